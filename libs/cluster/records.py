@@ -1,0 +1,105 @@
+"""What the metadata store holds: one frozen dataclass per kind of key, as JSON.
+
+Small, slow-changing facts only. Decoders ignore fields that they do not know and default those that are missing, so that
+nodes of neighbouring versions read each other (DESIGN section 5). JSON keeps `etcdctl get --prefix /penstock` readable.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Replica(NamedTuple):
+    """A place where a partition lives. `log_dir_id` is 32 hex digits, "" when the node has not yet chosen."""
+
+    node_id: int
+    log_dir_id: str
+
+
+class InSync(NamedTuple):
+    """An ISR member: a node, and the incarnation in which it was found to be in sync."""
+
+    node_id: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition. Key: `partitions/<topic id hex>/<index>`. Only the elected controller writes it.
+
+    `leader` is -1 when there is none. `leader_epoch` rises with every change of leader, and with every restart of it, since a
+    node leads only with the incarnation named here. `partition_epoch` rises with every change of this record.
+    `owner` and `owner_epoch` name the coordinator of an internal topic's shard.
+    """
+
+    replicas: tuple[Replica, ...]
+    leader: int
+    leader_incarnation: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[InSync, ...]
+    owner: str = ""
+    owner_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Key: `topics/<name>`. Written after its partitions at creation and deleted before them: its presence is the commit."""
+
+    name: str
+    topic_id: str  # 32 hex digits
+    partitions: int
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A gateway listener as clients reach it. Broker id i is at `port_base + i`, bootstrap at `port_base` itself."""
+
+    name: str
+    host: str
+    port_base: int
+    protocol: str = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A live process. Key: `members/<role>/<id>`, under the process's lease.
+
+    `unix_address` is usable where `host_id` equals the caller's own (same kernel), `tcp_address` ("host:port") from anywhere.
+    """
+
+    role: str  # "storage" | "gateway" | "controller" | "group-coordinator" | ...
+    node_id: int
+    incarnation: int
+    host_id: str
+    tcp_address: str = ""
+    unix_address: str = ""
+    rack: str = ""
+    log_dirs: tuple[str, ...] = ()  # directory ids, hex; storage only
+    listeners: tuple[Listener, ...] = ()  # gateway only
+    version: str = ""
+    feature_level: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOverrides:
+    """Key: `configs/<topic|broker|group>/<name>`; broker "" is the cluster-wide default. Values are strings, as in Kafka."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ElectedController:
+    """Key: `election/controller`, under the winner's lease. Its create revision guards each of the winner's writes."""
+
+    node_id: int
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A storage node that has ever registered. Key: `nodes/<id>`; outlives the member's lease."""
+
+    node_id: int
+    log_dirs: tuple[str, ...] = ()
+    rack: str = ""

@@ -1,0 +1,138 @@
+"""What a storage node answers. Callers: gateways (later followers, coordinators). Offsets are absolute, sizes are bytes.
+
+Batches and records travel in the payload, never in the body. Partitions are named by topic id, so that a deleted and
+re-created topic can never receive the old one's requests.
+"""
+
+from dataclasses import dataclass
+
+APPEND = "storage.append"
+FETCH = "storage.fetch"
+LIST_OFFSETS = "storage.list_offsets"
+OPEN_FILE = "storage.open_file"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPartition:
+    topic_id: bytes  # 16
+    partition: int
+    leader_epoch: int  # as the caller's image has it
+    length: int  # this partition's share of the payload, which holds the batches in the order of `partitions`
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    acks: int  # 0, 1, -1
+    timeout_ms: int
+    partitions: tuple[AppendPartition, ...]
+    transactional_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """`error` 0: stored as `acks` asks. `leader`/`leader_epoch` are hints with error 6 (-1: unknown)."""
+
+    error: int
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()  # (index in the batch, message)
+    leader: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AppendReply:
+    partitions: tuple[Appended, ...]  # in the order of the request
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPartition:
+    topic_id: bytes
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: int  # 0 read_uncommitted, 1 read_committed
+    partitions: tuple[FetchPartition, ...]
+    inline: bool = False  # True: bytes in the payload (no shared kernel). False: file ranges, opened with OPEN_FILE
+    replica_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes [position, position + length) of a file that this incarnation of the node calls `file_id`. Never rewritten."""
+
+    file_id: int
+    position: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    error: int
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    ranges: tuple[FileRange, ...] = ()  # empty when inline
+    inline_length: int = 0  # this partition's share of the payload
+    aborted: tuple[tuple[int, int], ...] = ()  # (producer id, first offset)
+    diverging_epoch: int = -1
+    diverging_end_offset: int = -1
+    leader: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchReply:
+    partitions: tuple[Fetched, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """Asks for a read-only descriptor, passed by SCM_RIGHTS with the reply. Unix sockets only. Error: FileGone."""
+
+    file_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFileReply:
+    found: bool  # False: the file was deleted meanwhile; fetch again
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsPartition:
+    topic_id: bytes
+    partition: int
+    timestamp: int  # ms, or -1 latest, -2 earliest, -3 max timestamp, -4 earliest local, -5 latest tiered, -6 pending upload
+    current_leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsets:
+    isolation: int
+    partitions: tuple[ListOffsetsPartition, ...]
+    replica_id: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    error: int
+    offset: int = -1
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsReply:
+    partitions: tuple[ListedOffset, ...]

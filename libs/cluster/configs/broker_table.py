@@ -1,0 +1,82 @@
+"""The broker configs that mean something here: the defaults of topic configs, and what gateways, storage and controller act on.
+
+Two things differ from Kafka. What decides for the whole cluster (`num.partitions`, `auto.create.topics.enable`, …) can be
+changed while it runs, as the cluster-wide default only, since no single broker decides it. And configs of Kafka's own inner
+workings (threads, ZooKeeper, KRaft, Java security) do not exist.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from libs.cluster.configs.topic_table import TOPIC_CONFIGS
+from libs.cluster.configs.values import ConfigDef, ConfigType, at_least
+
+INT, LONG, BOOLEAN, STRING, LIST = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
+
+UNITS_MS: Final = {
+    "log.roll.hours": 3_600_000,
+    "log.roll.jitter.hours": 3_600_000,
+    "log.retention.hours": 3_600_000,
+    "log.retention.minutes": 60_000,
+}
+"""Broker configs that count in another unit than the topic config (in ms) whose default they give."""
+
+_COARSE = {
+    # name: (type, default, bound). Kafka keeps these beside their *.ms sisters, which win and are the dynamic ones.
+    "log.roll.hours": (INT, "168", at_least(1)),
+    "log.roll.jitter.hours": (INT, "0", at_least(0)),
+    "log.retention.hours": (INT, "168", None),
+    "log.retention.minutes": (INT, None, None),
+    "log.flush.scheduler.interval.ms": (LONG, str((1 << 63) - 1), None),
+}
+
+
+def _topic_defaults() -> list[ConfigDef]:
+    """Each topic config's synonyms, the first of which can be changed while the cluster runs."""
+    found: list[ConfigDef] = []
+    for topic in TOPIC_CONFIGS.values():
+        for name in topic.synonyms:
+            base = replace(topic, name=name, synonyms=topic.synonyms if name == topic.synonyms[0] else (name,))
+            if name in _COARSE:
+                kind, default, check = _COARSE[name]
+                base = replace(base, type=kind, default=default, check=check, read_only=True)
+            elif len(topic.synonyms) > 1:
+                base = replace(base, default=None)  # the coarser sister holds the default
+            found.append(base)
+    return found
+
+
+_CLUSTER_WIDE = (
+    ConfigDef("num.partitions", INT, "1", "The partitions of a topic whose creator does not say how many.", at_least(1),
+              cluster_wide=True),
+    ConfigDef("default.replication.factor", INT, "1", "The replicas of a topic whose creator does not say how many.", at_least(1),
+              cluster_wide=True, served_values=("1",)),
+    ConfigDef("auto.create.topics.enable", BOOLEAN, "true", "Create a topic when a client first asks for it.", None, "high",
+              cluster_wide=True),
+    ConfigDef("delete.topic.enable", BOOLEAN, "true", "Let clients delete topics.", None, "high", cluster_wide=True),
+)  # fmt: skip
+
+_STATIC = (
+    ConfigDef("node.id", INT, None, "The storage node's id, which is the broker id that clients see.", at_least(0), "high"),
+    ConfigDef("broker.id", INT, "-1", "The same as node.id.", None, "high"),
+    ConfigDef("broker.rack", STRING, None, "The rack or zone of this storage node."),
+    ConfigDef("listeners", LIST, None, "The addresses that the gateway listens on for this broker id.", None, "high"),
+    ConfigDef("advertised.listeners", LIST, None, "The addresses that clients are told for this broker id.", None, "high"),
+    ConfigDef("log.dirs", LIST, None, "The directories in which the storage node keeps its logs.", None, "high"),
+    ConfigDef("socket.request.max.bytes", INT, "104857600", "The largest request that a gateway reads.", at_least(1), "high"),
+    ConfigDef("fetch.max.bytes", INT, "57671680", "The most bytes that one fetch is answered with.", at_least(1024)),
+    ConfigDef("max.request.partition.size.limit", INT, "2000", "The most partitions in one DescribeTopicPartitions answer.",
+              at_least(1)),
+    ConfigDef("transaction.max.timeout.ms", INT, "900000", "The longest transaction timeout that a producer may ask for.",
+              at_least(1), "high"),
+    ConfigDef("producer.id.expiration.ms", INT, "86400000", "An idempotent producer that is silent for this long is forgotten.",
+              at_least(1), "low"),
+    ConfigDef("log.retention.check.interval.ms", LONG, "300000", "How often retention looks for files to remove.", at_least(1)),
+)  # fmt: skip
+
+BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
+    config.name: config
+    for config in sorted(
+        [*_topic_defaults(), *_CLUSTER_WIDE, *(replace(config, read_only=True) for config in _STATIC)], key=lambda c: c.name
+    )
+}

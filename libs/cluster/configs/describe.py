@@ -1,0 +1,102 @@
+"""DescribeConfigs' view: each config's value, where it comes from, and what it would fall back to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from libs.cluster.configs.definitions import BROKER, BROKER_CONFIGS, TOPIC, TOPIC_CONFIGS, ConfigDef, ConfigError
+from libs.cluster.configs.resolve import NO_BROKER, Overrides, Setting, Source, broker_settings, in_topic_unit
+from libs.cluster.configs.values import show
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedConfig:
+    """One entry of a DescribeConfigs answer. `synonyms` starts with the setting in force."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+    synonyms: tuple[Setting, ...]
+    type: int
+    documentation: str
+
+
+def describe(
+    image: Overrides, resource_type: int, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> list[DescribedConfig]:
+    """All configs of a resource, by name. `broker_id` is whose view of a topic it is, `static` that broker's fixed values.
+
+    Raises ConfigError for a resource type that has none, ValueError for a broker that is not a number. Whether the resource
+    exists is the caller's to check.
+    """
+    match resource_type:
+        case 2:
+            return describe_topic(image, name, broker_id=broker_id, static=static)
+        case 4 if not name:
+            return describe_cluster_default(image)
+        case 4:
+            return describe_broker(image, int(name), static=static)
+        case _:
+            raise ConfigError(f"Unsupported resource type: {resource_type} (topic is {TOPIC}, broker is {BROKER})")
+
+
+def describe_topic(
+    image: Overrides, topic: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> list[DescribedConfig]:
+    own = image.overrides("topic", topic)
+    entries = []
+    for config in TOPIC_CONFIGS.values():
+        if config.hidden and config.name not in own:
+            continue
+        fallbacks = broker_settings(image, config.synonyms, broker_id, static)
+        settings = _from_first_name(fallbacks, config.synonyms)
+        value = show(in_topic_unit(config, fallbacks[0])) if fallbacks else config.default
+        if (mine := _own_setting(config, own)) is not None:
+            settings, value = [mine, *settings], mine.value
+        entries.append(_entry(config, value, settings))
+    return entries
+
+
+def describe_broker(image: Overrides, broker_id: int, *, static: Mapping[str, str] | None = None) -> list[DescribedConfig]:
+    entries = []
+    for config in BROKER_CONFIGS.values():
+        settings = _from_first_name(broker_settings(image, config.synonyms or (config.name,), broker_id, static), (config.name,))
+        value = settings[0].value if settings and settings[0].name == config.name else config.default
+        entries.append(_entry(config, value, settings))
+    return entries
+
+
+def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
+    """Only what has been set, as in Kafka: the cluster-wide default is no broker of its own."""
+    values = image.overrides("broker", "")
+    entries = []
+    for name in sorted(values.keys() & BROKER_CONFIGS.keys()):
+        config = BROKER_CONFIGS[name]
+        settings = [Setting(name, values[name], Source.DYNAMIC_DEFAULT_BROKER)]
+        settings += [s for s in broker_settings(image, (name,), NO_BROKER, None) if s.source == Source.DEFAULT]
+        entries.append(_entry(config, values[name], settings))
+    return entries
+
+
+def _own_setting(config: ConfigDef, own: Mapping[str, str]) -> Setting | None:
+    if config.name not in own:
+        return None
+    try:
+        return Setting(config.name, config.canonical(own[config.name]), Source.TOPIC)
+    except ConfigError:
+        return None
+
+
+def _from_first_name(settings: list[Setting], names: tuple[str, ...]) -> list[Setting]:
+    """Kafka lists synonyms from the first that bears the main name on, and none if no setting does."""
+    for index, setting in enumerate(settings):
+        if setting.name == names[0]:
+            return settings[index:]
+    return []
+
+
+def _entry(config: ConfigDef, value: str | None, settings: list[Setting]) -> DescribedConfig:
+    source = settings[0].source if settings else Source.DEFAULT
+    doc = config.doc if config.served else f"{config.doc} Not supported yet by Penstock: only the default is accepted."
+    return DescribedConfig(config.name, value, source, config.read_only, False, tuple(settings), config.type, doc)

@@ -1,0 +1,165 @@
+"""What is in force: a topic's own value, else its broker's, else the cluster-wide default's, else the static default."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Protocol
+
+from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, UNITS_MS, ConfigDef, ConfigError
+from libs.cluster.configs.values import ConfigValue, show
+
+NO_BROKER: Final = -1
+
+
+class Overrides(Protocol):
+    """Where dynamic values live: `ClusterImage` does this."""
+
+    def overrides(self, kind: str, name: str) -> Mapping[str, str]:
+        """`kind` is "topic" or "broker"; broker "" is the cluster-wide default."""
+
+
+class Source(IntEnum):
+    """DescribeConfigs' config source codes."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value somewhere in the order of precedence, under the name that it has there."""
+
+    name: str
+    value: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """What a storage node needs to know of a topic. Made anew when the image's configs change; compare with ==."""
+
+    segment_bytes: int
+    segment_ms: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    cleanup_policy: tuple[str, ...]
+    retention_ms: int  # -1: for ever
+    retention_bytes: int  # -1: no limit
+    durability: str  # "synced" | "replicated"
+    min_insync_replicas: int
+    flush_messages: int
+    flush_ms: int
+    unclean_leader_election_enable: bool
+    max_message_bytes: int
+    message_timestamp_type: str  # "CreateTime" | "LogAppendTime"
+    message_timestamp_before_max_ms: int
+    message_timestamp_after_max_ms: int
+    record_validation: str  # "header" | "full"
+    compression_type: str
+
+    @property
+    def synced(self) -> bool:
+        return self.durability == "synced"
+
+    @property
+    def log_append_time(self) -> bool:
+        return self.message_timestamp_type == "LogAppendTime"
+
+
+_FIELDS: Final = {field: field.replace("_", ".") for field in TopicConfig.__dataclass_fields__}
+"""TopicConfig's fields and the configs that they hold."""
+
+
+def effective_topic_config(
+    image: Overrides, topic: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> TopicConfig:
+    """The configs of `topic` on one broker, or without any broker's own values. Cache it until an override changes."""
+    layers = _Layers(image, broker_id, static)
+    own = image.overrides("topic", topic)
+    found = {field: layers.topic_value(TOPIC_CONFIGS[name], own) for field, name in _FIELDS.items()}
+    if "internal.segment.bytes" in own:
+        found["segment_bytes"] = layers.topic_value(TOPIC_CONFIGS["internal.segment.bytes"], own)
+    return TopicConfig(**found)  # type: ignore[arg-type]  # each definition's type is its field's: a test holds them together
+
+
+def effective_broker_value(
+    image: Overrides, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> ConfigValue | None:
+    """One broker config, parsed; None when it has no value."""
+    config = BROKER_CONFIGS[name]
+    for setting in _Layers(image, broker_id, static).settings((name,)):
+        return config.parse(setting.value)
+    return None
+
+
+def effective_broker_int(image: Overrides, name: str, *, broker_id: int = NO_BROKER) -> int:
+    """A broker config of a whole number that has a default."""
+    value = effective_broker_value(image, name, broker_id=broker_id)
+    assert isinstance(value, int)
+    return value
+
+
+def effective_broker_bool(image: Overrides, name: str, *, broker_id: int = NO_BROKER) -> bool:
+    """A broker config that is true or false and has a default."""
+    value = effective_broker_value(image, name, broker_id=broker_id)
+    assert isinstance(value, bool)
+    return value
+
+
+class _Layers:
+    """The broker side of the order of precedence, for one broker."""
+
+    __slots__ = ("_layers",)
+
+    def __init__(self, image: Overrides, broker_id: int, static: Mapping[str, str] | None) -> None:
+        own = image.overrides("broker", str(broker_id)) if broker_id != NO_BROKER else {}
+        self._layers: tuple[tuple[Source, Mapping[str, str]], ...] = (
+            (Source.DYNAMIC_BROKER, own),
+            (Source.DYNAMIC_DEFAULT_BROKER, image.overrides("broker", "")),
+            (Source.STATIC_BROKER, static or {}),
+        )
+
+    def settings(self, names: tuple[str, ...]) -> Iterator[Setting]:
+        """What is set for any of `names`, the one in force first. A layer counts before a name does, as in Kafka.
+
+        A stored value that this version cannot read (a newer one wrote it) is passed over, not fatal.
+        """
+        for source, values in self._layers:
+            for name in names:
+                if name in values and (text := _readable(BROKER_CONFIGS[name], values[name])) is not None:
+                    yield Setting(name, text, source)
+        for name in names:
+            default = BROKER_CONFIGS[name].default
+            if default is not None:
+                yield Setting(name, BROKER_CONFIGS[name].canonical(default), Source.DEFAULT)
+
+    def topic_value(self, config: ConfigDef, own: Mapping[str, str]) -> ConfigValue:
+        if config.name in own and (text := _readable(config, own[config.name])) is not None:
+            return config.parse(text)
+        for setting in self.settings(config.synonyms):
+            return in_topic_unit(config, setting)
+        assert config.default is not None, f"{config.name} has no value"
+        return config.parse(config.default)
+
+
+def broker_settings(image: Overrides, names: tuple[str, ...], broker_id: int, static: Mapping[str, str] | None) -> list[Setting]:
+    """What is set for any of the broker configs `names`, the one in force first."""
+    return list(_Layers(image, broker_id, static).settings(names))
+
+
+def in_topic_unit(config: ConfigDef, setting: Setting) -> ConfigValue:
+    """A broker setting as the value of the topic config whose synonym it is."""
+    if setting.name not in UNITS_MS:
+        return config.parse(setting.value)
+    amount = int(setting.value)
+    return amount if amount < 0 else amount * UNITS_MS[setting.name]
+
+
+def _readable(config: ConfigDef, text: str) -> str | None:
+    try:
+        return show(config.parse(text))
+    except ConfigError:
+        return None

@@ -1,0 +1,176 @@
+"""What a config is, and which values it takes: Kafka's types, bounds and wording, so that tools show what users know."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+LONG_MAX: Final = (1 << 63) - 1
+
+ConfigValue = bool | int | float | str | tuple[str, ...]
+"""A parsed value: BOOLEAN bool, INT and LONG int, DOUBLE float, STRING str, LIST a tuple of str."""
+
+Check = Callable[[ConfigValue], str | None]
+"""Answers what is wrong with a parsed value, in words, or None."""
+
+
+class ConfigError(Exception):
+    """A name or value that is refused; the message is for the client."""
+
+
+class ConfigType(IntEnum):
+    """The type codes of DescribeConfigs (v3+)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_REAL_NUMBER = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_COMMA = re.compile(r"\s*,\s*")
+_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    """One config. `default` None means that there is no value unless one is set.
+
+    `synonyms` are the broker configs that give a topic config its default, the first that is set wins; a unit other than the
+    topic config's own is in `UNITS_MS`. What Penstock does not do yet is refused, never ignored: `served` False takes only the
+    default, and `served_values`, when not empty, names the only values that work.
+    """
+
+    name: str
+    type: ConfigType
+    default: str | None
+    doc: str
+    check: Check | None = None
+    importance: str = "medium"
+    synonyms: tuple[str, ...] = ()
+    served: bool = True
+    served_values: tuple[str, ...] = ()
+    read_only: bool = False
+    cluster_wide: bool = False
+    """Broker configs only: one value for the whole cluster, so it cannot be set for a single broker."""
+    hidden: bool = False
+
+    def parse(self, text: str) -> ConfigValue:
+        """The value of `text`, as Kafka reads it. Raises ConfigError. Says nothing about whether Penstock serves it."""
+        value = _read(self, text.strip())
+        if self.check is not None and (complaint := self.check(value)) is not None:
+            raise ConfigError(f"Invalid value {shorten(text)} for configuration {self.name}: {complaint}")
+        return value
+
+    def validate(self, text: str) -> None:
+        """Raises ConfigError unless `text` is a value that Kafka takes and Penstock acts on."""
+        value = self.parse(text)
+        if self.default is not None and value == self.parse(self.default):
+            return  # what is in force anyway
+        if not self.served:
+            only = "" if self.default is None else f": only its default, {self.default!r}, is accepted"
+            raise ConfigError(f"{self.name} is not supported yet by Penstock{only}")
+        if self.served_values and show(value) not in self.served_values:
+            served = " or ".join(self.served_values)
+            raise ConfigError(f"{self.name}={shorten(show(value))} is not supported yet by Penstock: only {served} is accepted")
+
+    def canonical(self, text: str) -> str:
+        """The text that describes `text`'s value: trimmed, booleans in lower case. Raises ConfigError."""
+        return show(self.parse(text))
+
+
+def _read(config: ConfigDef, text: str) -> ConfigValue:
+    def refused(why: str) -> ConfigError:
+        return ConfigError(f"Invalid value {shorten(text)} for configuration {config.name}: {why}")
+
+    match config.type:
+        case ConfigType.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise refused("Expected value to be either true or false")
+            return text.lower() == "true"
+        case ConfigType.INT | ConfigType.LONG | ConfigType.SHORT:
+            number = int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+            limit = 1 << _BITS[config.type]
+            if number is None or not -limit <= number < limit:
+                raise refused(f"Not a number of type {config.type.name}")
+            return number
+        case ConfigType.DOUBLE:
+            if not _REAL_NUMBER.fullmatch(text):
+                raise refused("Not a number of type DOUBLE")
+            return float(text)
+        case ConfigType.LIST:
+            return tuple(_COMMA.split(text)) if text else ()
+        case _:
+            return text
+
+
+def show(value: ConfigValue) -> str:
+    """A parsed value as DescribeConfigs gives it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def shorten(text: str) -> str:
+    """A client's value as an error message may repeat it."""
+    return text if len(text) <= 128 else text[:128] + "…"
+
+
+def at_least(low: int) -> Check:
+    return lambda value: None if isinstance(value, int) and value >= low else f"Value must be at least {low}"
+
+
+def between(low: float, high: float) -> Check:
+    def check(value: ConfigValue) -> str | None:
+        assert isinstance(value, int | float)
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}" if value > high else None
+
+    return check
+
+
+def between_or(low: int, high: int, also: int) -> Check:
+    """Kafka's gzip level: a range, or one value outside of it that means the library's own default."""
+    inside = between(low, high)
+    return lambda value: (
+        None if value == also or inside(value) is None else f"Value must be between {low} and {high} or equal to {also}"
+    )
+
+
+def one_of(*allowed: str) -> Check:
+    return lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+
+
+def list_of(*allowed: str) -> Check:
+    def check(value: ConfigValue) -> str | None:
+        assert isinstance(value, tuple)
+        if len(set(value)) != len(value):
+            return f"Configuration '{','.join(value)}' values must not be duplicated."
+        if any(item not in allowed for item in value):
+            return f"String must be one of: {', '.join(allowed)}"
+        return None
+
+    return check
+
+
+def throttled_replicas(value: ConfigValue) -> str | None:
+    """Empty, "*", or partition:broker pairs (KIP-73)."""
+    assert isinstance(value, tuple)
+    if value in ((), ("",), ("*",)) or all(re.fullmatch(r"[0-9]{1,9}:[0-9]{1,9}", item, re.ASCII) for item in value):
+        return None
+    return (
+        "must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )

@@ -1,0 +1,53 @@
+"""Whether a request may touch a partition: topic, replica, leadership, epoch, acks, ISR. Data, not exceptions.
+
+Order as in Kafka (kafka-facts section 4): unknown (100, 3), leadership (6), then acks (21) and ISR size (19).
+"""
+
+from dataclasses import dataclass
+
+from libs.wire.errors import ErrorCode
+
+VALID_ACKS = (0, 1, -1)
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error for one partition. `leader` and `leader_epoch` are hints with error 6, -1 when unknown."""
+
+    error: int
+    message: str | None = None
+    leader: int = -1
+    leader_epoch: int = -1
+
+
+def refuse_client_epoch(requested: int, current: int) -> int:
+    """The error for an epoch that a *client* supplied: 0, 74 FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH."""
+    if requested == NO_EPOCH or requested == current:
+        return 0
+    return int(ErrorCode.FENCED_LEADER_EPOCH if requested < current else ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def refuse_caller_epoch(requested: int, current: int, node_id: int) -> Refusal | None:
+    """For an epoch that a *gateway's image* supplied.
+
+    Older: the gateway is behind, and the hints tell it how far. Newer: this node is behind, and cannot know who leads.
+    """
+    if requested == NO_EPOCH or requested == current:
+        return None
+    leader = node_id if requested < current else -1
+    return Refusal(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None, leader, current)
+
+
+def effective_min_in_sync(min_insync_replicas: int, replication_factor: int) -> int:
+    """KIP-966: a minimum above the replication factor means "all of them", not "never"."""
+    return max(1, min(min_insync_replicas, replication_factor))
+
+
+def refuse_acks(acks: int, in_sync: int, min_in_sync: int) -> int:
+    """The error for this `acks` before the append: 0, 21 INVALID_REQUIRED_ACKS or 19 NOT_ENOUGH_REPLICAS."""
+    if acks not in VALID_ACKS:
+        return int(ErrorCode.INVALID_REQUIRED_ACKS)
+    if acks == -1 and in_sync < min_in_sync:
+        return int(ErrorCode.NOT_ENOUGH_REPLICAS)
+    return 0

@@ -1,0 +1,54 @@
+"""From a partition's state in the image to what this node does about it.
+
+Rule (restarts): a node leads only with the incarnation that the partition state names. A state that names this node with an
+older incarnation means that the controller has not yet noticed the restart: wait for it, and lead in the epoch that it opens.
+"""
+
+from dataclasses import dataclass
+
+from libs.cluster.records import PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Assign the start of `leader_epoch` in the log, durably, before the first write in it."""
+
+    leader_epoch: int
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Not the leader here. `leader` is -1 when there is none."""
+
+    leader: int
+    leader_epoch: int
+
+
+Role = Lead | Follow
+
+
+def decide_role(state: PartitionState, *, node_id: int, incarnation: int) -> Role:
+    if state.leader == node_id and state.leader_incarnation == incarnation:
+        return Lead(state.leader_epoch, tuple(member.node_id for member in state.isr))
+    return Follow(state.leader, state.leader_epoch)
+
+
+def hosts(state: PartitionState, node_id: int) -> bool:
+    """Whether a replica of this partition belongs on this node."""
+    return any(replica.node_id == node_id for replica in state.replicas)
+
+
+def assigned_directory(state: PartitionState, node_id: int) -> str:
+    """The log directory that the state names for this node's replica; "" when none is named."""
+    return next((replica.log_dir_id for replica in state.replicas if replica.node_id == node_id), "")
+
+
+def choose_directory(partitions_in: dict[str, int], assigned: str) -> str | None:
+    """Where a new replica goes: the assigned directory if it is here, else the one with the fewest partitions.
+
+    None when every directory is offline. Ties go to the first in the order given, so that the choice can be repeated.
+    """
+    if assigned and assigned in partitions_in:
+        return assigned
+    return min(partitions_in, key=lambda directory: partitions_in[directory], default=None)

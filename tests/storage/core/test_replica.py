@@ -1,0 +1,136 @@
+"""The three numbers of a replica: what raises the high watermark, and what never lowers it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.storage.core.replica import Replica
+
+
+def alone(*, synced: bool, log_end: int = 0, durable: int = 0, high_watermark: int = 0) -> Replica:
+    replica = Replica(1, log_end=log_end, durable=durable, high_watermark=high_watermark, synced=synced)
+    replica.lead(5, [1])
+    return replica
+
+
+def test_a_replicated_topic_commits_as_soon_as_it_is_appended() -> None:
+    replica = alone(synced=False)
+    assert replica.appended(10)
+    assert replica.high_watermark == 10
+
+
+def test_a_synced_topic_commits_only_what_a_sync_round_made_durable() -> None:
+    replica = alone(synced=True)
+    assert not replica.appended(10)
+    assert replica.high_watermark == 0
+    assert replica.synced_to(7)
+    assert replica.high_watermark == 7
+
+
+def test_with_followers_the_slowest_durable_offset_of_the_isr_decides() -> None:
+    replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=True)
+    replica.lead(5, [1, 2, 3])
+    replica.appended(10)
+    replica.synced_to(10)
+    replica.member_progress(2, durable=4, log_end=10)
+    assert replica.high_watermark == 0
+    assert replica.member_progress(3, durable=6, log_end=10)
+    assert replica.high_watermark == 4
+
+
+def test_a_report_from_outside_the_isr_counts_for_nothing() -> None:
+    replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
+    replica.lead(5, [1, 2])
+    replica.appended(10)
+    assert not replica.member_progress(3, durable=10, log_end=10)
+    assert not replica.member_progress(1, durable=99, log_end=99)
+    assert replica.high_watermark == 0
+
+
+def test_a_new_epoch_forgets_what_followers_reported_in_the_old_one() -> None:
+    replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
+    replica.lead(5, [1, 2])
+    replica.appended(10)
+    replica.member_progress(2, durable=0, log_end=4)
+    replica.lead(6, [1, 2])
+    assert not replica.appended(20)
+    assert replica.high_watermark == 4
+
+
+def test_the_high_watermark_waits_while_the_isr_is_too_small() -> None:
+    replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
+    replica.configure(synced=False, min_in_sync=2)
+    replica.lead(5, [1])
+    assert not replica.appended(10)
+    assert replica.configure(synced=False, min_in_sync=1)
+    assert replica.high_watermark == 10
+
+
+def test_one_that_resigned_advances_no_more() -> None:
+    replica = alone(synced=True)
+    replica.appended(10)
+    replica.resign(6)
+    assert not replica.synced_to(10)
+    assert replica.high_watermark == 0
+    assert replica.leader_epoch == 6
+
+
+def test_an_older_epoch_cannot_be_led() -> None:
+    replica = alone(synced=True)
+    with pytest.raises(ValueError, match="behind"):
+        replica.lead(4, [1])
+
+
+def test_a_new_leader_starts_with_the_high_watermark_that_it_knew() -> None:
+    replica = alone(synced=True, log_end=10, durable=10, high_watermark=3)
+    assert replica.high_watermark == 10  # alone in the ISR, and durable: committed on becoming leader
+    ahead = Replica(1, log_end=5, durable=5, high_watermark=9, synced=True)
+    assert ahead.high_watermark == 5  # a checkpoint cannot name more than the log holds
+
+
+Step = tuple[str, int, int]
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.just(0), st.integers(1, 5)),
+        st.tuples(st.just("sync"), st.just(0), st.integers(0, 5)),
+        st.tuples(st.just("report"), st.integers(2, 4), st.integers(0, 40)),
+        st.tuples(st.just("isr"), st.integers(1, 7), st.just(0)),
+        st.tuples(st.just("durability"), st.integers(0, 1), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(steps)
+def test_the_high_watermark_never_falls_and_never_passes_what_the_isr_holds(history: list[Step]) -> None:
+    replica = alone(synced=True)
+    synced, isr = True, {1}
+    ends = {1: 0}
+    durables = {1: 0}
+    for what, who, amount in history:
+        before = replica.high_watermark
+        match what:
+            case "append":
+                ends[1] += amount
+                replica.appended(ends[1])
+            case "sync":
+                durables[1] = min(ends[1], durables[1] + amount)
+                replica.synced_to(durables[1])
+            case "report":
+                if who in isr:
+                    ends[who] = max(ends.get(who, 0), min(amount, ends[1]))
+                    durables[who] = max(durables.get(who, 0), min(amount, ends[1]))
+                replica.member_progress(who, durable=min(amount, ends[1]), log_end=min(amount, ends[1]))
+            case "isr":
+                isr = {1} | {node for bit, node in enumerate((2, 3, 4)) if who >> bit & 1}
+                for node in (2, 3, 4):
+                    if node not in isr:
+                        ends.pop(node, None)
+                        durables.pop(node, None)
+                replica.lead(5, sorted(isr))
+            case _:
+                synced = bool(who)
+                replica.configure(synced=synced, min_in_sync=1)
+        held = min((durables if synced else ends).get(node, 0) for node in isr)
+        assert replica.high_watermark >= before
+        assert replica.high_watermark == max(before, held)

@@ -1,0 +1,338 @@
+"""Kafka's primitive types, read from and written to bytes. No I/O.
+
+Every read is checked against the bytes that are there, and raises `ProtocolError`, after which the connection is worth nothing:
+close it. Counts are checked before anything is allocated for them, since four bytes may claim two thousand million elements.
+Views and strings are taken from the frame itself; `records` and `bytes` are views, never copies.
+
+`flexible` selects the compact encodings of KIP-482 (lengths are unsigned varints of n + 1, 0 is null).
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+MAX_TAGGED_FIELDS: Final = 64
+"""In one section. Kafka has no bound; an ApiVersions header with millions of them is read before authentication."""
+
+MAX_ELEMENTS: Final = 1_000_000
+"""Array elements in one message. A hostile 100 MiB frame of one-byte elements would become gigabytes of objects."""
+
+NO_UUID: Final = b"\0" * 16
+"""Kafka's zero UUID: no id."""
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_UINT16 = struct.Struct(">H")
+_UINT32 = struct.Struct(">I")
+_FLOAT64 = struct.Struct(">d")
+
+
+class ProtocolError(Exception):
+    """The bytes are not what the protocol allows. The message says why, and is safe to log."""
+
+
+def not_null(value: T | None) -> T:
+    """For fields that may be null in some versions, but not in this one."""
+    if value is None:
+        raise ValueError("null in a field that this version cannot carry as null")
+    return value
+
+
+class Reader:
+    """Walks one frame. `position` is public, so that hot codecs may unpack by themselves."""
+
+    __slots__ = ("elements", "end", "position", "view")
+
+    def __init__(self, view: memoryview, position: int = 0) -> None:
+        self.view = view
+        self.position = position
+        self.end = len(view)
+        self.elements = 0
+
+    @property
+    def remaining(self) -> int:
+        return self.end - self.position
+
+    def expect_end(self) -> None:
+        """Trailing bytes mean that we and the sender disagree about the message."""
+        if self.position != self.end:
+            raise ProtocolError(f"{self.end - self.position} bytes after the end of the message")
+
+    def int8(self) -> int:
+        return self._fixed(_INT8.unpack_from, 1)
+
+    def int16(self) -> int:
+        return self._fixed(_INT16.unpack_from, 2)
+
+    def int32(self) -> int:
+        return self._fixed(_INT32.unpack_from, 4)
+
+    def int64(self) -> int:
+        return self._fixed(_INT64.unpack_from, 8)
+
+    def uint16(self) -> int:
+        return self._fixed(_UINT16.unpack_from, 2)
+
+    def uint32(self) -> int:
+        return self._fixed(_UINT32.unpack_from, 4)
+
+    def float64(self) -> float:
+        value: float = self._fixed(_FLOAT64.unpack_from, 8)
+        return value
+
+    def boolean(self) -> bool:
+        # Kafka reads any byte but 0 as true.
+        return self.int8() != 0
+
+    def uuid(self) -> bytes:
+        return bytes(self._take(16))
+
+    def uvarint(self) -> int:
+        """At most five bytes, the fifth at most 0x0f: anything longer is an overlong or a 64-bit number."""
+        view, position, end = self.view, self.position, self.end
+        value = shift = 0
+        while position < end:
+            byte = view[position]
+            position += 1
+            if byte < 0x80:
+                if shift == 28 and byte > 0x0F:
+                    raise ProtocolError("varint exceeds 32 bits")
+                if byte == 0 and shift:
+                    raise ProtocolError("overlong varint")
+                self.position = position
+                return value | byte << shift
+            if shift == 28:
+                raise ProtocolError("varint longer than 5 bytes")
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        raise ProtocolError("frame ends inside a varint")
+
+    def string(self, flexible: bool) -> str:
+        length = (self.uvarint() - 1) if flexible else self.int16()
+        if length < 0:
+            raise ProtocolError(f"string length {length} where null is not allowed")
+        return self._text(length)
+
+    def nullable_string(self, flexible: bool) -> str | None:
+        length = (self.uvarint() - 1) if flexible else self.int16()
+        return None if length == -1 else self._text(length)
+
+    def data(self, flexible: bool) -> memoryview:
+        view = self.nullable_data(flexible)
+        if view is None:
+            raise ProtocolError("null bytes where null is not allowed")
+        return view
+
+    def nullable_data(self, flexible: bool) -> memoryview | None:
+        """Kafka's bytes and records: a view of the frame."""
+        length = (self.uvarint() - 1) if flexible else self.int32()
+        return None if length == -1 else self._take(length)
+
+    def array_length(self, flexible: bool) -> int:
+        count = self.nullable_array_length(flexible)
+        if count < 0:
+            raise ProtocolError("null array where null is not allowed")
+        return count
+
+    def nullable_array_length(self, flexible: bool) -> int:
+        """-1: null. No element is smaller than a byte, so a larger count than bytes remain is a lie."""
+        count = (self.uvarint() - 1) if flexible else self.int32()
+        if count < -1 or count > self.end - self.position:
+            raise ProtocolError(f"array of {count} elements with {self.end - self.position} bytes left")
+        if count > 0:
+            self.elements += count
+            if self.elements > MAX_ELEMENTS:
+                raise ProtocolError(f"more than {MAX_ELEMENTS} array elements in one message")
+        return count
+
+    def array(self, flexible: bool, read: Callable[Concatenate["Reader", P], T], *args: P.args, **kwargs: P.kwargs) -> list[T]:
+        """`read(self, *args)` for each element: `array(flexible, Reader.int32)`, `array(flexible, Reader.string, flexible)`."""
+        return [read(self, *args, **kwargs) for _ in range(self.array_length(flexible))]
+
+    def nullable_array(
+        self, flexible: bool, read: Callable[Concatenate["Reader", P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> list[T] | None:
+        count = self.nullable_array_length(flexible)
+        return None if count < 0 else [read(self, *args, **kwargs) for _ in range(count)]
+
+    def nullable_struct(self, read: Callable[Concatenate["Reader", P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        return None if self.int8() < 0 else read(self, *args, **kwargs)
+
+    def skip_tagged_fields(self) -> None:
+        """For sections in which we know no tag. Clients may send tags newer than us."""
+        position = self.position
+        if position < self.end and self.view[position] == 0:
+            self.position = position + 1
+            return
+        for _ in range(self._tag_count()):
+            self.uvarint()
+            self._take(self.uvarint())
+
+    def tagged_fields(self) -> Iterator[tuple[int, "Reader"]]:
+        """Each (tag, reader of its bytes). A tag that the caller does not know is skipped by not reading it."""
+        for _ in range(self._tag_count()):
+            tag = self.uvarint()
+            field = Reader(self._take(self.uvarint()))
+            field.elements = self.elements
+            yield tag, field
+            self.elements = field.elements
+
+    def _tag_count(self) -> int:
+        count = self.uvarint()
+        if count > MAX_TAGGED_FIELDS:
+            raise ProtocolError(f"{count} tagged fields, more than {MAX_TAGGED_FIELDS}")
+        return count
+
+    def _fixed(self, unpack: Callable[[memoryview, int], tuple[T]], size: int) -> T:
+        position = self.position
+        if position + size > self.end:
+            raise ProtocolError(f"frame ends {position + size - self.end} bytes too early")
+        self.position = position + size
+        return unpack(self.view, position)[0]
+
+    def _take(self, length: int) -> memoryview:
+        position = self.position
+        after = position + length
+        if length < 0 or after > self.end:
+            raise ProtocolError(f"length {length} with {self.end - position} bytes left")
+        self.position = after
+        return self.view[position:after]
+
+    def _text(self, length: int) -> str:
+        try:
+            return str(self._take(length), "utf-8")
+        except UnicodeDecodeError:
+            raise ProtocolError("string is not UTF-8") from None
+
+
+class Writer:
+    """Collects one message in `buffer`."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def int8(self, value: int) -> None:
+        self.buffer += _INT8.pack(value)
+
+    def int16(self, value: int) -> None:
+        self.buffer += _INT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self.buffer += _INT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self.buffer += _INT64.pack(value)
+
+    def uint16(self, value: int) -> None:
+        self.buffer += _UINT16.pack(value)
+
+    def uint32(self, value: int) -> None:
+        self.buffer += _UINT32.pack(value)
+
+    def float64(self, value: float) -> None:
+        self.buffer += _FLOAT64.pack(value)
+
+    def boolean(self, value: bool) -> None:
+        self.buffer.append(1 if value else 0)
+
+    def uuid(self, value: bytes) -> None:
+        if len(value) != 16:
+            raise ValueError(f"a UUID has 16 bytes, not {len(value)}")
+        self.buffer += value
+
+    def uvarint(self, value: int) -> None:
+        buffer = self.buffer
+        while value > 0x7F:
+            buffer.append(value & 0x7F | 0x80)
+            value >>= 7
+        buffer.append(value)
+
+    def string(self, value: str, flexible: bool) -> None:
+        encoded = value.encode()
+        if flexible:
+            self.uvarint(len(encoded) + 1)
+        else:
+            self.buffer += _INT16.pack(len(encoded))
+        self.buffer += encoded
+
+    def nullable_string(self, value: str | None, flexible: bool) -> None:
+        if value is not None:
+            self.string(value, flexible)
+        elif flexible:
+            self.buffer.append(0)
+        else:
+            self.buffer += b"\xff\xff"
+
+    def data_length(self, length: int, flexible: bool) -> None:
+        """The prefix of bytes or records whose content travels by itself. -1: null."""
+        if flexible:
+            self.uvarint(length + 1)
+        else:
+            self.buffer += _INT32.pack(length)
+
+    def data(self, value: bytes | bytearray | memoryview, flexible: bool) -> None:
+        self.data_length(len(value), flexible)
+        self.buffer += value
+
+    def nullable_data(self, value: bytes | bytearray | memoryview | None, flexible: bool) -> None:
+        if value is None:
+            self.data_length(-1, flexible)
+        else:
+            self.data(value, flexible)
+
+    def array_length(self, count: int, flexible: bool) -> None:
+        """-1: null."""
+        self.data_length(count, flexible)
+
+    def array(
+        self,
+        items: Sequence[T],
+        flexible: bool,
+        write: Callable[Concatenate["Writer", T, P], None],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        """`write(self, item, *args)` for each item."""
+        self.data_length(len(items), flexible)
+        for item in items:
+            write(self, item, *args, **kwargs)
+
+    def nullable_array(
+        self,
+        items: Sequence[T] | None,
+        flexible: bool,
+        write: Callable[Concatenate["Writer", T, P], None],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> None:
+        if items is None:
+            self.data_length(-1, flexible)
+        else:
+            self.array(items, flexible, write, *args, **kwargs)
+
+    def nullable_struct(
+        self, value: T | None, write: Callable[Concatenate["Writer", T, P], None], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        if value is None:
+            self.int8(-1)
+        else:
+            self.int8(1)
+            write(self, value, *args, **kwargs)
+
+    def no_tagged_fields(self) -> None:
+        self.buffer.append(0)
+
+    def tagged_fields(self, fields: Sequence[tuple[int, "Writer"]]) -> None:
+        """In ascending order of tags, as the caller must have them."""
+        self.uvarint(len(fields))
+        for tag, field in fields:
+            self.uvarint(tag)
+            self.uvarint(len(field.buffer))
+            self.buffer += field.buffer

@@ -1,0 +1,141 @@
+"""The cluster's metadata as one immutable snapshot with a revision, advanced by watch batches.
+
+Snapshots share what did not change: a batch costs its own events plus one copy of each map that it touches, never a copy of
+10,000 partitions. What did not change is the same object in both, so that subscribers compare with `is`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from libs.cluster import keys
+from libs.cluster.image_edit import ImageEdit
+from libs.cluster.partition_table import ABSENT, TopicPartitions, Versions
+from libs.cluster.records import ElectedController, Member, NodeRecord, PartitionState, Topic
+from libs.cluster.store import RangeResult, WatchBatch
+
+_NOTHING: Mapping[str, str] = {}
+_NOBODY: Mapping[int, Member] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    topic_id: bytes
+    index: int
+    before: PartitionState | None
+    after: PartitionState | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """Build it with `from_range`, move it on with `apply`; both raise RecordError for values that are not what they should be."""
+
+    revision: int = 0
+    cluster_id: str = ""
+    feature_level: int = 1
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
+    nodes: Mapping[int, NodeRecord] = field(default_factory=dict)
+    controller: ElectedController | None = None
+    members_by_role: Mapping[str, Mapping[int, Member]] = field(default_factory=dict)
+    overrides_by_resource: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    partition_table: Mapping[bytes, TopicPartitions] = field(default_factory=dict)
+    versions: Mapping[str, Versions] = field(default_factory=dict)
+    """Of every key below the prefix, but for partitions, which keep theirs in their table."""
+
+    @classmethod
+    def from_range(cls, listed: RangeResult) -> "ClusterImage":
+        return cls().relisted(listed)
+
+    def relisted(self, listed: RangeResult) -> "ClusterImage":
+        """The image that `listed` describes, sharing with this one whatever is still the same. For use after a watch gap."""
+        edit = ImageEdit(self)
+        gone = set(self.keys())
+        for item in listed.items:
+            gone.discard(item.key)
+            if self.mod_revision(item.key) != item.mod_revision:
+                edit.put(item.key, item.value, item.create_revision, item.mod_revision)
+        for key in gone:
+            edit.delete(key)
+        return edit.finish(listed.revision)
+
+    def apply(self, batch: WatchBatch) -> "ClusterImage":
+        """The image after `batch`. Events that this image has seen already are passed over."""
+        if batch.revision <= self.revision:
+            return self
+        edit = ImageEdit(self)
+        for event in batch.events:
+            if event.mod_revision <= self.revision:
+                continue
+            if event.value is None:
+                edit.delete(event.key)
+            else:
+                edit.put(event.key, event.value, event.create_revision, event.mod_revision)
+        return edit.finish(batch.revision)
+
+    def members(self, role: str) -> Mapping[int, Member]:
+        return self.members_by_role.get(role, _NOBODY)
+
+    def overrides(self, kind: str, name: str) -> Mapping[str, str]:
+        return self.overrides_by_resource.get((kind, name), _NOTHING)
+
+    def partition(self, topic_id: bytes, index: int) -> PartitionState | None:
+        """As stored: also while the topic is being created or deleted, when `topics_by_id` does not name it."""
+        partitions = self.partition_table.get(topic_id)
+        return partitions.state(index) if partitions is not None else None
+
+    def partitions_of(self, topic_id: bytes) -> Sequence[PartitionState | None]:
+        """One entry per partition, None where the state is not there (yet).
+
+        Exactly as many as the topic's record says; whatever is stored where there is no such record.
+        """
+        partitions = self.partition_table.get(topic_id)
+        states = partitions.states if partitions is not None else ()
+        topic = self.topics_by_id.get(topic_id)
+        if topic is None or topic.partitions == len(states):
+            return states
+        return states[: topic.partitions] + (None,) * (topic.partitions - len(states))
+
+    def uncommitted_topic_ids(self) -> list[bytes]:
+        """Topics that have partition states and no record: being created, being deleted, or left behind by a lost controller."""
+        return [topic_id for topic_id in self.partition_table if topic_id not in self.topics_by_id]
+
+    def partition_changes_since(self, old: "ClusterImage") -> Iterator[PartitionChange]:
+        """Partitions whose stored state differs. Costs one identity check per topic, and a scan only of those that changed."""
+        mine, theirs = self.partition_table, old.partition_table
+        if mine is theirs:
+            return
+        for topic_id in [*mine, *(gone for gone in theirs if gone not in mine)]:
+            after, before = mine.get(topic_id), theirs.get(topic_id)
+            if after is not before:
+                yield from _changes(topic_id, before, after)
+
+    def create_revision(self, key: str) -> int:
+        """0 when there is no such key, which is what a create-if-absent guard compares with."""
+        return self._versions_of(key).created
+
+    def mod_revision(self, key: str) -> int:
+        return self._versions_of(key).modified
+
+    def keys(self) -> Iterator[str]:
+        yield from self.versions
+        for topic_id, partitions in self.partition_table.items():
+            for index, state in enumerate(partitions.states):
+                if state is not None:
+                    yield keys.partition(topic_id, index)
+
+    def _versions_of(self, key: str) -> Versions:
+        if key.startswith(keys.PARTITIONS):
+            topic_id, index = keys.partition_of(key)
+            partitions = self.partition_table.get(topic_id)
+            return partitions.version(index) if partitions is not None else ABSENT
+        return self.versions.get(key, ABSENT)
+
+
+def _changes(topic_id: bytes, before: TopicPartitions | None, after: TopicPartitions | None) -> Iterator[PartitionChange]:
+    old = before.states if before is not None else ()
+    new = after.states if after is not None else ()
+    for index in range(max(len(old), len(new))):
+        was = old[index] if index < len(old) else None
+        now = new[index] if index < len(new) else None
+        if was is not now:
+            yield PartitionChange(topic_id, index, was, now)

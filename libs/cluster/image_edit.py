@@ -1,0 +1,165 @@
+"""One step from a cluster image to the next: each map is copied when it is first written, and not before."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from libs.cluster import keys
+from libs.cluster.codec import RecordError, decode
+from libs.cluster.partition_table import TopicPartitions, TopicPartitionsEdit, Versions
+from libs.cluster.records import ConfigOverrides, ElectedController, Member, NodeRecord, PartitionState, Topic
+
+if TYPE_CHECKING:
+    from libs.cluster.image import ClusterImage
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+MAX_PARTITION_INDEX = 1_000_000
+"""A key is not trusted to size our tables."""
+
+
+class _Draft(Generic[K, V]):
+    """A map that is shared until it is written."""
+
+    __slots__ = ("_copied", "map")
+
+    def __init__(self, base: Mapping[K, V]) -> None:
+        self.map: Mapping[K, V] = base
+        self._copied: dict[K, V] | None = None
+
+    def writable(self) -> dict[K, V]:
+        if self._copied is None:
+            self.map = self._copied = dict(self.map)
+        return self._copied
+
+    def drop(self, key: K) -> None:
+        if key in self.map:
+            del self.writable()[key]
+
+
+class ImageEdit:
+    def __init__(self, image: "ClusterImage") -> None:
+        self._image = image
+        self._cluster_id = image.cluster_id
+        self._feature_level = image.feature_level
+        self._controller = image.controller
+        self._topics = _Draft(image.topics)
+        self._topics_by_id = _Draft(image.topics_by_id)
+        self._nodes = _Draft(image.nodes)
+        self._members = _Draft(image.members_by_role)
+        self._overrides = _Draft(image.overrides_by_resource)
+        self._partitions: dict[bytes, TopicPartitionsEdit] = {}
+        self._versions = _Draft(image.versions)
+
+    def put(self, key: str, value: bytes, created: int, modified: int) -> None:
+        """Raises RecordError, which names the key."""
+        versions = Versions(created, modified)
+        try:
+            if key.startswith(keys.PARTITIONS):
+                self._put_partition(key, value, versions)
+            else:
+                self._put(keys.split(key), value)
+                self._versions.writable()[key] = versions
+        except ValueError as error:
+            raise RecordError(f"{key}: {error}") from None
+
+    def delete(self, key: str) -> None:
+        """Raises RecordError for a key that could never have been put."""
+        try:
+            if key.startswith(keys.PARTITIONS):
+                topic_id, index = keys.partition_of(key)
+                self._topic_partitions(topic_id).delete(index)
+            elif key in self._versions.map:
+                self._delete(keys.split(key))
+                del self._versions.writable()[key]
+        except ValueError as error:
+            raise RecordError(f"{key}: {error}") from None
+
+    def finish(self, revision: int) -> "ClusterImage":
+        table = _Draft(self._image.partition_table)
+        for topic_id, edit in self._partitions.items():
+            partitions = edit.finish()
+            if partitions is None:
+                table.drop(topic_id)
+            else:
+                table.writable()[topic_id] = partitions
+        return replace(
+            self._image,
+            revision=revision,
+            cluster_id=self._cluster_id,
+            feature_level=self._feature_level,
+            controller=self._controller,
+            topics=self._topics.map,
+            topics_by_id=self._topics_by_id.map,
+            nodes=self._nodes.map,
+            members_by_role=self._members.map,
+            overrides_by_resource=self._overrides.map,
+            partition_table=table.map,
+            versions=self._versions.map,
+        )
+
+    def _put(self, parts: tuple[str, ...], value: bytes) -> None:
+        match parts:
+            case ("members", role, node_id):
+                member = decode(Member, value)
+                self._members.writable()[role] = {**self._members.map.get(role, {}), int(node_id): member}
+            case ("topics", name):
+                self._put_topic(name, decode(Topic, value))
+            case ("configs", kind, name):
+                self._overrides.writable()[kind, name] = decode(ConfigOverrides, value).values
+            case ("nodes", node_id):
+                self._nodes.writable()[int(node_id)] = decode(NodeRecord, value)
+            case ("election", "controller"):
+                self._controller = decode(ElectedController, value)
+            case ("cluster_id",):
+                self._cluster_id = decode(str, value)
+            case ("feature_level",):
+                self._feature_level = decode(int, value)
+            case _:
+                pass  # a kind of a later version, or one that only its owner reads (producer_ids): its revisions are kept
+
+    def _delete(self, parts: tuple[str, ...]) -> None:
+        match parts:
+            case ("members", role, node_id):
+                left = {id_: member for id_, member in self._members.map[role].items() if id_ != int(node_id)}
+                if left:
+                    self._members.writable()[role] = left
+                else:
+                    self._members.drop(role)
+            case ("topics", name):
+                self._topics_by_id.drop(bytes.fromhex(self._topics.map[name].topic_id))
+                self._topics.drop(name)
+            case ("configs", kind, name):
+                self._overrides.drop((kind, name))
+            case ("nodes", node_id):
+                self._nodes.drop(int(node_id))
+            case ("election", "controller"):
+                self._controller = None
+            case ("cluster_id",):
+                self._cluster_id = ""
+            case ("feature_level",):
+                self._feature_level = 1
+            case _:
+                pass
+
+    def _put_topic(self, name: str, topic: Topic) -> None:
+        topic_id = bytes.fromhex(topic.topic_id)
+        before = self._topics.map.get(name)
+        if before is not None and before.topic_id != topic.topic_id:
+            self._topics_by_id.drop(bytes.fromhex(before.topic_id))
+        self._topics.writable()[name] = topic
+        self._topics_by_id.writable()[topic_id] = topic
+
+    def _put_partition(self, key: str, value: bytes, versions: Versions) -> None:
+        topic_id, index = keys.partition_of(key)
+        if not 0 <= index <= MAX_PARTITION_INDEX:
+            raise RecordError(f"partition index {index}")
+        self._topic_partitions(topic_id).put(index, decode(PartitionState, value), versions)
+
+    def _topic_partitions(self, topic_id: bytes) -> TopicPartitionsEdit:
+        edit = self._partitions.get(topic_id)
+        if edit is None:
+            base = self._image.partition_table.get(topic_id, TopicPartitions())
+            edit = self._partitions[topic_id] = TopicPartitionsEdit(base)
+        return edit

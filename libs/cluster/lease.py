@@ -1,0 +1,77 @@
+"""A lease that is kept alive, and the moment from which it may no longer be believed in."""
+
+import asyncio
+from collections.abc import Callable
+
+from libs.cluster.backoff import Backoff
+from libs.cluster.store import MetadataStore, StoreUnavailable
+
+
+class HeldLease:
+    """Refreshes a lease at a third of its time to live, until the store says that it is gone or nobody can say any more.
+
+    The deadline counts from before a request was sent, so this process stops believing no later than the store does.
+    `on_lost` is called once, with what happened, and never after `stop`.
+    """
+
+    def __init__(
+        self, store: MetadataStore, lease_id: int, ttl_s: int, granted_at: float, on_lost: Callable[[str], None]
+    ) -> None:
+        self.lease_id = lease_id
+        self._store = store
+        self._ttl_s = ttl_s
+        self._deadline = granted_at + ttl_s
+        self._on_lost = on_lost
+        self._held = True
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(self._deadline, self._expired)
+        self._task = loop.create_task(self._refresh(), name=f"lease {lease_id:x}")
+
+    @property
+    def held(self) -> bool:
+        """False once it may have expired. Tells what to stop doing; safety comes from guards alone."""
+        return self._held and asyncio.get_running_loop().time() < self._deadline
+
+    def stop(self) -> None:
+        """No longer refreshed. The lease itself lives on until it expires or is revoked."""
+        self._held = False
+        self._timer.cancel()
+        self._task.cancel()
+
+    async def _refresh(self) -> None:
+        loop = asyncio.get_running_loop()
+        backoff = Backoff(first_s=self._ttl_s / 20, most_s=self._ttl_s / 3)
+        pause = self._ttl_s / 3
+        while True:
+            await asyncio.sleep(pause)
+            sent = loop.time()
+            try:
+                async with asyncio.timeout(self._ttl_s / 3):
+                    remaining = await self._store.keep_alive(self.lease_id)
+            except (StoreUnavailable, TimeoutError):
+                pause = backoff.next_s()
+                continue
+            if remaining <= 0:
+                self._lose("the lease is gone")
+                return
+            backoff.reset()
+            pause = self._ttl_s / 3
+            self._deadline = sent + remaining
+            self._timer.cancel()
+            self._timer = loop.call_at(self._deadline, self._expired)
+
+    def _expired(self) -> None:
+        self._task.cancel()
+        self._lose("the lease could not be refreshed in time")
+
+    def _lose(self, reason: str) -> None:
+        if self._held:
+            self._held = False
+            self._timer.cancel()
+            self._on_lost(reason)
+
+
+async def grant(store: MetadataStore, ttl_s: int, on_lost: Callable[[str], None]) -> HeldLease:
+    """Raises StoreUnavailable."""
+    granted_at = asyncio.get_running_loop().time()
+    return HeldLease(store, await store.grant_lease(ttl_s), ttl_s, granted_at, on_lost)

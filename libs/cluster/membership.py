@@ -1,0 +1,152 @@
+"""A process's entry in the list of the living.
+
+The key hangs on a lease. Its put moves it to the new lease, so neither the expiry nor the revocation of an older one (our own,
+or that of an earlier incarnation) can take the new registration away.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from libs.cluster import keys
+from libs.cluster.backoff import Backoff
+from libs.cluster.codec import RecordError, decode, encode
+from libs.cluster.lease import HeldLease, grant
+from libs.cluster.records import Member
+from libs.cluster.store import CreateRevisionIs, KeyValue, MetadataStore, ModRevisionIs, Outcome, Put, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+
+class Membership:
+    """Registers, stays registered, and registers again when the lease was lost.
+
+    The first registration replaces whatever it finds at once: a restarted process does not wait for its former lease. A later
+    one gives way to another incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so.
+    `on_lost(reason)` is called each time that others may have seen us vanish. An outage of the store alone is not a death.
+    """
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        member: Member,
+        ttl_s: int,
+        *,
+        on_lost: Callable[[str], None] | None = None,
+        on_superseded: Callable[[Member], None] | None = None,
+    ) -> None:
+        self._store = store
+        self._member = member
+        self._ttl_s = ttl_s
+        self._key = keys.member(member.role, member.node_id)
+        self._on_lost = on_lost
+        self._on_superseded = on_superseded
+        self._lease: HeldLease | None = None
+        self._revision = 0
+        self._registered_before = False
+        self._changed = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def registered(self) -> bool:
+        return self._revision > 0 and self._lease is not None and self._lease.held
+
+    @property
+    def revision(self) -> int:
+        """Of the last registration: an image at or past it shows us."""
+        return self._revision
+
+    async def start(self) -> None:
+        """Returns once registered. Tries for as long as that takes: bound it with `asyncio.timeout`."""
+        await self._register()
+        self._task = asyncio.get_running_loop().create_task(self._stay(), name=f"membership {self._key}")
+
+    async def update(self, member: Member) -> None:
+        """The same process says something new about itself. Returns once that is written."""
+        self._member = member
+        await self._register()
+
+    async def close(self) -> None:
+        """Leaves at once, rather than when the lease expires."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.stop()
+            await self._store.revoke_lease(lease.lease_id)
+
+    async def _stay(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not await self._register():
+                return
+
+    async def _register(self) -> bool:
+        """False when another incarnation has taken our place."""
+        backoff = Backoff()
+        async with self._writing:
+            while True:
+                try:
+                    done = await self._attempt()
+                except StoreUnavailable as error:
+                    log.warning("registration waits for the metadata store", extra=self._fields(error))
+                else:
+                    if done is not None:
+                        return done
+                await asyncio.sleep(backoff.next_s())
+
+    async def _attempt(self) -> bool | None:
+        """None: try again."""
+        found = await self._store.get(self._key)
+        other = self._other_incarnation(found)
+        if other is not None and self._registered_before:
+            log.error("another process has taken this member's place", extra=self._fields(f"incarnation {other.incarnation}"))
+            self._drop_lease()
+            if self._on_superseded is not None:
+                self._on_superseded(other)
+            return False
+        if self._lease is None or not self._lease.held:
+            self._drop_lease()
+            self._lease = await grant(self._store, self._ttl_s, self._lease_lost)
+        guard = ModRevisionIs(self._key, found.mod_revision) if found is not None else CreateRevisionIs(self._key, 0)
+        value = encode(self._member)
+        result = await self._store.txn([guard], [Put(self._key, value, self._lease.lease_id)])
+        if result.outcome is Outcome.OK:
+            self._revision = result.revision
+        elif result.outcome is Outcome.UNKNOWN:
+            found = await self._store.get(self._key)
+            if found is None or found.value != value or found.lease != self._lease.lease_id:
+                return None
+            self._revision = found.mod_revision
+        else:
+            # Somebody wrote in between, or our new lease is gone already.
+            self._drop_lease()
+            return None
+        self._registered_before = True
+        return True
+
+    def _other_incarnation(self, found: KeyValue | None) -> Member | None:
+        if found is None:
+            return None
+        try:
+            member = decode(Member, found.value)
+        except RecordError:
+            return None  # not a member: replace it
+        return member if member.incarnation != self._member.incarnation else None
+
+    def _drop_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.stop()
+            self._lease = None
+
+    def _lease_lost(self, reason: str) -> None:
+        log.warning("membership lost", extra=self._fields(reason))
+        if self._on_lost is not None:
+            self._on_lost(reason)
+        self._changed.set()
+
+    def _fields(self, reason: object) -> dict[str, object]:
+        return {"fields": {"member": self._key, "incarnation": self._member.incarnation, "reason": str(reason)}}

@@ -1,0 +1,25 @@
+"""What every adapter demands of a transaction before it sends it."""
+
+from collections.abc import Sequence
+
+from libs.cluster.store import MAX_OPERATIONS, Compare, Delete, Operation
+
+
+def check_transaction(compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
+    """Raises ValueError for what etcd refuses: too many operations, or a key written twice by one transaction.
+
+    (etcd lets deletes overlap deletes; a put may overlap nothing.)
+    """
+    if len(operations) > MAX_OPERATIONS or len(compares) > MAX_OPERATIONS:
+        raise ValueError(f"{len(compares)} comparisons and {len(operations)} operations: at most {MAX_OPERATIONS} of each")
+    puts: set[str] = set()
+    for operation in operations:
+        if not isinstance(operation, Delete):
+            if operation.key in puts:
+                raise ValueError(f"{operation.key} is written twice in one transaction")
+            puts.add(operation.key)
+    for operation in operations:
+        if isinstance(operation, Delete):
+            overlaps = any(key.startswith(operation.key) for key in puts) if operation.prefix else operation.key in puts
+            if overlaps:
+                raise ValueError(f"{operation.key} is both written and deleted in one transaction")

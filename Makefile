@@ -1,0 +1,52 @@
+# `make` lists the targets. Everything sets itself up; Python 3.11 and the package registries are all that is needed.
+# make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1   shapes the cluster (remembered until `make wipe`)
+# RUN=.run                                               names the folder it lives in, so that several can coexist
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+LOCAL := $(PYTHON) -m services.local
+VENV := .venv/bin
+RUN ?= .run
+TESTS ?= tests
+
+.DEFAULT_GOAL := help
+.PHONY: help up down wipe status setup test check clients bench docs
+
+help: ## list the targets
+	@echo "Penstock. Targets:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+
+up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= RUN=)
+	@$(LOCAL) up --run $(RUN) $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
+		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS))
+
+down: ## stop everything, keep the data
+	@$(LOCAL) down --run $(RUN)
+
+wipe: ## stop everything, remove the data
+	@$(LOCAL) wipe --run $(RUN)
+
+status: ## show each process: role, readiness, memory, addresses
+	@$(LOCAL) status --run $(RUN)
+
+setup: ## install what tests and checks need
+	@$(LOCAL) setup --dev
+
+test: setup ## run all tests (TESTS=tests/libs for some)
+	$(VENV)/python -m pytest $(TESTS)
+
+check: setup ## lint, format, types, import rules, generated files
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(VENV)/python -m libs.wire.generate --check
+	$(VENV)/python -m services.gateway.protocol_page --check
+
+clients: setup ## run only the tests with real clients: librdkafka, Java, Python, kcat
+	$(VENV)/python -m pytest tests/clients
+
+bench: setup ## measure beside Apache Kafka; prints JSON lines
+	$(VENV)/python -m tests.bench
+
+docs: setup ## write docs/protocol.md from the API table in code
+	$(VENV)/python -m services.gateway.protocol_page

@@ -1,0 +1,153 @@
+"""The command line behind `make up`, `down`, `wipe`, `status` and `setup`."""
+
+import argparse
+import fcntl
+import os
+import sys
+import time
+from pathlib import Path
+
+from services.local.cluster import Cluster, ProcessStatus
+from services.local.errors import LauncherError
+from services.local.etcd_setup import etcd_binary, set_up_etcd
+from services.local.python_setup import set_up_python, venv_python
+from services.local.run_directory import RunDirectory
+from services.local.shape import Shape
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def set_up(*, development: bool) -> None:
+    (ROOT / ".tools").mkdir(exist_ok=True)
+    with open(ROOT / ".tools" / "setup.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        set_up_etcd(ROOT, only_safe=bool(os.environ.get("CI")), say=say)
+        set_up_python(ROOT, development=development, say=say)
+
+
+def cluster_of(run: RunDirectory, shape: Shape) -> Cluster:
+    return Cluster(shape, run, root=ROOT, python=venv_python(ROOT), etcd=etcd_binary(ROOT))
+
+
+def up(run: RunDirectory, given: argparse.Namespace) -> None:
+    set_up(development=False)
+    started_at = time.monotonic()
+    with run.locked():
+        before = run.read_shape()
+        shape = (before or Shape()).with_given(
+            port=given.port, storage=given.storage, gateways=given.gateways, controllers=given.controllers
+        )
+        cluster = cluster_of(run, shape)
+        if before is not None and before != shape:
+            refuse_change(before, shape, running=bool(cluster_of(run, before).running()), run=run)
+        down = cluster.names_down()
+        say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running")
+        cluster.up()
+    say(f"ready in {time.monotonic() - started_at:.1f} s")
+    say(f"bootstrap.servers={shape.bootstrap_servers()}")
+
+
+def refuse_change(before: Shape, shape: Shape, *, running: bool, run: RunDirectory) -> None:
+    """Storage nodes hold data, so none may vanish; what runs cannot move to other ports. More of each is always welcome."""
+    if shape.storage < before.storage:
+        raise LauncherError(
+            f"the cluster in {run.path} has data on {before.storage} storage nodes; `make wipe` it to have {shape.storage}"
+        )
+    shrinks = shape.gateways < before.gateways or shape.controllers < before.controllers
+    if running and (shrinks or shape.port != before.port):
+        raise LauncherError(
+            f"the cluster in {run.path} runs as {before}; `make down` first to have {shape}, or choose another RUN="
+        )
+
+
+def down(run: RunDirectory) -> None:
+    with run.locked():
+        cluster = cluster_of(run, run.read_shape() or Shape())
+        for name in cluster.down():
+            say(f"{name} did not stop in time and was killed")
+    say(f"stopped; data stays in {run.data}")
+
+
+def wipe(run: RunDirectory) -> None:
+    with run.locked():
+        cluster_of(run, run.read_shape() or Shape()).down()
+        run.remove()
+    say(f"stopped, and removed what was in {run.path}")
+
+
+def status(run: RunDirectory) -> None:
+    shape = run.read_shape()
+    if shape is None:
+        say(f"no cluster in {run.path}; `make up` makes one")
+        return
+    rows = [("NAME", "ROLE", "PID", "READY", "MEMORY", "ADDRESSES")]
+    statuses = cluster_of(run, shape).status()
+    rows += [_row(of_one) for of_one in statuses]
+    rows.append(("", "", "", "", _mebibytes(sum(of_one.memory_bytes or 0 for of_one in statuses)), "together"))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    say(f"bootstrap.servers={shape.bootstrap_servers()}")
+
+
+def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str]:
+    ready = "down" if of_one.pid is None else "yes" if of_one.ready else f"no: {of_one.said[:60]}"
+    memory = "-" if of_one.memory_bytes is None else _mebibytes(of_one.memory_bytes)
+    return of_one.plan.name, of_one.plan.role, str(of_one.pid or "-"), ready, memory, of_one.plan.addresses
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB"
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m services.local", description="Runs a cluster on this machine.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    setup = commands.add_parser("setup", help="install what is needed to run, and with --dev to test and check")
+    setup.add_argument("--dev", action="store_true")
+    for name, words in (
+        ("up", "start what is down"),
+        ("down", "stop, keep the data"),
+        ("wipe", "stop, remove the data"),
+        ("status", "show each process"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
+        if name == "up":
+            for option in ("--port", "--storage", "--gateways", "--controllers"):
+                command.add_argument(option, type=int, default=None, help="default: as before, at first as in Shape")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    given = parse(arguments)
+    try:
+        if given.command == "setup":
+            set_up(development=given.dev)
+            return 0
+        run = RunDirectory(given.run)
+        match given.command:
+            case "up":
+                up(run, given)
+            case "down":
+                down(run)
+            case "wipe":
+                wipe(run)
+            case "status":
+                status(run)
+    except LauncherError as reason:
+        print(f"penstock: {reason}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,195 @@
+"""One local cluster: starts what is down, waits until all is ready, stops, and tells how it is.
+
+Used by the command line, and as a library by the tests. State lives in the run directory and in the kernel, not here: any
+launcher may stop what another one started.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.local import probe, processes
+from services.local.errors import LauncherError
+from services.local.plan import STOP_ORDER, ProcessPlan, plan_cluster
+from services.local.run_directory import RunDirectory
+from services.local.shape import Shape
+
+POLL_S = 0.02
+READY_WITHIN_S = 120.0  # a storage node may have a long log to check after a crash
+TELL_AFTER_S = 3.0
+STOP_WITHIN_S = 15.0
+LOG_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True)
+class ProcessStatus:
+    plan: ProcessPlan
+    pid: int | None
+    ready: bool
+    said: str
+    memory_bytes: int | None
+
+
+class Cluster:
+    """`environment` is added for every service, `environment_of[name]` for one; both come after the launcher's own."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        run: RunDirectory,
+        *,
+        root: Path,
+        python: Path,
+        etcd: Path,
+        environment: Mapping[str, str] | None = None,
+        environment_of: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self.shape = shape
+        self.run = run
+        self._root = root
+        self._environment = environment or {}
+        self._environment_of = environment_of or {}
+        self._children: dict[int, subprocess.Popen[bytes]] = {}  # those started by this very process, which must reap them
+        self._log_starts: dict[str, int] = {}  # where in its log the latest run of a process begins
+        self.plans = {plan.name: plan for plan in plan_cluster(shape, run, python=python, etcd=etcd)}
+
+    def names_down(self) -> list[str]:
+        return [name for name in self.plans if self.pid_of(name) is None]
+
+    def up(self) -> None:
+        """Starts what is down and returns when everything is ready."""
+        self.run.create()
+        down = [self.plans[name] for name in self.names_down()]
+        _refuse_taken_ports(down)
+        self.run.write_shape(self.shape)
+        for plan in down:
+            self._spawn(plan)
+        self.wait_ready()
+
+    def start(self, name: str) -> int:
+        """Starts one process without waiting for it to be ready. Does nothing if it runs."""
+        pid = self.pid_of(name)
+        if pid is None:
+            _refuse_taken_ports([self.plans[name]])
+            pid = self._spawn(self.plans[name])
+        return pid
+
+    def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = READY_WITHIN_S) -> None:
+        """Returns when all say that they are ready; raises as soon as one has died."""
+        plans = [self.plans[name] for name in (self.plans if names is None else names)]
+        deadline = time.monotonic() + within_s
+        failed = threading.Event()
+        with ThreadPoolExecutor(max_workers=len(plans)) as pool:
+            waits: list[Future[None]] = [pool.submit(self._wait_ready, plan, deadline, failed) for plan in plans]
+            done, _ = wait(waits, return_when=FIRST_EXCEPTION)
+            failed.set()
+        for outcome in done:
+            outcome.result()
+
+    def _wait_ready(self, plan: ProcessPlan, deadline: float, failed: threading.Event) -> None:
+        tell_at = time.monotonic() + TELL_AFTER_S
+        while not failed.is_set():
+            ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=2.0)
+            if ready:
+                return
+            now = time.monotonic()
+            if self.pid_of(plan.name) is None:
+                raise LauncherError(f"{plan.name} ended while starting; the others are left running. {self._log_tail(plan.name)}")
+            if now > deadline:
+                raise LauncherError(f"{plan.name} is not ready in time ({said}). {self._log_tail(plan.name)}")
+            if now > tell_at:
+                print(f"still waiting for {plan.name}: {said}", flush=True)
+                tell_at = now + TELL_AFTER_S
+            failed.wait(POLL_S)
+
+    def _spawn(self, plan: ProcessPlan) -> int:
+        self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        environment = {**os.environ, **plan.environment}
+        if plan.role != "etcd":
+            environment |= {**self._environment, **self._environment_of.get(plan.name, {})}
+        log = self.run.log_file(plan.name)
+        self._log_starts[plan.name] = log.stat().st_size if log.exists() else 0
+        child = processes.spawn(plan.argv, environment=environment, directory=self._root, log=log)
+        self._children[child.pid] = child
+        processes.write_pid(self.run.pid_file(plan.name), child.pid)
+        return child.pid
+
+    def pid_of(self, name: str) -> int | None:
+        """The running process of that name, if there is one."""
+        pid = processes.read_pid(self.run.pid_file(name))
+        if pid is None:
+            return None
+        if child := self._children.get(pid):
+            if child.poll() is not None:
+                del self._children[pid]
+                return None
+            return pid  # ours: between fork and exec it does not bear its mark yet
+        return pid if processes.has_argument(pid, self.plans[name].mark) else None
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Sends a signal to one process and, if it is a deadly one, returns when the process has ended."""
+        pid = self.pid_of(name)
+        if pid is None:
+            raise LauncherError(f"{name} is not running")
+        os.kill(pid, number)
+        if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            self._end([pid])
+
+    def down(self) -> list[str]:
+        """Stops everything of this run directory, those in front first. Returns the names of those that had to be killed."""
+        killed = []
+        running = self.running()
+        for role in STOP_ORDER:
+            names = {pid: name for pid, name in running.items() if name.partition("-")[0] == role}
+            killed += [names[pid] for pid in self._end(list(names))]
+        for name in running.values():
+            self.run.pid_file(name).unlink(missing_ok=True)
+        return killed
+
+    def running(self) -> dict[int, str]:
+        """pid -> name of all that runs here, even if an earlier and larger shape started it or its pid file is lost."""
+        etcd = self.plans["etcd"].mark
+        suffix = f"@{self.run.path}"
+        found = processes.find_by_argument(
+            lambda argument: argument == etcd or (argument.startswith("-Xpenstock=") and argument.endswith(suffix))
+        )
+        return {pid: "etcd" if mark == etcd else mark.removeprefix("-Xpenstock=").removesuffix(suffix) for pid, mark in found}
+
+    def _end(self, pids: Sequence[int]) -> list[int]:
+        killed = processes.end(pids, patience_s=STOP_WITHIN_S)
+        for pid in pids:
+            if child := self._children.pop(pid, None):
+                child.wait()
+        return killed
+
+    def status(self) -> list[ProcessStatus]:
+        return [self._status(plan) for plan in self.plans.values()]
+
+    def _status(self, plan: ProcessPlan) -> ProcessStatus:
+        pid = self.pid_of(plan.name)
+        if pid is None:
+            return ProcessStatus(plan, None, False, "", None)
+        ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=1.0)
+        return ProcessStatus(plan, pid, ready, said, processes.memory_bytes(pid))
+
+    def _log_tail(self, name: str) -> str:
+        file = self.run.log_file(name)
+        with open(file, "rb") as log:
+            log.seek(max(self._log_starts.get(name, 0), log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
+            return f"The end of {file}:\n{log.read().decode(errors='replace')}"
+
+
+def _refuse_taken_ports(plans: Sequence[ProcessPlan]) -> None:
+    for plan in plans:
+        for port in plan.ports:
+            if not probe.is_free(port):
+                holder = probe.holder_of(port)
+                raise LauncherError(
+                    f"port {port}, which {plan.name} needs, is in use by {holder}; stop that or choose another PORT="
+                )

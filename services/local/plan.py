@@ -1,0 +1,93 @@
+"""Which processes make up a cluster, and what each is told. Pure: a shape goes in, command lines come out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.local.run_directory import RunDirectory
+from services.local.shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
+
+STOP_ORDER = ("gateway", "storage", "controller", "etcd")  # who is asked to drain needs those behind it
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """One process. `mark` is the argument that no other process has: a pid file may outlive its process, and pids return."""
+
+    name: str
+    role: str
+    argv: tuple[str, ...]
+    mark: str
+    ports: tuple[int, ...]
+    probe_port: int
+    probe_path: str
+    addresses: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def plan_cluster(shape: Shape, run: RunDirectory, *, python: Path, etcd: Path) -> list[ProcessPlan]:
+    """Every process of the cluster, etcd first."""
+    return [_etcd(shape, run, etcd), *_services(shape, run, python)]
+
+
+def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
+    client, peer = shape.port + ETCD_CLIENT, shape.port + ETCD_PEER
+    mark = f"--data-dir={run.data_directory('etcd')}"
+    argv = (
+        str(etcd),
+        "--name=etcd",
+        mark,
+        f"--listen-client-urls=http://{HOST}:{client}",
+        f"--advertise-client-urls=http://{HOST}:{client}",
+        f"--listen-peer-urls=http://{HOST}:{peer}",
+        f"--initial-advertise-peer-urls=http://{HOST}:{peer}",
+        f"--initial-cluster=etcd=http://{HOST}:{peer}",
+        # A member that is alone on loopback elects itself; waiting for others would only delay the start (0.5 s by default).
+        "--heartbeat-interval=20",
+        "--election-timeout=200",
+        "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=1h",
+        "--snapshot-count=10000",
+        "--logger=zap",
+        "--log-level=warn",
+        "--log-outputs=stderr",
+    )
+    return ProcessPlan("etcd", "etcd", argv, mark, (client, peer), client, "/health", f"client {HOST}:{client}")
+
+
+def _services(shape: Shape, run: RunDirectory, python: Path) -> Iterator[ProcessPlan]:
+    for role, count in (("controller", shape.controllers), ("storage", shape.storage), ("gateway", shape.gateways)):
+        for node_id in range(1, count + 1):
+            yield _service(role, node_id, shape, run, python)
+
+
+def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: Path) -> ProcessPlan:
+    name = f"{role}-{node_id}"
+    admin = shape.admin_port(role, node_id)
+    # An -X option that Python does not know is ignored by it, and shows in `ps` which process is which.
+    mark = f"-Xpenstock={name}@{run.path}"
+    environment = {
+        "PENSTOCK_NODE_ID": str(node_id),
+        "PENSTOCK_DATA_DIR": str(run.data_directory(name)),
+        "PENSTOCK_ETCD": shape.etcd_endpoint(),
+        "PENSTOCK_ADMIN_PORT": str(admin),
+        # glibc gives every thread its own heap by default, which costs tens of MB over all processes.
+        "MALLOC_ARENA_MAX": "2",
+        "PYTHONUNBUFFERED": "1",
+    }
+    ports: tuple[int, ...] = (admin,)
+    addresses = f"admin {HOST}:{admin}"
+    if role in ("controller", "storage"):
+        environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))
+    if role == "storage":
+        environment["PENSTOCK_LOG_DIRS"] = str(run.data_directory(name))
+    if role == "gateway":
+        bootstrap = shape.bootstrap_port(node_id)
+        environment["PENSTOCK_LISTEN_HOST"] = HOST
+        environment["PENSTOCK_PORT_BASE"] = str(bootstrap)
+        environment["PENSTOCK_ADVERTISED_HOST"] = HOST
+        environment["PENSTOCK_ADVERTISED_PORT_BASE"] = str(bootstrap)
+        ports = (bootstrap, *(bootstrap + broker for broker in range(1, shape.storage + 1)), admin)
+        addresses = f"kafka {HOST}:{bootstrap}, brokers {bootstrap + 1}-{bootstrap + shape.storage}, {addresses}"
+    argv = (str(python), mark, "-m", f"services.{role}")
+    return ProcessPlan(name, role, argv, mark, ports, admin, "/readyz", addresses, environment)

@@ -1,0 +1,61 @@
+"""Asking what is there: is this port taken, and by whom; does this process say that it is ready."""
+
+import contextlib
+import os
+import socket
+from pathlib import Path
+
+from services.local.processes import command_line
+from services.local.shape import HOST
+
+LISTENING = "0A"
+
+
+def ask(port: int, path: str, *, timeout_s: float) -> tuple[bool, str]:
+    """GET `path` on loopback: (answered 200, what it said). A plain socket, as http.client takes longer to import than to use."""
+    try:
+        with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {HOST}:{port}\r\n\r\n".encode())
+            answer = b""
+            while len(answer) < 65_536 and (part := connection.recv(4096)):
+                answer += part
+    except OSError as reason:
+        return False, f"port {port}: {reason}"
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.split(b" ", 2)[1:2]
+    return status == [b"200"], body.decode(errors="replace").strip() or repr(head[:80])
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def holder_of(port: int) -> str:
+    """Who listens there, as far as we may see."""
+    inodes = _listening_inodes(port)
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            for descriptor in (entry / "fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if os.readlink(descriptor) in inodes:
+                        return f"process {entry.name} ({' '.join(command_line(int(entry.name)))[:120]})"
+    return "another process"
+
+
+def _listening_inodes(port: int) -> set[str]:
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == LISTENING and int(fields[1].rpartition(":")[2], 16) == port:
+                    found.add(f"socket:[{fields[9]}]")
+    return found

@@ -1,0 +1,107 @@
+"""Starting, finding and ending processes by what the kernel says of them."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+def spawn(argv: Sequence[str], *, environment: Mapping[str, str], directory: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Starts a process in a session of its own: a terminal's Ctrl-C and hang-up do not reach it. Output is appended to `log`."""
+    with open(log, "ab") as output:
+        return subprocess.Popen(
+            argv,
+            env=dict(environment),
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def command_line(pid: int) -> list[str]:
+    """Its arguments; empty for a process that is gone, or dead and not yet reaped."""
+    try:
+        return [os.fsdecode(argument) for argument in (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[:-1]]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def has_argument(pid: int, mark: str) -> bool:
+    return mark in command_line(pid)
+
+
+def find_by_argument(wanted: Callable[[str], bool]) -> list[tuple[int, str]]:
+    """(pid, argument) of every process of which an argument is wanted."""
+    found = []
+    for entry in PROC.iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            found += [(int(entry.name), argument) for argument in command_line(int(entry.name)) if wanted(argument)]
+    return found
+
+
+def read_pid(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def write_pid(file: Path, pid: int) -> None:
+    beside = file.with_suffix(".tmp")
+    beside.write_text(f"{pid}\n")
+    beside.replace(file)
+
+
+def end(pids: Sequence[int], *, patience_s: float) -> list[int]:
+    """SIGTERM to all, SIGKILL to those that are still there after `patience_s`. Returns whom it had to kill."""
+    handles: dict[int, int] = {}  # pidfd -> pid: a pidfd never means another process, even when the pid is reused
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            handles[os.pidfd_open(pid)] = pid
+    try:
+        for handle in handles:
+            _signal(handle, signal.SIGTERM)
+        stubborn = _wait(set(handles), patience_s)
+        for handle in stubborn:
+            _signal(handle, signal.SIGKILL)
+        _wait(stubborn, 10.0)
+        return sorted(handles[handle] for handle in stubborn)
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def _signal(handle: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(handle, number)
+
+
+def _wait(handles: set[int], patience_s: float) -> set[int]:
+    """Waits until all have ended. Returns the handles of those that have not."""
+    deadline = time.monotonic() + patience_s
+    poll = select.poll()
+    for handle in handles:
+        poll.register(handle, select.POLLIN)
+    left = set(handles)
+    while left and (remaining := deadline - time.monotonic()) > 0:
+        for handle, _ in poll.poll(remaining * 1000):
+            poll.unregister(handle)
+            left.discard(handle)
+    return left
+
+
+def memory_bytes(pid: int) -> int | None:
+    """Proportional set size: what is shared with other processes counts once over all of them."""
+    try:
+        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), None)

@@ -1,0 +1,83 @@
+"""Makes .venv and installs what is pinned in constraints.txt, unless exactly that was done before."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from services.local.errors import LauncherError
+
+OLDEST_PYTHON = (3, 11)
+RUNTIME = "gateway,storage,controller"  # extras of pyproject.toml
+DEVELOPMENT = "dev"  # includes the above
+LOG_TAIL_LINES = 25
+
+
+def venv_python(root: Path) -> Path:
+    return root / ".venv" / "bin" / "python"
+
+
+def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) -> Path:
+    """Returns the Python to run services with. `development` adds what tests and checks need."""
+    if sys.version_info < OLDEST_PYTHON:
+        raise LauncherError(f"this is Python {sys.version.split()[0]}; Penstock needs 3.11 or later")
+    extras = DEVELOPMENT if development else RUNTIME
+    fingerprint = _fingerprint(root)
+    stamps = [root / ".venv" / f"{name}.stamp" for name in ("development", "runtime")]
+    covering = stamps[:1] if development else stamps
+    if any(_is(stamp, fingerprint) for stamp in covering) and venv_python(root).exists():
+        return venv_python(root)
+    log = root / ".venv" / "setup.log"
+    if not venv_python(root).exists():
+        say("python: making .venv")
+        _run([sys.executable, "-m", "venv", str(root / ".venv")], root, None, _ignore)
+    say(f"python: installing penstock[{extras}] with the versions of constraints.txt")
+    pip = [str(venv_python(root)), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
+    _run([*pip, "-c", "constraints.txt", "-e", f".[{extras}]"], root, log, lambda line: _tell(line, say))
+    for stamp in covering if development else stamps[1:]:
+        stamp.write_text(fingerprint)
+    return venv_python(root)
+
+
+def _fingerprint(root: Path) -> str:
+    """Changes when an installation would: settings of linters, in the same file, do not count."""
+    pyproject = tomllib.loads((root / "pyproject.toml").read_text())
+    facts = [pyproject["project"], pyproject["build-system"], pyproject["tool"]["setuptools"], sys.version, str(root)]
+    constraints = (root / "constraints.txt").read_text()
+    return hashlib.sha256((json.dumps(facts, sort_keys=True) + constraints).encode()).hexdigest()
+
+
+def _is(stamp: Path, fingerprint: str) -> bool:
+    try:
+        return stamp.read_text() == fingerprint
+    except FileNotFoundError:
+        return False
+
+
+def _ignore(line: str) -> None:
+    pass
+
+
+def _tell(line: str, say: Callable[[str], None]) -> None:
+    if line.startswith(("Collecting ", "Installing collected", "Building ")):
+        say("python: " + line.partition(" (from")[0].partition(":")[0])
+
+
+def _run(argv: Sequence[str], root: Path, log: Path | None, on_line: Callable[[str], None]) -> None:
+    """Runs to the end, a line at a time; shows the last lines if it fails."""
+    lines = []
+    with subprocess.Popen(
+        argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            on_line(line.strip())
+    if log is not None:
+        log.write_text("".join(lines))
+    if process.returncode != 0:
+        hint = "\nOn Debian, `apt-get install python3-venv` may be missing." if "ensurepip" in "".join(lines) else ""
+        raise LauncherError(f"{' '.join(argv[:4])} failed:\n{''.join(lines[-LOG_TAIL_LINES:])}{hint}")

@@ -1,0 +1,95 @@
+"""The folder in which one local cluster lives: pids, logs, data, sockets and the shape it was started with."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from services.local.errors import LauncherError
+from services.local.shape import Shape
+
+LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
+
+
+class RunDirectory:
+    """Paths below RUN. Creates nothing until `create()`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).absolute()
+        self.pids = self.path / "pids"
+        self.logs = self.path / "logs"
+        self.data = self.path / "data"
+        self.sockets = _socket_directory(self.path)
+        self._shape_file = self.path / "cluster.json"
+        self._lock_file = self.path / "lock"
+
+    def pid_file(self, name: str) -> Path:
+        return self.pids / f"{name}.pid"
+
+    def log_file(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def data_directory(self, name: str) -> Path:
+        return self.data / name
+
+    def socket(self, name: str) -> Path:
+        return self.sockets / f"{name}.sock"
+
+    def create(self) -> None:
+        for directory in (self.pids, self.logs, self.data):
+            directory.mkdir(parents=True, exist_ok=True)
+        self.sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.sockets.stat().st_uid != os.getuid():
+            raise LauncherError(f"{self.sockets} belongs to someone else; choose another RUN=")
+
+    def read_shape(self) -> Shape | None:
+        """The shape of the last `up`, or None if there was none since the last `wipe`."""
+        try:
+            return Shape(**json.loads(self._shape_file.read_text()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as reason:
+            raise LauncherError(
+                f"{self._shape_file} is damaged ({reason}); remove it, then give the shape to `make up`"
+            ) from reason
+
+    def write_shape(self, shape: Shape) -> None:
+        beside = self._shape_file.with_suffix(".tmp")
+        beside.write_text(json.dumps(asdict(shape)) + "\n")
+        beside.replace(self._shape_file)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """One launcher at a time: two at once would start everything twice."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with open(self._lock_file, "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(f"waiting for another launcher that works on {self.path}", flush=True)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def remove(self) -> None:
+        """Removes what a cluster leaves behind, and nothing else: RUN may name a folder with other things in it."""
+        for directory in (self.pids, self.logs, self.data, self.sockets):
+            shutil.rmtree(directory, ignore_errors=True)
+        for file in (self._shape_file, self._lock_file):
+            file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+
+
+def _socket_directory(run: Path) -> Path:
+    """RUN/sockets, or a short folder elsewhere if RUN is too deep for a Unix socket's address."""
+    inside = run / "sockets"
+    if len(os.fsencode(inside)) + len("/transaction-coordinator-99.sock") <= LONGEST_SOCKET_PATH:
+        return inside
+    fingerprint = hashlib.sha256(os.fsencode(run)).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"penstock-{fingerprint}"

@@ -1,0 +1,63 @@
+"""What a local cluster consists of: how many of each, and which ports they take.
+
+A cluster owns one block of 100 ports per gateway, so clusters whose PORT differs by that much coexist:
+PORT is where clients bootstrap, PORT+i leads to broker i, and from PORT+50 on come etcd and the admin ports.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+
+from services.local.errors import LauncherError
+
+PORTS_PER_GATEWAY = 100
+MOST_STORAGE = 20
+MOST_GATEWAYS = 9
+MOST_CONTROLLERS = 5
+
+ETCD_CLIENT = 50
+ETCD_PEER = 51
+CONTROLLER_ADMIN = 51  # controller-1 is at +52
+GATEWAY_ADMIN = 56
+STORAGE_ADMIN = 65
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How many processes of each role, and the first port."""
+
+    port: int = 9092
+    storage: int = 3
+    gateways: int = 1
+    controllers: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value, most in (
+            ("STORAGE", self.storage, MOST_STORAGE),
+            ("GATEWAYS", self.gateways, MOST_GATEWAYS),
+            ("CONTROLLERS", self.controllers, MOST_CONTROLLERS),
+        ):
+            if not 1 <= value <= most:
+                raise LauncherError(f"{name}={value} is out of range: a local cluster has 1 to {most}")
+        if not 1024 <= self.port <= 65535 - self.gateways * PORTS_PER_GATEWAY:
+            raise LauncherError(
+                f"PORT={self.port} is out of range: a cluster takes {self.gateways * PORTS_PER_GATEWAY} ports from it on"
+            )
+
+    def bootstrap_port(self, gateway: int) -> int:
+        return self.port + PORTS_PER_GATEWAY * (gateway - 1)
+
+    def bootstrap_servers(self) -> str:
+        return ",".join(f"{HOST}:{self.bootstrap_port(gateway)}" for gateway in range(1, self.gateways + 1))
+
+    def etcd_endpoint(self) -> str:
+        return f"{HOST}:{self.port + ETCD_CLIENT}"
+
+    def admin_port(self, role: str, node_id: int) -> int:
+        first = {"controller": CONTROLLER_ADMIN, "gateway": GATEWAY_ADMIN, "storage": STORAGE_ADMIN}[role]
+        return self.port + first + node_id
+
+    def with_given(self, **given: int | None) -> "Shape":
+        """The same shape, but for what was given on the command line."""
+        return dataclasses.replace(self, **{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,144 @@
+"""The four codecs of Kafka, with a bound on what comes out: a batch of 1 MB may claim to hold 1 TB.
+
+Codec numbers are bits 0-2 of a batch's attributes. Snappy comes in xerial framing (Java) or raw (some older clients), gzip may
+have several members, lz4 and zstd are their own frame formats.
+"""
+
+import struct
+import zlib
+from enum import IntEnum
+
+import cramjam
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Codec(IntEnum):
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class DecompressionTooLarge(Exception):
+    """The output would pass the caller's bound."""
+
+
+class DecompressionFailed(Exception):
+    """The input is not what its codec says."""
+
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = 16  # magic, version, compatible version
+_XERIAL_BLOCK = 32 * 1024
+_U32 = struct.Struct(">I")
+# What a codec that writes into a fixed buffer says when the buffer is too small; everything else is corruption.
+_OUTPUT_FULL = "failed to write whole buffer"
+
+
+def decompress(codec: int, data: Buffer, max_bytes: int) -> Buffer:
+    """What `data` holds, at most `max_bytes`. Raises DecompressionTooLarge or DecompressionFailed, never anything else."""
+    if codec == Codec.NONE:
+        if len(data) > max_bytes:
+            raise DecompressionTooLarge(f"{len(data)} bytes are more than {max_bytes}")
+        return data
+    if codec == Codec.GZIP:
+        return _gunzip(data, max_bytes)
+    if codec == Codec.SNAPPY:
+        return _unsnappy(data, max_bytes)
+    if codec == Codec.LZ4 or codec == Codec.ZSTD:
+        return _into_growing_buffer(codec, data, max_bytes)
+    raise DecompressionFailed(f"unknown codec {codec}")
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """`data` as clients expect it inside a batch of this codec."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.GZIP:
+        packer = zlib.compressobj(wbits=31)
+        return packer.compress(data) + packer.flush()
+    if codec == Codec.SNAPPY:
+        return _xerial(data)
+    if codec == Codec.LZ4:
+        return bytes(cramjam.lz4.compress(data))
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    raise ValueError(f"unknown codec {codec}")
+
+
+def _gunzip(data: Buffer, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    room = max_bytes
+    rest: Buffer = data
+    while rest:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, room + 1)
+        except zlib.error as error:
+            raise DecompressionFailed(str(error)) from error
+        if len(part) > room:
+            raise DecompressionTooLarge(f"gzip: more than {max_bytes} bytes")
+        if not member.eof:
+            raise DecompressionFailed("gzip: truncated")
+        parts.append(part)
+        room -= len(part)
+        rest = member.unused_data
+    return b"".join(parts)
+
+
+def _unsnappy(data: Buffer, max_bytes: int) -> bytes:
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _unsnappy_block(view, max_bytes)
+    parts: list[bytes] = []
+    room = max_bytes
+    position = _XERIAL_HEADER
+    while position < len(view):
+        if position + 4 > len(view):
+            raise DecompressionFailed("snappy: truncated block length")
+        (length,) = _U32.unpack_from(view, position)
+        position += 4
+        if length > len(view) - position:
+            raise DecompressionFailed("snappy: truncated block")
+        part = _unsnappy_block(view[position : position + length], room)
+        parts.append(part)
+        room -= len(part)
+        position += length
+    return b"".join(parts)
+
+
+def _unsnappy_block(block: memoryview, room: int) -> bytes:
+    try:
+        length = int(cramjam.snappy.decompress_raw_len(block))
+        if length > room:
+            raise DecompressionTooLarge(f"snappy: a block of {length} bytes, {room} left")
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise DecompressionFailed(f"snappy: {error}") from error
+
+
+def _into_growing_buffer(codec: int, data: Buffer, max_bytes: int) -> memoryview:
+    """Neither frame format must say how much it holds, so try a likely size and grow towards the bound."""
+    decode = cramjam.lz4.decompress_into if codec == Codec.LZ4 else cramjam.zstd.decompress_into
+    size = min(max_bytes, max(65_536, 4 * len(data)))
+    while True:
+        output = bytearray(size)
+        try:
+            return memoryview(output)[: decode(data, output)]
+        except cramjam.DecompressionError as error:
+            if _OUTPUT_FULL not in str(error):
+                raise DecompressionFailed(f"{Codec(codec).name.lower()}: {error}") from error
+            if size >= max_bytes:
+                raise DecompressionTooLarge(f"{Codec(codec).name.lower()}: more than {max_bytes} bytes") from error
+        size = min(max_bytes, 4 * size)
+
+
+def _xerial(data: Buffer) -> bytes:
+    view = memoryview(data)
+    parts = [_XERIAL_MAGIC, _U32.pack(1), _U32.pack(1)]
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+        parts += (_U32.pack(len(block)), block)
+    return b"".join(parts)

@@ -191,14 +191,21 @@ _FIRST_FLEXIBLE: Final[dict[ApiKey, int | None]] = {
 }
 
 
+_NEVER = 1 << 15
+# Indexed rather than hashed: an enum's hash is a Python function, and this is asked twice for each request.
+_FIRST_BY_NUMBER: Final = [_NEVER] * (max(ApiKey) + 1)
+for _key, _first in _FIRST_FLEXIBLE.items():
+    if _first is not None:
+        _FIRST_BY_NUMBER[_key] = _first
+
+
 def first_flexible(api_key: ApiKey) -> int | None:
     """The first version with compact encodings and tagged fields (KIP-482), None for APIs that never got them."""
     return _FIRST_FLEXIBLE[api_key]
 
 
 def is_flexible(api_key: ApiKey, version: int) -> bool:
-    first = _FIRST_FLEXIBLE[api_key]
-    return first is not None and version >= first
+    return version >= _FIRST_BY_NUMBER[api_key]
 
 
 def request_header_version(api_key: ApiKey, version: int) -> int:

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass
 
-from libs.wire.api import ApiKey, request_header_version, response_header_version
+from libs.wire.api import ApiKey, is_flexible, request_header_version, response_header_version
 from libs.wire.primitives import ProtocolError, Reader, Writer
 
 _FIXED = struct.Struct(">hhi")
@@ -30,7 +30,7 @@ def read_request_header(reader: Reader) -> RequestHeader:
         raise ProtocolError(f"unknown api key {api_key_number}")
     # The client id kept its two-byte length in header v2, so that a broker can read it before it knows the API.
     client_id = reader.nullable_string(flexible=False) or ""
-    if request_header_version(api_key, api_version) == 2:
+    if is_flexible(api_key, api_version):
         reader.skip_tagged_fields()
     return RequestHeader(api_key, api_version, correlation_id, client_id)
 

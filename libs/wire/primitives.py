@@ -64,25 +64,59 @@ class Reader:
             raise ProtocolError(f"{self.end - self.position} bytes after the end of the message")
 
     def int8(self) -> int:
-        return self._fixed(_INT8.unpack_from, 1)
+        try:
+            value: int = _INT8.unpack_from(self.view, self.position)[0]
+        except struct.error:
+            raise self._too_short(1) from None
+        self.position += 1
+        return value
 
     def int16(self) -> int:
-        return self._fixed(_INT16.unpack_from, 2)
+        try:
+            value: int = _INT16.unpack_from(self.view, self.position)[0]
+        except struct.error:
+            raise self._too_short(2) from None
+        self.position += 2
+        return value
 
     def int32(self) -> int:
-        return self._fixed(_INT32.unpack_from, 4)
+        try:
+            value: int = _INT32.unpack_from(self.view, self.position)[0]
+        except struct.error:
+            raise self._too_short(4) from None
+        self.position += 4
+        return value
 
     def int64(self) -> int:
-        return self._fixed(_INT64.unpack_from, 8)
+        try:
+            value: int = _INT64.unpack_from(self.view, self.position)[0]
+        except struct.error:
+            raise self._too_short(8) from None
+        self.position += 8
+        return value
 
     def uint16(self) -> int:
-        return self._fixed(_UINT16.unpack_from, 2)
+        try:
+            value: int = _UINT16.unpack_from(self.view, self.position)[0]
+        except struct.error:
+            raise self._too_short(2) from None
+        self.position += 2
+        return value
 
     def uint32(self) -> int:
-        return self._fixed(_UINT32.unpack_from, 4)
+        try:
+            value: int = _UINT32.unpack_from(self.view, self.position)[0]
+        except struct.error:
+            raise self._too_short(4) from None
+        self.position += 4
+        return value
 
     def float64(self) -> float:
-        value: float = self._fixed(_FLOAT64.unpack_from, 8)
+        try:
+            value: float = _FLOAT64.unpack_from(self.view, self.position)[0]
+        except struct.error:
+            raise self._too_short(8) from None
+        self.position += 8
         return value
 
     def boolean(self) -> bool:
@@ -95,6 +129,9 @@ class Reader:
     def uvarint(self) -> int:
         """At most five bytes, the fifth at most 0x0f: anything longer is an overlong or a 64-bit number."""
         view, position, end = self.view, self.position, self.end
+        if position < end and view[position] < 0x80:
+            self.position = position + 1
+            return view[position]
         value = shift = 0
         while position < end:
             byte = view[position]
@@ -188,12 +225,8 @@ class Reader:
             raise ProtocolError(f"{count} tagged fields, more than {MAX_TAGGED_FIELDS}")
         return count
 
-    def _fixed(self, unpack: Callable[[memoryview, int], tuple[T]], size: int) -> T:
-        position = self.position
-        if position + size > self.end:
-            raise ProtocolError(f"frame ends {position + size - self.end} bytes too early")
-        self.position = position + size
-        return unpack(self.view, position)[0]
+    def _too_short(self, size: int) -> ProtocolError:
+        return ProtocolError(f"{self.remaining} bytes left where {size} are needed")
 
     def _take(self, length: int) -> memoryview:
         position = self.position
@@ -204,8 +237,13 @@ class Reader:
         return self.view[position:after]
 
     def _text(self, length: int) -> str:
+        position = self.position
+        after = position + length
+        if length < 0 or after > self.end:
+            raise ProtocolError(f"length {length} with {self.end - position} bytes left")
+        self.position = after
         try:
-            return str(self._take(length), "utf-8")
+            return str(self.view[position:after], "utf-8")
         except UnicodeDecodeError:
             raise ProtocolError("string is not UTF-8") from None
 

@@ -37,7 +37,7 @@ _INT32 = struct.Struct(">i")
 class FetchPartition(NamedTuple):
     """Where to read. Epochs and `log_start_offset` are -1 where the version or the client does not say."""
 
-    index: int
+    partition_index: int
     fetch_offset: int
     max_bytes: int
     current_leader_epoch: int = -1

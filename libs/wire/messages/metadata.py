@@ -5,7 +5,7 @@ Version 1 lets null ask for all topics, 4 adds allow_auto_topic_creation, 8 auth
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -43,7 +43,7 @@ class MetadataBroker(NamedTuple):
 
 class MetadataPartition(NamedTuple):
     error_code: int
-    index: int
+    partition_index: int
     leader_id: int
     leader_epoch: int
     replicas: Sequence[int]
@@ -139,36 +139,51 @@ def _write_topic(writer: Writer, topic: MetadataTopic, version: int) -> None:
     if version >= 1:
         writer.boolean(topic.is_internal)
     writer.array_length(len(topic.partitions), flexible)
-    buffer = writer.buffer
-    for error_code, index, leader_id, leader_epoch, replicas, isr, offline in topic.partitions:
-        # One pack for the whole partition: a hundred topics of ten partitions are a thousand of these.
-        layout, counts = _partition_layout(version, len(replicas), len(isr), len(offline))
-        epoch = (leader_epoch,) if version >= 7 else ()
-        numbers = (error_code, index, leader_id, *epoch, counts[0], *replicas, counts[1], *isr)
-        if flexible:
-            buffer += layout.pack(*numbers, counts[2], *offline, 0)
-        elif version >= 5:
-            buffer += layout.pack(*numbers, counts[2], *offline)
-        else:
-            buffer += layout.pack(*numbers)
+    _write_partitions(writer.buffer, topic.partitions, version)
     if version >= 8:
         writer.int32(topic.authorized_operations)
     if flexible:
         writer.no_tagged_fields()
 
 
+def _write_partitions(buffer: bytearray, partitions: Sequence[MetadataPartition], version: int) -> None:
+    """One pack for a whole partition: a hundred topics of ten partitions are a thousand of these."""
+    end = (0,) if version >= 9 else ()  # no tagged fields
+    shape: tuple[int, int, int] | None = None
+    for error_code, index, leader_id, leader_epoch, replicas, isr, offline in partitions:
+        if shape != (shape := (len(replicas), len(isr), len(offline))):
+            pack, replica_count, isr_count, offline_count = _layout(version, *shape)
+        if version >= 7:
+            buffer += pack(
+                error_code,
+                index,
+                leader_id,
+                leader_epoch,
+                replica_count,
+                *replicas,
+                isr_count,
+                *isr,
+                offline_count,
+                *offline,
+                *end,
+            )
+        elif version >= 5:
+            buffer += pack(error_code, index, leader_id, replica_count, *replicas, isr_count, *isr, offline_count, *offline)
+        else:
+            buffer += pack(error_code, index, leader_id, replica_count, *replicas, isr_count, *isr)
+
+
 @lru_cache(maxsize=1024)
-def _partition_layout(
-    version: int, replicas: int, isr: int, offline: int
-) -> tuple[struct.Struct, tuple[bytes, bytes, bytes] | tuple[int, int, int]]:
-    """The shape of a partition with so many replicas, and its array counts as they are packed."""
+def _layout(version: int, replicas: int, isr: int, offline: int) -> tuple[Callable[..., bytes], object, object, object]:
+    """How to pack a partition with so many replicas, and its three array counts as they are packed."""
+    sizes = (replicas, isr, offline)
     epoch = "i" if version >= 7 else ""
     if version < 9:
         tail = f"i{offline}i" if version >= 5 else ""
-        return struct.Struct(f">hii{epoch}i{replicas}ii{isr}i{tail}"), (replicas, isr, offline)
-    counts = tuple(_uvarint(count + 1) for count in (replicas, isr, offline))
-    arrays = "".join(f"{len(encoded)}s{count}i" for encoded, count in zip(counts, (replicas, isr, offline), strict=True))
-    return struct.Struct(f">hii{epoch}{arrays}b"), (counts[0], counts[1], counts[2])
+        return struct.Struct(f">hii{epoch}i{replicas}ii{isr}i{tail}").pack, *sizes
+    counts = (_uvarint(replicas + 1), _uvarint(isr + 1), _uvarint(offline + 1))
+    arrays = "".join(f"{len(count)}s{size}i" for count, size in zip(counts, sizes, strict=True))
+    return struct.Struct(f">hii{epoch}{arrays}b").pack, *counts
 
 
 def _uvarint(value: int) -> bytes:

@@ -5,9 +5,20 @@ from typing import Final
 
 from libs.cluster.configs.broker_table import BROKER_CONFIGS, UNITS_MS
 from libs.cluster.configs.topic_table import TOPIC_CONFIGS
-from libs.cluster.configs.values import ConfigDef, ConfigError, ConfigType, shorten
+from libs.cluster.configs.values import ConfigDef, ConfigError, ConfigType, NotSupportedYet, UnknownConfig, shorten
 
-__all__ = ["BROKER", "BROKER_CONFIGS", "TOPIC", "TOPIC_CONFIGS", "UNITS_MS", "ConfigDef", "ConfigError", "ConfigType"]
+__all__ = [
+    "BROKER",
+    "BROKER_CONFIGS",
+    "TOPIC",
+    "TOPIC_CONFIGS",
+    "UNITS_MS",
+    "ConfigDef",
+    "ConfigError",
+    "ConfigType",
+    "NotSupportedYet",
+    "UnknownConfig",
+]
 
 TOPIC: Final = 2
 """Kafka's resource type of a topic."""
@@ -20,7 +31,7 @@ def validate_topic(name: str, value: str) -> None:
     """Raises ConfigError unless the topic config can be set to `value`."""
     config = TOPIC_CONFIGS.get(name)
     if config is None:
-        raise ConfigError(f"Unknown topic config name: {shorten(name)}")
+        raise UnknownConfig(f"Unknown topic config name: {shorten(name)}")
     config.validate(value)
 
 
@@ -40,7 +51,7 @@ def require_dynamic(name: str, *, per_broker: bool) -> ConfigDef:
     """The broker config `name`, which may be changed here. Raises ConfigError."""
     config = BROKER_CONFIGS.get(name)
     if config is None:
-        raise ConfigError(f"Unknown broker config name: {shorten(name)}")
+        raise UnknownConfig(f"Unknown broker config name: {shorten(name)}")
     if config.read_only:
         raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
     if per_broker and config.cluster_wide:

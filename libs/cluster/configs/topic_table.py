@@ -45,7 +45,7 @@ _SEGMENTS = (
 )  # fmt: skip
 
 _RETENTION = (
-    ConfigDef("cleanup.policy", ConfigType.LIST, "delete", "What becomes of old records: \"delete\" removes them by age and size, "
+    ConfigDef("cleanup.policy", ConfigType.LIST, "delete", "What becomes of old data: \"delete\" removes them by age and size, "
               "\"compact\" keeps the last one of every key.", list_of("compact", "delete"),
               synonyms=("log.cleanup.policy",), served_values=("delete",)),
     _served("retention.ms", LONG, WEEK_MS, "Closed log files whose newest record is older than this are removed; -1 keeps them "

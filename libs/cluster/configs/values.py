@@ -19,6 +19,14 @@ class ConfigError(Exception):
     """A name or value that is refused; the message is for the client."""
 
 
+class UnknownConfig(ConfigError):
+    """There is no config of that name."""
+
+
+class NotSupportedYet(ConfigError):
+    """Kafka would take it; Penstock does not do it yet, and says so rather than ignore it."""
+
+
 class ConfigType(IntEnum):
     """The type codes of DescribeConfigs (v3+)."""
 
@@ -76,10 +84,10 @@ class ConfigDef:
             return  # what is in force anyway
         if not self.served:
             only = "" if self.default is None else f": only its default, {self.default!r}, is accepted"
-            raise ConfigError(f"{self.name} is not supported yet by Penstock{only}")
+            raise NotSupportedYet(f"{self.name} is not supported yet by Penstock{only}")
         if self.served_values and show(value) not in self.served_values:
-            served = " or ".join(self.served_values)
-            raise ConfigError(f"{self.name}={shorten(show(value))} is not supported yet by Penstock: only {served} is accepted")
+            asked, served = shorten(show(value)), " or ".join(self.served_values)
+            raise NotSupportedYet(f"{self.name}={asked} is not supported yet by Penstock: only {served} is accepted")
 
     def canonical(self, text: str) -> str:
         """The text that describes `text`'s value: trimmed, booleans in lower case. Raises ConfigError."""

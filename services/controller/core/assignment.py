@@ -1,0 +1,124 @@
+"""New partitions on nodes: placed by us, or assigned by hand and checked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import InSync, PartitionState, Replica
+from libs.wire.errors import ErrorCode
+from services.controller.core.brokers import NO_LEADER
+from services.controller.core.placement import Load, Node, choose_directory, place
+from services.controller.core.refusal import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may ask for."""
+
+    partitions_per_request: int = 10_000
+    replication_factor: int = 1
+    """The most that is served: replication itself arrives later."""
+
+
+class Assigner:
+    """Gives first states to new partitions, in one image, remembering what it gave, so that a request's topics share evenly."""
+
+    __slots__ = ("_image", "_limits", "_load", "_members", "_nodes", "_start")
+
+    def __init__(self, image: ClusterImage, limits: Limits, start: int) -> None:
+        self._image = image
+        self._limits = limits
+        self._start = start
+        self._members = image.members("storage")
+        self._nodes = {
+            node_id: Node(node_id, member.rack, member.host_id, member.log_dirs) for node_id, member in self._members.items()
+        }
+        self._load: Load | None = None
+
+    def placed(self, partitions: int, factor: int) -> tuple[PartitionState, ...]:
+        registered = len(self._nodes.keys() | self._image.nodes.keys())
+        if factor > registered:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
+                f"reached because only {registered} broker(s) are registered.",
+            )
+        self._check_factor(factor)
+        if not self._nodes:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced.",
+            )
+        if factor > len(self._nodes):
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): only {len(self._nodes)} broker(s) are alive.",
+            )
+        chosen = place(partitions, factor, list(self._nodes.values()), self._known_load(), self._start)
+        self._start += partitions
+        return tuple(self._first_state(replicas) for replicas in chosen)
+
+    def assigned(self, assignments: Sequence[tuple[int, ...]], replication_factor: int | None) -> tuple[PartitionState, ...]:
+        """States of partitions assigned by hand. `replication_factor` None takes the first assignment's."""
+        for index, replicas in enumerate(assignments):
+            if replication_factor is None:
+                replication_factor = len(replicas)
+            self._check_assignment(index, replicas, replication_factor)
+        return tuple(self._first_state(replicas) for replicas in assignments)
+
+    def _check_assignment(self, index: int, replicas: tuple[int, ...], factor: int) -> None:
+        def refused(why: str) -> Refused:
+            return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+
+        if not replicas:
+            raise refused("The manual partition assignment includes an empty replica list.")
+        for node_id in replicas:
+            if node_id not in self._nodes and node_id not in self._image.nodes:
+                raise refused(f"The manual partition assignment includes broker {node_id}, but no such broker is registered.")
+            if replicas.count(node_id) > 1:
+                raise refused(f"The manual partition assignment includes the broker {node_id} more than once.")
+        if len(replicas) != factor:
+            raise refused(
+                f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+                f"consistent with previous partitions, which have {factor} replica(s)."
+            )
+        self._check_factor(factor)
+        if not any(node_id in self._nodes for node_id in replicas):
+            raise refused(
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
+                "shutdown."
+            )
+
+    def _check_factor(self, factor: int) -> None:
+        if factor > self._limits.replication_factor:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Replication factor {factor} is not supported yet by Penstock: replication arrives later, until then at most "
+                f"{self._limits.replication_factor} is accepted.",
+            )
+
+    def _first_state(self, replicas: Sequence[int]) -> PartitionState:
+        """Dead nodes get their replica, and a place in the ISR once they have caught up."""
+        alive = [node_id for node_id in replicas if node_id in self._nodes]
+        isr = tuple(InSync(node_id, self._members[node_id].incarnation) for node_id in alive)
+        leader = isr[0] if isr else InSync(NO_LEADER, 0)
+        return PartitionState(
+            replicas=tuple(Replica(node_id, self._directory(node_id)) for node_id in replicas),
+            leader=leader.node_id,
+            leader_incarnation=leader.incarnation,
+            leader_epoch=0,
+            partition_epoch=0,
+            isr=isr,
+        )
+
+    def _directory(self, node_id: int) -> str:
+        node = self._nodes.get(node_id)
+        return choose_directory(node, self._known_load()) if node is not None else ""
+
+    def _known_load(self) -> Load:
+        if self._load is None:
+            image = self._image
+            self._load = Load.of(
+                state for topic_id in image.topics_by_id for state in image.partitions_of(topic_id) if state is not None
+            )
+        return self._load

@@ -1,0 +1,154 @@
+"""Which config changes are made, and what is answered for those that are not. A resource changes as a whole or not at all."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from libs.cluster.configs.definitions import (
+    BROKER,
+    BROKER_CONFIGS,
+    TOPIC,
+    TOPIC_CONFIGS,
+    ConfigError,
+    ConfigType,
+    NotSupportedYet,
+    UnknownConfig,
+    require_dynamic,
+    validate_broker,
+    validate_topic,
+)
+from libs.cluster.image import ClusterImage
+from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, ConfigResult
+from libs.wire.errors import ErrorCode
+from services.controller.core.names import name_problem, shown
+from services.controller.core.refusal import Refused
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """One resource's answer and, when it may change, all of its overrides after the change."""
+
+    resource: ConfigResource
+    result: ConfigResult
+    values: dict[str, str] | None
+
+    @property
+    def kind(self) -> str:
+        return "topic" if self.resource.resource_type == TOPIC else "broker"
+
+
+def alter_configs(image: ClusterImage, request: AlterConfigs) -> list[Alteration]:
+    """One alteration per resource, in the order of the request."""
+    mentions = Counter((resource.resource_type, resource.name) for resource in request.resources)
+    decided: dict[tuple[int, str], Alteration] = {}
+    for resource in request.resources:
+        key = (resource.resource_type, resource.name)
+        try:
+            if mentions[key] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            values = _altered(image, resource)
+        except Refused as refusal:
+            decided[key] = Alteration(resource, ConfigResult(*key, refusal.error, refusal.message), None)
+        else:
+            decided[key] = Alteration(resource, ConfigResult(*key, ErrorCode.NONE), values)
+    return list(decided.values())
+
+
+def _altered(image: ClusterImage, resource: ConfigResource) -> dict[str, str]:
+    if any(times > 1 for times in Counter(change.name for change in resource.changes).values()):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [change.name for change in resource.changes if change.value is None and change.operation != DELETE]
+    if nulls:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {shown(','.join(nulls))}")
+    match resource.resource_type:
+        case 2:
+            _check_topic(image, resource.name)
+            kind = "topic"
+        case 4:
+            _check_broker(image, resource.name)
+            kind = "broker"
+        case other:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {other}.")
+    before = image.overrides(kind, resource.name)
+    values = {} if resource.replace else dict(before)
+    for change in resource.changes:
+        _apply(resource, change, values)
+    return values
+
+
+def _check_topic(image: ClusterImage, name: str) -> None:
+    if not name:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    if (problem := name_problem(name)) is not None:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+    if name not in image.topics:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def _check_broker(image: ClusterImage, name: str) -> None:
+    if not name:
+        return  # the cluster-wide default
+    if not (name.isascii() and name.isdigit() and len(name) <= 10):
+        raise Refused(ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
+    node_id = int(name)
+    if str(node_id) != name or (node_id not in image.nodes and node_id not in image.members("storage")):
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
+
+
+def _apply(resource: ConfigResource, change: ConfigChange, values: dict[str, str]) -> None:
+    match change.operation:
+        case 0:
+            assert change.value is not None  # refused above
+            value = change.value
+        case 1:
+            _check_removable(resource, change.name)
+            values.pop(change.name, None)
+            return
+        case 2 | 3:
+            value = _edited_list(resource, change, values.get(change.name))
+        case other:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown config operation {other}")
+    try:
+        if resource.resource_type == TOPIC:
+            validate_topic(change.name, value)
+        else:
+            validate_broker(change.name, value, per_broker=bool(resource.name))
+    except (UnknownConfig, NotSupportedYet) as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
+    except ConfigError as error:
+        raise _broken(resource, error) from None
+    values[change.name] = value
+
+
+def _check_removable(resource: ConfigResource, name: str) -> None:
+    """To remove what is not set, or has no such name, changes nothing and is no error; a fixed value cannot be removed."""
+    if resource.resource_type == BROKER and name in BROKER_CONFIGS:
+        try:
+            require_dynamic(name, per_broker=bool(resource.name))
+        except ConfigError as error:
+            raise _broken(resource, error) from None
+
+
+def _broken(resource: ConfigResource, error: ConfigError) -> Refused:
+    # KAFKA-13609: a broker's bad value is answered with INVALID_REQUEST, a topic's with INVALID_CONFIG.
+    code = ErrorCode.INVALID_CONFIG if resource.resource_type == TOPIC else ErrorCode.INVALID_REQUEST
+    return Refused(code, str(error))
+
+
+def _edited_list(resource: ConfigResource, change: ConfigChange, current: str | None) -> str:
+    """KIP-339. What is not overridden starts from the static default, as in Kafka."""
+    table = TOPIC_CONFIGS if resource.resource_type == TOPIC else BROKER_CONFIGS
+    config = table.get(change.name)
+    if config is None or config.type is not ConfigType.LIST:
+        verb = "APPEND" if change.operation == APPEND else "SUBTRACT"
+        raise Refused(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {shown(change.name)} because its type is not LIST.")
+    text = current if current is not None else config.default
+    items = [item.strip() for item in text.split(",")] if text else []
+    assert change.value is not None  # refused above
+    for item in (each.strip() for each in change.value.split(",")):
+        if change.operation == APPEND and item not in items:
+            items.append(item)
+        elif change.operation == SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)

@@ -1,0 +1,40 @@
+"""Which topic names are legal, and which are too like one another."""
+
+import re
+from typing import Final
+
+MAX_NAME_LENGTH: Final = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics of the coordinators: marked as internal whoever creates them, as in Kafka."""
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""KRaft's own log, a name that Kafka lets nobody create."""
+
+
+def name_problem(name: str) -> str | None:
+    """What is wrong with a topic name, in Kafka's words; None when nothing is."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return "Topic name is invalid: '.' or '..' is not allowed"
+    if len(name) > MAX_NAME_LENGTH:
+        return f"Topic name is invalid: the length of '{shown(name)}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    if not _LEGAL.fullmatch(name):
+        return (
+            f"Topic name is invalid: '{shown(name)}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def collision_key(name: str) -> str:
+    """Two topics with the same key would share metric names, which write '.' as '_'."""
+    return name.replace(".", "_")
+
+
+def shown(name: str) -> str:
+    """A hostile name as a message may repeat it: printable, and cut."""
+    printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in name[: MAX_NAME_LENGTH + 1])
+    return printable if len(name) <= MAX_NAME_LENGTH + 1 else printable + "…"

@@ -1,0 +1,79 @@
+"""Which topics get more partitions, and where those go."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import PartitionState, Topic
+from libs.rpc.contracts.controller import CreatePartitions, MorePartitions, TopicResult
+from libs.wire.errors import ErrorCode
+from services.controller.core.assignment import Assigner, Limits
+from services.controller.core.refusal import Refused
+from services.controller.core.topics import Randomness
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGrowth:
+    """`added` are the states from index `before.partitions` on. `after`, written with or after the last of them, commits."""
+
+    before: Topic
+    after: Topic
+    added: tuple[PartitionState, ...]
+    result: TopicResult
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Write `planned`, then answer its results together with `refused`, in the order of `names`."""
+
+    names: tuple[str, ...]
+    planned: tuple[PlannedGrowth, ...]
+    refused: tuple[TopicResult, ...]
+
+
+def create_partitions(image: ClusterImage, request: CreatePartitions, random: Randomness, limits: Limits) -> Growth:
+    mentions = Counter(topic.name for topic in request.topics)
+    assigner = Assigner(image, limits, start=random.randrange(1 << 16))
+    left = limits.partitions_per_request
+    planned: dict[str, PlannedGrowth] = {}
+    refused: dict[str, TopicResult] = {}
+    for asked in request.topics:
+        try:
+            if mentions[asked.name] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            growth = _grow(image, asked, assigner, left)
+        except Refused as refusal:
+            refused[asked.name] = TopicResult(asked.name, refusal.error, refusal.message)
+            continue
+        left -= len(growth.added)
+        planned[asked.name] = growth
+    return Growth(tuple(mentions), tuple(planned.values()), tuple(refused.values()))
+
+
+def _grow(image: ClusterImage, asked: MorePartitions, assigner: Assigner, left: int) -> PlannedGrowth:
+    topic = image.topics.get(asked.name)
+    if topic is None:
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    if asked.count == topic.partitions:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partitions} partition(s).")
+    if asked.count < topic.partitions:
+        raise Refused(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {topic.partitions} partition(s); {asked.count} would not be an increase.",
+        )
+    more = asked.count - topic.partitions
+    if more > left:
+        raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    first = image.partition(bytes.fromhex(topic.topic_id), 0)
+    factor = len(first.replicas) if first is not None else 1
+    if asked.assignments is None:
+        added = assigner.placed(more, factor)
+    elif len(asked.assignments) != more:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {more} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
+        )
+    else:
+        added = assigner.assigned(asked.assignments, factor)
+    result = TopicResult(topic.name, ErrorCode.NONE, None, bytes.fromhex(topic.topic_id), asked.count, factor)
+    return PlannedGrowth(topic, replace(topic, partitions=asked.count), added, result)

@@ -1,0 +1,162 @@
+"""A real cluster of real processes, for tests: the same code as `make up`, in a temporary folder, on ports of its own."""
+
+import re
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from services.local.cluster import Cluster
+from services.local.etcd_setup import etcd_binary
+from services.local.probe import ask
+from services.local.processes import memory_bytes
+from services.local.python_setup import venv_python
+from services.local.run_directory import RunDirectory
+from services.local.shape import PORTS_PER_GATEWAY, Shape
+from tests.ports import reserve_ports
+from tests.requirements import ROOT, require
+
+# What a healthy service never writes.
+COMPLAINTS = re.compile(
+    r"Traceback \(most recent call last\)|was never retrieved|was never awaited|Fatal Python error|level=critical"
+)
+
+
+class LocalCluster:
+    """Use as a context manager. At the end nothing may be left running, and no log may hold a traceback.
+
+    `environment` is for every service, `environment_of["storage-1"]` for one. A test that provokes a traceback on purpose says
+    so with `expected_complaints`, a regular expression over the line.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None = None,
+        *,
+        storage: int = 1,
+        gateways: int = 1,
+        controllers: int = 1,
+        environment: Mapping[str, str] | None = None,
+        environment_of: Mapping[str, Mapping[str, str]] | None = None,
+        expected_complaints: str | None = None,
+    ) -> None:
+        require("etcd")
+        self._scratch = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) if directory is None else None
+        self.directory = directory or Path(self._scratch.name if self._scratch else "")
+        self.expected_complaints = expected_complaints
+        self._reservation = reserve_ports(PORTS_PER_GATEWAY * gateways)
+        self.shape = Shape(port=self._reservation.first, storage=storage, gateways=gateways, controllers=controllers)
+        self.run = RunDirectory(self.directory / "run")
+        self._cluster = Cluster(
+            self.shape,
+            self.run,
+            root=ROOT,
+            python=venv_python(ROOT),
+            etcd=etcd_binary(ROOT),
+            environment=environment,
+            environment_of=environment_of,
+        )
+
+    @property
+    def bootstrap(self) -> str:
+        return self.shape.bootstrap_servers()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._cluster.plans)
+
+    @property
+    def etcd_endpoint(self) -> str:
+        return self.shape.etcd_endpoint()
+
+    def up(self) -> None:
+        """Starts what is down, returns when all is ready."""
+        self._cluster.up()
+
+    def pid(self, name: str) -> int:
+        pid = self._cluster.pid_of(name)
+        assert pid is not None, f"{name} does not run; its log ends:\n{self.log(name)[-4000:]}"
+        return pid
+
+    def is_running(self, name: str) -> bool:
+        return self._cluster.pid_of(name) is not None
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Sends a signal; returns when the process has ended, if the signal is one that ends it."""
+        self._cluster.kill(name, number)
+
+    def start(self, name: str) -> int:
+        """Starts a process again, without waiting for it to be ready."""
+        return self._cluster.start(name)
+
+    def restart(self, name: str, number: int = signal.SIGTERM) -> None:
+        """Ends a process by that signal, starts it again, returns when it is ready."""
+        self.kill(name, number)
+        self.start(name)
+        self.wait_ready([name])
+
+    def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = 60.0) -> None:
+        self._cluster.wait_ready(names, within_s=within_s)
+
+    def admin(self, name: str, path: str) -> str:
+        """What the process says at that path of its admin port, e.g. `/metrics`."""
+        ok, said = ask(self._cluster.plans[name].probe_port, path, timeout_s=5.0)
+        assert ok, f"{name}{path}: {said}"
+        return said
+
+    def log(self, name: str) -> str:
+        file = self.run.log_file(name)
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    def data_directory(self, name: str) -> Path:
+        return self.run.data_directory(name)
+
+    def memory_bytes(self, name: str) -> int:
+        """Proportional set size."""
+        memory = memory_bytes(self.pid(name))
+        assert memory is not None, f"{name} is gone"
+        return memory
+
+    def stop(self) -> list[str]:
+        """Stops everything; the data stays, `up()` may follow. Returns the names of those that had to be killed."""
+        return self._cluster.down()
+
+    def complaints(self) -> list[str]:
+        """Lines in the services' logs that no healthy process writes, with what follows them."""
+        found = []
+        for name in self.names:
+            if name == "etcd":
+                continue
+            log = self.log(name)
+            for match in COMPLAINTS.finditer(log):
+                excerpt = log[max(0, log.rfind("\n", 0, match.start()) + 1) : match.start() + 3000]
+                if not (self.expected_complaints and re.search(self.expected_complaints, excerpt)):
+                    found.append(f"{name}: {excerpt}")
+        return found
+
+    def close(self, *, check: bool = True) -> None:
+        """Stops everything and frees ports and folder; with `check`, fails on what should not be."""
+        try:
+            killed = self.stop()
+            left = self._cluster.running()
+            complaints = self.complaints()
+        finally:
+            self._reservation.release()
+            if self._scratch is not None:
+                self._scratch.cleanup()
+        if check:
+            assert not complaints, "a service complained:\n" + "\n".join(complaints[:3])
+            assert not killed, f"did not stop on SIGTERM: {killed}"
+            assert not left, f"still running: {left}"
+
+    def __enter__(self) -> "LocalCluster":
+        try:
+            self.up()
+        except BaseException:
+            self.close(check=False)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close(check=error is None)

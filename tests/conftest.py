@@ -1,0 +1,44 @@
+"""Fixtures for all tests. Heavy things are imported when a test asks for them: unit tests should not pay for clusters."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster_harness import LocalCluster
+    from tests.kafka.broker import KafkaBroker
+
+
+@pytest.fixture(scope="session")
+def cluster() -> "Iterator[LocalCluster]":
+    """One cluster of three storage nodes for all tests that harm nothing: they make topics of their own and kill nobody."""
+    from tests.cluster_harness import LocalCluster
+
+    with LocalCluster(storage=3) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[KafkaBroker]":
+    """One Apache Kafka broker for all tests that compare with it."""
+    from tests.kafka.broker import KafkaBroker
+    from tests.requirements import require
+
+    require("java", "kafka")
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name that no other test uses."""
+    plain = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return f"{plain[:150]}-{abs(hash(request.node.nodeid)) % 10**8}"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the repository."""
+    return Path(__file__).resolve().parents[1]

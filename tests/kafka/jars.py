@@ -1,0 +1,52 @@
+"""Gets Apache Kafka's jars by Maven, once."""
+
+import fcntl
+import hashlib
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+POM = HERE / "pom.xml"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
+
+
+class KafkaJars:
+    """.tools/kafka/libs, filled from tests/kafka/pom.xml."""
+
+    def __init__(self, root: Path) -> None:
+        self.directory = root / ".tools" / "kafka" / "libs"
+        self._stamp = root / ".tools" / "kafka" / "pom.sha256"
+        self._lock = root / ".tools" / "kafka" / "lock"
+
+    def are_here(self) -> bool:
+        return self._stamp.exists() and self._stamp.read_text() == _fingerprint()
+
+    def ensure(self) -> Path:
+        """Returns the folder. Takes seconds to a minute the first time; test processes that start together share one download."""
+        self._lock.parent.mkdir(parents=True, exist_ok=True)
+        with open(self._lock, "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self.are_here():
+                argv = ["mvn", "-q", "-B", "-f", str(POM), COPY, f"-DoutputDirectory={self.directory}"]
+                result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
+                assert result.returncode == 0, f"Maven failed: {(result.stdout + result.stderr)[-2000:]}"
+                self._stamp.write_text(_fingerprint())
+        return self.directory
+
+    def command(self, main_class: str, *arguments: str, heap: str = "256m", options: tuple[str, ...] = ()) -> list[str]:
+        """A command line for one of Kafka's main classes; log4j2 says no more than warnings."""
+        jars = self.ensure()
+        return [
+            "java",
+            f"-Xmx{heap}",
+            *options,
+            f"-Dlog4j2.configurationFile={HERE / 'log4j2.properties'}",
+            "-cp",
+            f"{jars}/*",
+            main_class,
+            *arguments,
+        ]
+
+
+def _fingerprint() -> str:
+    return hashlib.sha256(POM.read_bytes()).hexdigest()

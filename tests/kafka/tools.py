@@ -1,0 +1,78 @@
+"""Kafka's command-line tools by the names that its users know."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+from tests.kafka.jars import KafkaJars
+from tests.requirements import ROOT, require
+
+TOOLS = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "kafka.tools.DumpLogSegments",
+    "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-server-start": "kafka.Kafka",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
+}
+
+# A tool lives for a second: C1 only and the serial collector start quicker on two cores. Measurements pass options=().
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode()
+
+
+def run_tool(
+    tool: str,
+    *arguments: str,
+    stdin: bytes = b"",
+    timeout_s: float = 60.0,
+    check: bool = True,
+    heap: str = "256m",
+    options: tuple[str, ...] = SHORT_LIVED,
+) -> ToolResult:
+    """Runs one of TOOLS, or a main class, to its end. With `check`, any exit code but 0 fails the test and shows why."""
+    require("java", "kafka")
+    command = KafkaJars(ROOT).command(TOOLS.get(tool, tool), *arguments, heap=heap, options=options)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
+    result = ToolResult(done.returncode, done.stdout, done.stderr)
+    if check:
+        shown = f"{result.stdout[-2000:].decode(errors='replace')}\n{result.stderr[-4000:].decode(errors='replace')}"
+        assert result.returncode == 0, f"{tool} {' '.join(arguments)} ended with {result.returncode}:\n{shown}"
+    return result
+
+
+def run_kcat(*arguments: str, stdin: bytes = b"", timeout_s: float = 60.0, check: bool = True) -> ToolResult:
+    """Runs kcat to its end."""
+    require("kcat")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KCAT_")}
+    done = subprocess.run(["kcat", *arguments], input=stdin, capture_output=True, timeout=timeout_s, env=environment)
+    result = ToolResult(done.returncode, done.stdout, done.stderr)
+    assert not check or result.returncode == 0, f"kcat {' '.join(arguments)}: {result.stderr[-4000:].decode(errors='replace')}"
+    return result

@@ -1,0 +1,64 @@
+"""What some tests need besides Python packages, and what happens when it is missing: the one place that decides.
+
+On a developer's machine the test is skipped, with a reason that stands in pytest's summary. Where CI or PENSTOCK_REQUIRE_ALL
+is set it fails: a green run there means that everything ran.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def require(*names: str) -> None:
+    """Goes on only if all of these are here, e.g. `require("java", "maven")`."""
+    for name in names:
+        why_not, how = REQUIREMENTS[name]
+        if (reason := why_not()) is None:
+            continue
+        words = f"needs {name}: {reason} ({how})"
+        if os.environ.get("CI") or os.environ.get("PENSTOCK_REQUIRE_ALL"):
+            pytest.fail(words, pytrace=False)
+        pytest.skip(words)
+
+
+def is_available(name: str) -> bool:
+    return REQUIREMENTS[name][0]() is None
+
+
+def _command(name: str) -> Callable[[], str | None]:
+    return lambda: None if shutil.which(name) else f"no {name} on PATH"
+
+
+def _java() -> str | None:
+    if shutil.which("java") is None:
+        return "no java on PATH"
+    words = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60).stderr
+    version = words.partition('version "')[2].partition(".")[0].partition('"')[0]
+    return None if version.isdigit() and int(version) >= 17 else f"java is {version or words!r}, not 17 or later"
+
+
+def _jars() -> str | None:
+    from tests.kafka.jars import KafkaJars
+
+    return None if KafkaJars(ROOT).are_here() or shutil.which("mvn") else "neither .tools/kafka nor mvn is here"
+
+
+def _etcd() -> str | None:
+    from services.local.etcd_setup import etcd_binary
+
+    return None if os.access(etcd_binary(ROOT), os.X_OK) else "no .tools/etcd/etcd"
+
+
+REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
+    "java": (_java, "apt-get install openjdk-17-jre-headless"),
+    "kafka": (_jars, "apt-get install maven"),
+    "kcat": (_command("kcat"), "apt-get install kcat"),
+    "strace": (_command("strace"), "apt-get install strace"),
+    "etcd": (_etcd, "make setup"),
+}

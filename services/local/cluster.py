@@ -150,6 +150,7 @@ class Cluster:
             killed += [names[pid] for pid in self._end(list(names))]
         for name in running.values():
             self.run.pid_file(name).unlink(missing_ok=True)
+        self._reap()
         return killed
 
     def running(self) -> dict[int, str]:
@@ -167,6 +168,12 @@ class Cluster:
             if child := self._children.pop(pid, None):
                 child.wait()
         return killed
+
+    def _reap(self) -> None:
+        """Children that ended by themselves stay zombies until someone asks."""
+        for pid, child in list(self._children.items()):
+            if child.poll() is not None:
+                del self._children[pid]
 
     def status(self) -> list[ProcessStatus]:
         return [self._status(plan) for plan in self.plans.values()]

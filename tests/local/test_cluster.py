@@ -1,0 +1,161 @@
+"""The launcher with stand-ins for the services: the same files, ports and signals, ready within milliseconds."""
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.local import processes
+from services.local.cluster import Cluster
+from services.local.errors import LauncherError
+from services.local.etcd_setup import etcd_binary
+from services.local.probe import holder_of
+from services.local.run_directory import RunDirectory
+from services.local.shape import Shape
+from tests.ports import reserve_ports
+from tests.requirements import ROOT, require
+
+STAND_IN = """
+import http.server, os, signal, sys
+node = os.environ["PENSTOCK_NODE_ID"]
+print("first line of", node, flush=True)
+if os.environ.get("DIES"):
+    sys.exit("cannot go on")
+if os.environ.get("IGNORES_SIGTERM"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+class Answers(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(503 if os.environ.get("NEVER_READY") else 200)
+        self.end_headers()
+        self.wfile.write(b"still reading the log")
+    def log_message(self, *arguments): pass
+http.server.HTTPServer(("127.0.0.1", int(os.environ["PENSTOCK_ADMIN_PORT"])), Answers).serve_forever()
+"""
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    for role in ("controller", "storage", "gateway"):
+        package = tmp_path / "root" / "services" / role
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "__main__.py").write_text(STAND_IN)
+    (tmp_path / "root" / "services" / "__init__.py").touch()
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def make(root, tmp_path):
+    require("etcd")
+    reservation = reserve_ports(200)
+    made = []
+
+    def make_cluster(storage: int = 1, **settings) -> Cluster:
+        shape = Shape(port=reservation.first, storage=storage)
+        python = Path(sys.executable)
+        made.append(Cluster(shape, RunDirectory(tmp_path / "run"), root=root, python=python, etcd=etcd_binary(ROOT), **settings))
+        return made[-1]
+
+    yield make_cluster
+    for cluster in made:
+        cluster.down()
+        assert cluster.running() == {}
+    reservation.release()
+
+
+def test_up_makes_all_ready_and_leaves_pid_files(make):
+    cluster = make(storage=2)
+    cluster.up()
+    assert all(status.ready for status in cluster.status())
+    for name, plan in cluster.plans.items():
+        pid = int(cluster.run.pid_file(name).read_text())
+        assert processes.has_argument(pid, plan.mark)
+    assert json.loads((cluster.run.path / "cluster.json").read_text())["storage"] == 2
+
+
+def test_up_again_starts_only_what_is_down(make):
+    cluster = make(storage=2)
+    cluster.up()
+    before = {name: cluster.pid_of(name) for name in cluster.plans}
+    cluster.kill("storage-2", signal.SIGKILL)
+    assert cluster.names_down() == ["storage-2"]
+    cluster.up()
+    after = {name: cluster.pid_of(name) for name in cluster.plans}
+    assert {name for name in before if before[name] != after[name]} == {"storage-2"}
+
+
+def test_another_launcher_finds_and_stops_what_the_first_one_started(make):
+    make().up()
+    second = make()
+    assert sorted(second.running().values()) == ["controller-1", "etcd", "gateway-1", "storage-1"]
+
+
+def test_a_pid_file_that_names_a_foreign_process_is_not_believed(make):
+    cluster = make()
+    cluster.run.create()
+    processes.write_pid(cluster.run.pid_file("storage-1"), os.getpid())
+    assert cluster.pid_of("storage-1") is None
+
+
+def test_a_process_whose_pid_file_is_lost_is_still_stopped(make):
+    cluster = make()
+    cluster.up()
+    cluster.run.pid_file("gateway-1").unlink()
+    cluster.down()
+    assert cluster.running() == {}
+
+
+def test_a_service_that_dies_while_starting_is_shown_with_its_last_words(make):
+    cluster = make(environment_of={"storage-1": {"DIES": "1"}})
+    with pytest.raises(LauncherError, match=r"(?s)storage-1 ended while starting.*first line of 1\ncannot go on"):
+        cluster.up()
+
+
+def test_last_words_of_an_earlier_run_are_not_shown(make):
+    make(environment_of={"storage-1": {"DIES": "1"}}).run.create()
+    cluster = make(environment_of={"storage-1": {"DIES": "1"}})
+    cluster.run.log_file("storage-1").write_text("from an earlier run\n")
+    with pytest.raises(LauncherError) as failure:
+        cluster.up()
+    assert "from an earlier run" not in str(failure.value)
+
+
+def test_a_service_that_is_never_ready_is_reported_with_its_reason(make):
+    cluster = make(environment_of={"storage-1": {"NEVER_READY": "1"}})
+    cluster.run.create()
+    cluster.start("storage-1")
+    with pytest.raises(LauncherError, match=r"storage-1 is not ready in time \(still reading the log\)"):
+        cluster.wait_ready(["storage-1"], within_s=0.5)
+
+
+def test_who_ignores_sigterm_is_killed_and_named(make, monkeypatch):
+    monkeypatch.setattr("services.local.cluster.STOP_WITHIN_S", 0.3)
+    cluster = make(environment_of={"gateway-1": {"IGNORES_SIGTERM": "1"}})
+    cluster.up()
+    assert cluster.down() == ["gateway-1"]
+
+
+def test_a_port_in_use_is_reported_with_its_holder_before_anything_starts(make):
+    cluster = make()
+    with socket.create_server(("127.0.0.1", cluster.shape.port)):
+        with pytest.raises(
+            LauncherError, match=rf"port {cluster.shape.port}, which gateway-1 needs, is in use by process {os.getpid()}"
+        ):
+            cluster.up()
+        assert cluster.running() == {}
+
+
+def test_nobody_is_named_for_a_port_that_nobody_holds(make):
+    assert holder_of(make().shape.port) == "another process"
+
+
+def test_down_keeps_the_data_and_removes_pid_files(make):
+    cluster = make()
+    cluster.up()
+    cluster.down()
+    assert list(cluster.run.pids.iterdir()) == []
+    assert (cluster.run.data_directory("etcd") / "member").exists()

@@ -1,0 +1,88 @@
+import itertools
+from pathlib import Path
+
+import pytest
+
+from services.local.errors import LauncherError
+from services.local.plan import plan_cluster
+from services.local.run_directory import LONGEST_SOCKET_PATH, RunDirectory
+from services.local.shape import Shape
+
+
+def plans(shape: Shape, run: str = "/run/one") -> list:
+    return plan_cluster(shape, RunDirectory(run), python=Path("python"), etcd=Path("etcd"))
+
+
+def test_the_second_gateway_bootstraps_a_hundred_ports_further_on():
+    assert Shape(gateways=2).bootstrap_servers() == "127.0.0.1:9092,127.0.0.1:9192"
+
+
+def test_a_cluster_never_gives_a_port_twice():
+    shape = Shape(port=9092, storage=20, gateways=9, controllers=5)
+    ports = [port for plan in plans(shape) for port in plan.ports]
+    assert len(ports) == len(set(ports))
+
+
+def test_a_cluster_stays_inside_its_block_of_ports():
+    shape = Shape(port=9092, storage=20, gateways=3, controllers=5)
+    assert all(9092 <= port < 9092 + 300 for plan in plans(shape) for port in plan.ports)
+
+
+def test_ports_of_a_process_do_not_move_when_the_cluster_grows():
+    small = {plan.name: plan.ports for plan in plans(Shape(storage=1)) if plan.role != "gateway"}
+    large = {plan.name: plan.ports for plan in plans(Shape(storage=5, gateways=2, controllers=3))}
+    assert small.items() <= large.items()
+
+
+def test_every_process_bears_a_mark_that_no_other_one_has():
+    marks = [plan.mark for run, port in (("/run/one", 9092), ("/run/two", 9292)) for plan in plans(Shape(port=port), run)]
+    assert len(marks) == len(set(marks))
+    assert all(plan.mark in plan.argv for plan in plans(Shape()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"storage": 0}, {"storage": 21}, {"gateways": 10}, {"controllers": 6}, {"port": 80}, {"port": 65500}, {"port": 70000}],
+)
+def test_a_shape_out_of_range_is_refused_in_words(wrong):
+    with pytest.raises(LauncherError, match="is out of range"):
+        Shape(**wrong)
+
+
+def test_what_is_not_given_stays_as_it_was():
+    assert Shape(storage=5).with_given(port=None, gateways=2) == Shape(storage=5, gateways=2)
+
+
+def test_a_socket_fits_its_address_however_deep_the_run_directory_is():
+    for depth in range(0, 200, 7):
+        run = RunDirectory("/" + "d" * depth)
+        assert len(str(run.socket("transaction-coordinator-99"))) <= LONGEST_SOCKET_PATH
+
+
+def test_two_deep_run_directories_do_not_share_their_sockets():
+    one, two = (RunDirectory("/" + "d" * 150 + name) for name in "ab")
+    assert one.sockets != two.sockets
+
+
+def test_a_shape_survives_being_written_and_read(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    assert run.read_shape() is None
+    for storage, gateways in itertools.product((1, 3), (1, 2)):
+        run.write_shape(Shape(storage=storage, gateways=gateways))
+        assert run.read_shape() == Shape(storage=storage, gateways=gateways)
+
+
+def test_a_damaged_shape_is_reported_with_what_to_do(tmp_path):
+    run = RunDirectory(tmp_path)
+    (tmp_path / "cluster.json").write_text('{"colour": 1}')
+    with pytest.raises(LauncherError, match="is damaged"):
+        run.read_shape()
+
+
+def test_wiping_leaves_alone_what_the_launcher_did_not_make(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.create()
+    (tmp_path / "notes.txt").write_text("mine")
+    run.remove()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["notes.txt"]

@@ -1,0 +1,235 @@
+"""Batches on their way to their leaders: one RPC per storage node and request, and what happens when that fails.
+
+Rule (DESIGN section 4, hiding a failover): what was never sent, or was refused without being stored, may wait for the new leader.
+What was sent and not answered is sent again only if the batch has a producer id: should the first have landed, the second is
+a duplicate, which the leader recognises. Everything else answers NOT_LEADER_OR_FOLLOWER.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+from libs.rpc.client import Response
+from libs.rpc.contracts.storage import APPEND, AppendReply, Appended
+from libs.rpc.errors import ContractError, DeadlineExceeded, Overloaded, RpcError, RpcFailure
+from libs.rpc.schema import unpack
+from libs.telemetry.logs import fields
+from libs.wire.errors import ErrorCode
+from services.gateway.core.routing import Routes, TopicRoute
+from services.gateway.meters import Meters
+from services.gateway.nodes import Nodes, StorageNode
+from services.gateway.parked import Parked
+
+log = logging.getLogger(__name__)
+
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+UNKNOWN_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+UNKNOWN_TOPIC_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
+TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
+
+PARK_S_MAX = 5.0
+PATIENCE_S = 1.0
+"""On top of the request's own timeout: the leader answers REQUEST_TIMED_OUT itself, and knows more than we do."""
+TIMEOUT_S_MIN = 5.0
+"""The timeout of an acks=1 request bounds nothing at Kafka's brokers, so a tiny one must not fail it here."""
+TIMEOUT_S_MAX = 600.0
+
+_PRODUCER_ID = struct.Struct(">q")
+_PRODUCER_ID_AT = 43
+_HEADER_BYTES = 61
+
+
+class Produce(Protocol):
+    """The request that a batch belongs to."""
+
+    acks: int
+    timeout_ms: int
+    transactional_id: str | None
+    gone: bool  # the client hung up
+
+    def settle(self, slot: int, result: Appended) -> None: ...
+
+    def may_overtake_nothing(self) -> bool:
+        """Whether no later request of its connection has begun, so that sending it again keeps the order."""
+        ...
+
+
+class Batch:
+    """One partition's records in one request. `order` rises over all requests of this process."""
+
+    __slots__ = ("deadline", "order", "partition", "records", "request", "slot", "topic")
+
+    def __init__(self, request: Produce, slot: int, topic: TopicRoute, partition: int, records: memoryview, order: int) -> None:
+        self.request = request
+        self.slot = slot
+        self.topic = topic
+        self.partition = partition
+        self.records: memoryview | bytes = records
+        self.order = order
+        self.deadline = 0.0  # of parking; 0.0: was never parked
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        return self.topic.topic_id, self.partition
+
+    @property
+    def has_producer_id(self) -> bool:
+        records = self.records
+        return len(records) >= _HEADER_BYTES and int(_PRODUCER_ID.unpack_from(records, _PRODUCER_ID_AT)[0]) >= 0
+
+
+class Appends:
+    """`submit` what a request has for the leaders; each batch is settled exactly once, unless its client is gone."""
+
+    def __init__(self, nodes: Nodes, routes: Routes, meters: Meters, *, parked_bytes_max: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._nodes = nodes
+        self._routes = routes
+        self._meters = meters
+        self._parked = Parked(parked_bytes_max)
+        self._tick: asyncio.TimerHandle | None = None
+
+    @property
+    def parked(self) -> Parked:
+        return self._parked
+
+    def follow(self, routes: Routes) -> None:
+        """A new image: those who wait may have a leader now."""
+        self._routes = routes
+        self.retry()
+
+    def submit(self, batches: Sequence[Batch]) -> None:
+        if len(batches) == 1:
+            self._submit_one(batches[0])
+            return
+        by_node: dict[int, list[Batch]] = {}
+        for batch in batches:
+            route = batch.topic.partition(batch.partition)
+            leader = route.leader if route is not None else -1
+            if leader < 0 or batch.key in self._parked or self._nodes.ready(leader) is None:
+                self._park(batch)
+            else:
+                by_node.setdefault(leader, []).append(batch)
+        for leader, of_node in by_node.items():
+            node = self._nodes.ready(leader)
+            if node is None or not self._send(node, of_node):
+                for batch in of_node:
+                    self._park(batch)
+
+    def _submit_one(self, batch: Batch) -> None:
+        route = batch.topic.partitions[batch.partition]
+        node = self._nodes.ready(route.leader) if route is not None and route.leader >= 0 else None
+        if node is None or (self._parked and batch.key in self._parked) or not self._send(node, (batch,)):
+            self._park(batch)
+
+    def _send(self, node: StorageNode, batches: Sequence[Batch]) -> bool:
+        """One RPC. False: nothing was sent, the node has enough to do."""
+        request = batches[0].request
+        # As contracts/storage.py has Append, without making the dataclasses only to take them apart again.
+        parts = []
+        for batch in batches:
+            route = batch.topic.partitions[batch.partition]
+            epoch = route.leader_epoch if route is not None else -1
+            parts.append([batch.topic.topic_id, batch.partition, epoch, len(batch.records)])
+        timeout_s = min(max(request.timeout_ms / 1000, TIMEOUT_S_MIN), TIMEOUT_S_MAX) + PATIENCE_S
+        try:
+            future = node.client.call(
+                APPEND,
+                [request.acks, request.timeout_ms, parts, request.transactional_id],
+                [batch.records for batch in batches],
+                timeout_s=timeout_s,
+            )
+        except Overloaded:
+            return False
+        future.add_done_callback(partial(self._replied, node, batches))
+        return True
+
+    def _replied(self, node: StorageNode, batches: Sequence[Batch], future: "asyncio.Future[Response]") -> None:
+        try:
+            rows = unpack(AppendReply, future.result().body).partitions
+            if len(rows) != len(batches):
+                raise ContractError(f"{len(rows)} results for {len(batches)} partitions")
+        except (RpcFailure, ContractError, asyncio.CancelledError) as error:
+            self._failed(node, batches, error)
+            return
+        for batch, row in zip(batches, rows, strict=True):
+            if row.error in (NOT_LEADER, UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID):
+                self._refused(batch, row)
+            else:
+                batch.request.settle(batch.slot, row)
+
+    def _refused(self, batch: Batch, result: Appended) -> None:
+        """Not stored. Its node or we are behind; wait for whoever it is, if that cannot put a later batch before this one."""
+        if not batch.request.gone and batch.request.may_overtake_nothing() and batch.request.acks != 0:
+            self._park(batch, result)
+        else:
+            batch.request.settle(batch.slot, result)
+
+    def _failed(self, node: StorageNode, batches: Sequence[Batch], error: BaseException) -> None:
+        sent = error.sent if isinstance(error, RpcFailure) else True
+        if not isinstance(error, RpcFailure):
+            log.warning("append failed", extra=fields(node=node.node_id, error=f"{type(error).__name__}: {error}"))
+        for batch in batches:
+            if isinstance(error, RpcError):
+                batch.request.settle(batch.slot, Appended(error.code, message=error.message))
+            elif isinstance(error, DeadlineExceeded) and sent:
+                batch.request.settle(batch.slot, Appended(TIMED_OUT))
+            elif not sent or batch.has_producer_id:
+                self._meters.resent_total += sent
+                self._park(batch)
+            else:
+                batch.request.settle(batch.slot, Appended(NOT_LEADER))
+
+    # --- waiting for a leader -----------------------------------------------------------------------------------------
+
+    def _park(self, batch: Batch, refusal: Appended | None = None) -> None:
+        if batch.request.gone:
+            return
+        now = self._loop.time()
+        if not batch.deadline:
+            batch.deadline = now + min(batch.request.timeout_ms / 2000, PARK_S_MAX)
+        if batch.deadline <= now or not self._parked.add(batch):
+            batch.request.settle(batch.slot, refusal or Appended(NOT_LEADER))
+            return
+        self._meters.parked_total += 1
+        self._meters.parked_bytes = self._parked.bytes
+        if self._tick is None:
+            self._tick = self._loop.call_later(0.02, self._on_tick)
+
+    def hang_up(self, request: Produce) -> None:
+        """The client is gone: what it has parked ends."""
+        if self._parked:
+            self._parked.drop(lambda batch: batch.request is request)
+            self._meters.parked_bytes = self._parked.bytes
+
+    def _on_tick(self) -> None:
+        self._tick = None
+        for batch in self._parked.expire(self._loop.time()):
+            batch.request.settle(batch.slot, Appended(NOT_LEADER))
+        self.retry()
+        if self._parked and self._tick is None:
+            self._tick = self._loop.call_later(0.02, self._on_tick)
+
+    def retry(self) -> None:
+        """Send, in order, whatever has a leader that can be reached."""
+        for key in self._parked.keys():  # noqa: SIM118 - a copy: sending may park again
+            topic = self._routes.topic_by_id(key[0])
+            route = topic.partition(key[1]) if topic is not None else None
+            if topic is None or route is None:
+                for batch in self._parked.take(key):
+                    batch.request.settle(batch.slot, Appended(UNKNOWN_PARTITION))
+                continue
+            node = self._nodes.ready(route.leader) if route.leader >= 0 else None
+            while node is not None and (head := self._parked.first(key)) is not None:
+                head.topic = topic
+                if not self._send(node, (head,)):
+                    break
+                self._parked.pop(key)
+        self._meters.parked_bytes = self._parked.bytes
+
+    def close(self) -> None:
+        if self._tick is not None:
+            self._tick.cancel()

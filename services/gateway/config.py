@@ -1,0 +1,41 @@
+"""What a gateway is told. Environment variables are `PENSTOCK_` and the field's name in capitals."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayConfig:
+    """`port_base` is the bootstrap port; broker id i is at `port_base + i`, as advertised and as listened to.
+
+    The advertised address is what clients reach, and is never guessed from the local socket: port maps and NAT change it.
+    """
+
+    node_id: int
+    etcd: str  # host:port, comma separated
+    port_base: int
+    listen_host: str = "127.0.0.1"
+    advertised_host: str = "127.0.0.1"
+    advertised_port_base: int = 0  # 0: port_base
+    listener_name: str = "PLAINTEXT"
+    rack: str = ""
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 0  # 0: any free port
+    log_level: str = "info"
+    data_dir: str = ""  # a gateway keeps nothing; accepted since every service is given one
+    rpc_unix: str = ""
+    rpc_tcp: str = ""
+    member_ttl_s: int = 2
+
+    frame_bytes_max: int = 104_857_600  # socket.request.max.bytes
+    connection_requests_max: int = 256
+    connection_bytes_max: int = 33_554_432
+    half_received_bytes_max: int = 268_435_456  # of all connections together
+    parked_bytes_max: int = 67_108_864  # produces that wait for a leader, all connections together
+    half_frame_s_max: float = 30.0
+    unread_answers_s_max: float = 30.0
+    idle_s_max: float = 600.0
+    drain_s_max: float = 10.0
+
+    fetch_bytes_max: int = 57_671_680  # fetch.max.bytes
+    sendfile_bytes_min: int = 262_144
+    open_files_max: int = 512

@@ -1,0 +1,308 @@
+"""One client connection: frames in, requests begun in order, answers out in order. The core is `core/session.py`.
+
+All frames of one read are handled before anything is written, and the answers of one turn leave together (the stream sees to
+that). Whatever a client sends, it can only lose its own connection: every way out of here is `close(reason)`.
+"""
+
+import asyncio
+import logging
+import struct
+from typing import TYPE_CHECKING
+
+from libs.rpc.transport import Stream
+from libs.telemetry.logs import escape, fields
+from libs.wire.api import ApiKey
+from libs.wire.frames import FrameError, FrameReader
+from libs.wire.headers import read_request_header, write_response_header
+from libs.wire.primitives import ProtocolError, Reader, Writer
+from services.gateway.core.session import Session
+from services.gateway.exchange import Answer, Exchange, FilePart, drop_answer
+from services.gateway.handlers import APIS, Api, fetch, produce
+
+if TYPE_CHECKING:
+    from services.gateway.connections import Connections
+
+log = logging.getLogger(__name__)
+
+PRODUCE = int(ApiKey.PRODUCE)
+FETCH = int(ApiKey.FETCH)
+
+OUTPUT_BYTES_MAX = 256 * 1024
+"""Of answers that the client has not taken yet. Beyond, its next request does not begin."""
+
+_PEEK = struct.Struct(">h")
+_LENGTH = struct.Struct(">i")
+
+
+class Connection:
+    """A `Receiver` of a client's stream. `connections` is what it shares with the others: settings, counters, the data path."""
+
+    __slots__ = (
+        "_connections",
+        "_loop",
+        "_paused",
+        "_pumping",
+        "_reader",
+        "_session",
+        "_stream",
+        "_task",
+        "broker_id",
+        "client_host",
+        "closed",
+        "draining",
+        "half_frame_since",
+        "last_active",
+        "listener",
+        "output_seen",
+        "software_name",
+        "software_version",
+        "stalled_since",
+    )
+
+    def __init__(self, connections: "Connections", stream: Stream, broker_id: int, listener: str) -> None:
+        self._connections = connections
+        self._loop = connections.loop
+        self._stream = stream
+        self._reader = FrameReader(connections.config.frame_bytes_max, pool=connections.chunks)
+        self._session: Session[Exchange] = Session(connections.session_limits)
+        self._paused = False
+        self._pumping = False
+        self._task: asyncio.Task[None] | None = None
+        self.broker_id = broker_id
+        self.client_host = stream.peer.rpartition(":")[0] or stream.peer
+        self.listener = listener
+        self.software_name = ""
+        self.software_version = ""
+        self.closed = False
+        self.draining = False
+        # For the sweep, in loop time: 0.0 means "not now".
+        self.last_active = self._loop.time()
+        self.half_frame_since = 0.0
+        self.stalled_since = 0.0
+        self.output_seen = 0
+
+    # --- what the stream tells us -------------------------------------------------------------------------------------
+
+    def get_buffer(self) -> memoryview:
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        connections = self._connections
+        reader = self._reader
+        now = self.last_active = self._loop.time()
+        connections.bytes_in += nbytes
+        reader.advance(nbytes)
+        begun_before = self.half_frame_since
+        try:
+            for frame in reader.frames():
+                begun_before = 0.0
+                self._arrived(frame, now)
+                if self.closed:
+                    return
+        except FrameError as error:
+            self.close("frame", str(error))
+            return
+        if reader.pending:
+            if not begun_before:
+                self.half_frame_since = now
+            connections.half_received(self)
+        elif self.half_frame_since:
+            self.half_frame_since = 0.0
+        if self._session.congested and not self._paused:
+            self._pause()
+
+    def descriptors_received(self, descriptors: list[int]) -> None:
+        raise AssertionError("a TCP connection carries no descriptors")
+
+    def write_ready(self) -> None:
+        if not self.closed:
+            self._output_moved()
+
+    def connection_lost(self, reason: Exception | None) -> None:
+        self._end("client" if reason is None else "reset")
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    def _arrived(self, frame: memoryview, now: float) -> None:
+        api_key = _PEEK.unpack_from(frame)[0] if len(frame) >= 2 else -1
+        exchange = Exchange(self, frame, api_key, now, api_key == PRODUCE)
+        if self._session.arrive(exchange):
+            self._begin(exchange)
+
+    def _begin(self, exchange: Exchange) -> None:
+        frame, exchange.frame = exchange.frame, None
+        assert frame is not None, "a request begins once"
+        try:
+            reader = Reader(frame)
+            header = read_request_header(reader)
+            api = APIS.get(header.api_key)
+            if api is None:
+                self.close("api", f"{header.api_key.name} is not served")
+                return
+            exchange.api_version = version = header.api_version
+            exchange.correlation_id = header.correlation_id
+            exchange.client_id = header.client_id
+            if not api.min_version <= version <= api.max_version and header.api_key is not ApiKey.API_VERSIONS:
+                self.close("version", f"{header.api_key.name} version {version}")
+            elif exchange.api_key == PRODUCE:
+                produce.begin(self._connections.data_path, exchange, reader)
+            elif exchange.api_key == FETCH:
+                fetch.begin(self._connections.data_path, exchange, reader)
+            else:
+                request = api.read_request(reader, version)
+                reader.expect_end()
+                self._task = self._loop.create_task(self._handle(api, exchange, request))
+        except ProtocolError as error:
+            self.close("malformed", str(error))
+        except Exception:
+            log.exception(
+                "request failed", extra=fields(api=exchange.api_key, version=exchange.api_version, peer=self._stream.peer)
+            )
+            self.close("internal", "unexpected exception")
+
+    async def _handle(self, api: Api, exchange: Exchange, request: object) -> None:
+        context = exchange.context()
+        try:
+            response = await api.handle(self._connections.gateway, context, request)
+            self.software_name, self.software_version = context.software_name, context.software_version
+            writer = Writer()
+            writer.buffer += b"\0\0\0\0"
+            write_response_header(writer, ApiKey(exchange.api_key), exchange.api_version, exchange.correlation_id)
+            api.write_response(writer, response, exchange.api_version)
+            _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            # Kafka has no error that fits every response: a lost connection is what each client knows how to handle.
+            log.exception("request failed", extra=fields(api=api.name, version=exchange.api_version, peer=self._stream.peer))
+            self.close("internal", "unexpected exception")
+            return
+        self._task = None
+        self.finish(exchange, writer.buffer)
+
+    def finish(self, exchange: Exchange, answer: Answer) -> None:
+        if self.closed:
+            drop_answer(answer)
+            return
+        for leaving in self._session.answer(exchange, answer):
+            self._send(leaving)
+        if not self._pumping:
+            self._output_moved()
+
+    def is_alone(self, exchange: Exchange) -> bool:
+        return self._session.is_alone(exchange)
+
+    def _send(self, exchange: Exchange) -> None:
+        answer, exchange.answer = exchange.answer, None
+        stream = self._stream
+        self._connections.answered(exchange.api_key, self._loop.time() - exchange.received_at)
+        if answer is None:
+            return
+        if not isinstance(answer, list | tuple):
+            self._connections.bytes_out += len(answer)
+            stream.write(answer)
+            return
+        for part in answer:
+            if isinstance(part, FilePart):
+                release = part.release
+                self._connections.bytes_out += part.length
+                stream.write_file(part.descriptor, part.position, part.length, on_sent=lambda _sent, release=release: release())
+            else:
+                self._connections.bytes_out += len(part)
+                stream.write(part)
+
+    def _output_moved(self) -> None:
+        """Begin what may begin now, and read or do not read, by how much the client leaves unread."""
+        session = self._session
+        session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
+        self._pumping = True
+        try:
+            while not self.closed and (exchange := session.begin_next()) is not None:
+                self._begin(exchange)
+                session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
+        finally:
+            self._pumping = False
+        if self.closed:
+            return
+        if self.draining:
+            if session.idle:
+                self.close("drain")
+        elif self._paused and session.relieved and not session.output_blocked:
+            self._resume()
+
+    # --- patience and the end -----------------------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        self._paused = True
+        self._stream.pause_reading()
+
+    def _resume(self) -> None:
+        self._paused = False
+        if self.half_frame_since:
+            self.half_frame_since = self._loop.time()  # it was us who did not read
+        self._stream.resume_reading()
+
+    def check(self, now: float) -> None:
+        """Called by the sweep: closes whoever is too slow to be let wait."""
+        config = self._connections.config
+        if self._paused and self._stream.pending_bytes:
+            pending = self._stream.pending_bytes
+            if not self.stalled_since or pending != self.output_seen:
+                self.stalled_since, self.output_seen = now, pending
+            elif now - self.stalled_since > config.unread_answers_s_max:
+                self.close("unread", f"{pending} bytes of answers unread, requests piled up")
+                return
+        else:
+            self.stalled_since = 0.0
+        if self.half_frame_since and not self._paused:
+            # Bytes buy time, so that a slow link may send a large batch; one byte a second buys none.
+            patience = config.half_frame_s_max + self._reader.pending / 16_384
+            if now - self.half_frame_since > patience:
+                self.close("half-frame", f"{self._reader.pending} bytes of a frame in {now - self.half_frame_since:.0f} s")
+        elif self._session.idle:
+            if now - self.last_active > config.idle_s_max:
+                self.close("idle")
+            elif not self._reader.pending:
+                self._reader.rest()
+
+    @property
+    def half_received_bytes(self) -> int:
+        return self._reader.pending
+
+    def drain(self) -> None:
+        """No further request is read; the connection closes when those it has are answered."""
+        self.draining = True
+        if not self._paused:
+            self._pause()
+        if self._session.idle:
+            self.close("drain")
+
+    def close(self, reason: str, detail: str = "") -> None:
+        if self.closed:
+            return
+        if reason not in ("drain", "idle"):
+            client_id = next((e.client_id for e in self._session.outstanding() if e.client_id), "")
+            log.warning(
+                "client connection closed",
+                extra=fields(reason=reason, detail=detail, peer=self._stream.peer, client_id=escape(client_id)),
+            )
+        self._end(reason)
+        if reason == "unread":
+            self._stream.abort(TimeoutError(reason))
+        else:
+            self._stream.close()
+
+    def _end(self, reason: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._connections.ended(self, reason)
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        for exchange in self._session.outstanding():
+            if exchange.answered:
+                drop_answer(exchange.answer)
+            elif exchange.on_hang_up is not None:
+                hang_up, exchange.on_hang_up = exchange.on_hang_up, None
+                hang_up()

@@ -1,0 +1,112 @@
+"""All client connections of this process: what they share, what they may hold together, and who is too slow."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from libs.rpc.transport import Receiver, Stream
+from libs.wire.frames import ChunkPool
+from services.gateway.config import GatewayConfig
+from services.gateway.connection import Connection
+from services.gateway.core.session import SessionLimits
+from services.gateway.data_path import DataPath
+from services.gateway.meters import Meters
+from services.gateway.state import GatewayState
+
+SWEEP_S = 1.0
+SMALL_FRAME = 256 * 1024
+"""Half a frame of up to this much never counts against the shared budget: a receive chunk holds it anyway."""
+
+
+class Connections:
+    """Made once. `accept` is what listeners call for each new stream."""
+
+    def __init__(self, config: GatewayConfig, gateway: GatewayState, data_path: DataPath, meters: Meters) -> None:
+        self.config = config
+        self.gateway = gateway
+        self.data_path = data_path
+        self.loop = asyncio.get_running_loop()
+        self.chunks = ChunkPool()
+        self.session_limits = SessionLimits(config.connection_requests_max, config.connection_bytes_max)
+        self._meters = meters
+        self.answered = meters.answered
+        self._live: set[Connection] = set()
+        self._half_received: dict[Connection, int] = {}  # oldest first
+        self._half_received_bytes = 0
+        self._empty = asyncio.Event()
+        self._sweep_interval = min(SWEEP_S, config.half_frame_s_max / 4, config.unread_answers_s_max / 4, config.idle_s_max / 4)
+        self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def accept(self, stream: Stream, broker_id: int) -> Receiver:
+        connection = Connection(self, stream, broker_id, self.config.listener_name)
+        self._live.add(connection)
+        self._meters.opened()
+        return connection
+
+    @property
+    def bytes_in(self) -> int:
+        return self._meters.bytes_in
+
+    @bytes_in.setter
+    def bytes_in(self, value: int) -> None:
+        self._meters.bytes_in = value
+
+    @property
+    def bytes_out(self) -> int:
+        return self._meters.bytes_out
+
+    @bytes_out.setter
+    def bytes_out(self, value: int) -> None:
+        self._meters.bytes_out = value
+
+    def ended(self, connection: Connection, reason: str) -> None:
+        self._live.discard(connection)
+        self._half_received_bytes -= self._half_received.pop(connection, 0)
+        self._meters.ended(reason)
+        if not self._live:
+            self._empty.set()
+
+    def half_received(self, connection: Connection) -> None:
+        """Account for a connection's incomplete frame; over budget, the oldest half frame's connection ends.
+
+        The oldest, because honest clients finish their frames: whoever holds bytes longest is the likeliest to be hostile.
+        """
+        held = connection.half_received_bytes
+        before = self._half_received.get(connection)
+        if held <= SMALL_FRAME:
+            if before is not None:
+                del self._half_received[connection]
+                self._half_received_bytes -= before
+            return
+        if before is not None and held < before:
+            del self._half_received[connection]  # that frame arrived, this is another: to the young end
+        self._half_received[connection] = held
+        self._half_received_bytes += held - (before or 0)
+        while self._half_received_bytes > self.config.half_received_bytes_max:
+            oldest = next(iter(self._half_received))
+            oldest.close("half-received-budget", f"{self._half_received[oldest]} bytes of the oldest half frame")
+
+    async def drain(self) -> None:
+        """Ends every connection once its requests are answered, and those that take too long."""
+        for connection in list(self._live):
+            connection.drain()
+        if self._live:
+            self._empty.clear()
+            try:
+                await asyncio.wait_for(self._empty.wait(), self.config.drain_s_max)
+            except TimeoutError:
+                pass
+        self.close()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        for connection in list(self._live):
+            connection.close("drain")
+
+    def _sweep(self) -> None:
+        self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
+        now = self.loop.time()
+        for connection in list(self._live):
+            connection.check(now)

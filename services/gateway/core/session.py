@@ -1,0 +1,125 @@
+"""One client connection's requests: which may begin, and in which order answers leave. No I/O.
+
+A connection executes one request at a time, as Kafka does, except that consecutive Produces are pipelined. Answers leave in
+the order of the requests, whatever the order in which they become known.
+
+The order of use, per request: `arrive` (begin it if True), later `answer` (send what it returns, in order), then
+`begin_next` until it returns None.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """What one connection may have outstanding before its input is no longer read.
+
+    Bounds are checked after a read, so that a read's worth of requests may come on top.
+    """
+
+    requests_max: int = 256
+    bytes_max: int = 32 * 1024 * 1024
+
+
+class Turn(Generic[A]):
+    """One request's place in the order. `size` is what it holds in memory until it is answered."""
+
+    __slots__ = ("answer", "answered", "pipelined", "size")
+
+    def __init__(self, pipelined: bool, size: int) -> None:
+        self.pipelined = pipelined
+        self.size = size
+        self.answered = False
+        self.answer: A | None = None
+
+
+T = TypeVar("T", bound="Turn[object]")
+
+
+class Session(Generic[T]):
+    """The outstanding requests of one connection.
+
+    `output_blocked` is the shell's to set: the client does not read its answers, so nothing further begins.
+    """
+
+    __slots__ = ("_bytes", "_limits", "_running", "_waiting", "output_blocked")
+
+    def __init__(self, limits: SessionLimits) -> None:
+        self._limits = limits
+        self._running: deque[T] = deque()
+        self._waiting: deque[T] = deque()
+        self._bytes = 0
+        self.output_blocked = False
+
+    def arrive(self, turn: T) -> bool:
+        """True: begin it now. False: it waits, and `begin_next` will hand it out."""
+        self._bytes += turn.size
+        if not self._waiting and self._may_begin(turn):
+            self._running.append(turn)
+            return True
+        self._waiting.append(turn)
+        return False
+
+    def answer(self, turn: T, answer: object) -> list[T]:
+        """The turns whose answers leave now, in order: none while an earlier request is still unanswered."""
+        turn.answer = answer
+        turn.answered = True
+        running = self._running
+        if running[0] is not turn:
+            return []
+        leaving: list[T] = []
+        while running and running[0].answered:
+            head = running.popleft()
+            self._bytes -= head.size
+            leaving.append(head)
+        return leaving
+
+    def begin_next(self) -> T | None:
+        """The next waiting request that may begin, now counted as running."""
+        if not self._waiting or not self._may_begin(self._waiting[0]):
+            return None
+        turn = self._waiting.popleft()
+        self._running.append(turn)
+        return turn
+
+    def is_alone(self, turn: T) -> bool:
+        """Whether nothing else runs, so that doing it again overtakes nothing."""
+        return len(self._running) == 1 and self._running[0] is turn
+
+    def outstanding(self) -> Iterator[T]:
+        """Oldest first: those running (some already answered), then those waiting."""
+        yield from self._running
+        yield from self._waiting
+
+    @property
+    def congested(self) -> bool:
+        """Back-pressure: stop reading from the client."""
+        limits = self._limits
+        return self._bytes >= limits.bytes_max or len(self._running) + len(self._waiting) >= limits.requests_max
+
+    @property
+    def relieved(self) -> bool:
+        """Read again. Half of the bound, so that a busy connection does not flap at it."""
+        limits = self._limits
+        return self._bytes * 2 <= limits.bytes_max and (len(self._running) + len(self._waiting)) * 2 <= limits.requests_max
+
+    @property
+    def idle(self) -> bool:
+        return not self._running and not self._waiting
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What has arrived and may not begin yet."""
+        return sum(turn.size for turn in self._waiting)
+
+    def _may_begin(self, turn: T) -> bool:
+        if self.output_blocked:
+            return False
+        running = self._running
+        # What runs is either one request of any kind, or Produces only: the last one tells which.
+        return not running or (turn.pipelined and running[-1].pipelined)

@@ -1,0 +1,37 @@
+"""What Produce and Fetch work with: routes of the newest image, storage nodes, open files, batches in flight."""
+
+import itertools
+from dataclasses import dataclass
+
+from libs.wire.messages.endpoints import NodeEndpoint
+from services.gateway.appends import Appends
+from services.gateway.config import GatewayConfig
+from services.gateway.core.routing import Routes, broker_endpoint
+from services.gateway.exchange import Asker
+from services.gateway.files import Files
+from services.gateway.meters import Meters
+from services.gateway.nodes import Nodes
+
+
+@dataclass(slots=True)
+class DataPath:
+    """Made once; `routes` is replaced with each image."""
+
+    config: GatewayConfig
+    routes: Routes
+    nodes: Nodes
+    appends: Appends
+    files: Files
+    meters: Meters
+    orders: "itertools.count[int]"
+
+    def endpoints(self, leaders: set[int], asker: Asker) -> list[NodeEndpoint]:
+        """Where this client finds these brokers: what KIP-951 hints carry beside the leader's id."""
+        found = []
+        for node_id in sorted(leaders):
+            listener = broker_endpoint(self.routes.image, node_id, asker.client_host, asker.listener)
+            if listener is not None:
+                node = self.routes.image.nodes.get(node_id)
+                rack = (node.rack if node is not None else "") or None
+                found.append(NodeEndpoint(node_id, listener.host, listener.port_base + node_id, rack))
+        return found

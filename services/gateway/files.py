@@ -1,0 +1,110 @@
+"""Read-only descriptors of segment files, passed by storage nodes on the same host: a bounded least-recently-used table.
+
+A file is known by (node id, incarnation, file id). It stays open while any answer still sends from it, also after it was evicted
+or deleted: deleting unlinks the name, and the descriptor goes on reading the same, never rewritten bytes.
+"""
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+
+from libs.rpc.client import Response
+from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
+from libs.rpc.schema import unpack
+from services.gateway.nodes import StorageNode
+
+OPEN_S_MAX = 5.0
+
+FileKey = tuple[int, int, int]
+"""(node id, incarnation, file id)"""
+
+
+class FileGone(Exception):
+    """The node deleted the file meanwhile: fetch again."""
+
+
+class OpenedFile:
+    """A descriptor and how many answers are sending from it."""
+
+    __slots__ = ("descriptor", "evicted", "users")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.users = 0
+        self.evicted = False
+
+    def release(self) -> None:
+        self.users -= 1
+        if self.evicted and not self.users:
+            os.close(self.descriptor)
+
+    def evict(self) -> None:
+        self.evicted = True
+        if not self.users:
+            os.close(self.descriptor)
+
+
+class Files:
+    """`pinned` or `open` hand out a file with one user more; each must be answered by one `release`."""
+
+    def __init__(self, files_max: int, close: Callable[[int], None] = os.close) -> None:
+        self._files: OrderedDict[FileKey, OpenedFile] = OrderedDict()
+        self._opening: dict[FileKey, asyncio.Task[OpenedFile]] = {}
+        self._files_max = files_max
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def pinned(self, node: StorageNode, file_id: int) -> OpenedFile | None:
+        """None: not open yet, `open` it."""
+        key = (node.node_id, node.incarnation, file_id)
+        file = self._files.get(key)
+        if file is not None:
+            self._files.move_to_end(key)
+            file.users += 1
+        return file
+
+    async def open(self, node: StorageNode, file_id: int) -> OpenedFile:
+        """Raises FileGone, or RpcFailure when the node does not answer."""
+        key = (node.node_id, node.incarnation, file_id)
+        if key not in self._files:
+            opening = self._opening.get(key)
+            if opening is None:
+                # A task of its own: whoever asked first may hang up, the others still want the file.
+                opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(node, file_id))
+                opening.add_done_callback(lambda task: self._opened(key, task))
+            await asyncio.shield(opening)
+        file = self.pinned(node, file_id)
+        if file is None:
+            raise FileGone(f"file {file_id} of node {node.node_id} was evicted while it was opened")
+        return file
+
+    async def _open(self, node: StorageNode, file_id: int) -> OpenedFile:
+        response: Response = await node.call(OPEN_FILE, OpenFile(file_id), timeout_s=OPEN_S_MAX)
+        reply = unpack(OpenFileReply, response.body)
+        if not reply.found or len(response.descriptors) != 1:
+            for descriptor in response.descriptors:
+                os.close(descriptor)
+            raise FileGone(f"file {file_id} of node {node.node_id}")
+        file = OpenedFile(response.descriptors[0])
+        self._files[node.node_id, node.incarnation, file_id] = file
+        while len(self._files) > self._files_max:
+            self._files.popitem(last=False)[1].evict()
+        return file
+
+    def _opened(self, key: FileKey, task: "asyncio.Task[OpenedFile]") -> None:
+        del self._opening[key]
+        if not task.cancelled():
+            task.exception()  # whoever waited was told
+
+    def forget(self, node_id: int, incarnation: int) -> None:
+        """Drops the files of every other incarnation of this node."""
+        for key in [key for key in self._files if key[0] == node_id and key[1] != incarnation]:
+            self._files.pop(key).evict()
+
+    def close(self) -> None:
+        for opening in self._opening.values():
+            opening.cancel()
+        while self._files:
+            self._files.popitem()[1].evict()

@@ -1,0 +1,324 @@
+"""Fetch (1), versions 4-18.
+
+v5 log start offset · v7 sessions · v9 leader epochs · v11 rack · v12 flexible, diverging epoch, current leader · v13 topic ids ·
+v15 replica state · v16 node endpoints · v17, v18 for followers only.
+
+One client Fetch is one RPC, to the node behind the addressed broker id; partitions that it does not lead answer error 6. The
+node parks the request until there is enough to read, and answers file ranges: small ones are read into the response here, large
+ones leave by sendfile, so records never enter Python. The RPC ends when the client hangs up.
+
+Differences from Kafka: no fetch sessions yet (session id 0 is always a legal answer; an incremental request answers 70); a
+fetch as a replica answers 29 for each partition, since followers pull by RPC. On the bootstrap port, which is no broker, the
+request goes to the leader of the first partition that has one.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+
+from libs.rpc.client import Response
+from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply, FileRange
+from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
+from libs.rpc.schema import unpack
+from libs.telemetry.logs import fields
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, FetchTopic, read_fetch
+from libs.wire.primitives import Reader
+from services.gateway.core.routing import Routes, TopicRoute
+from services.gateway.data_path import DataPath
+from services.gateway.exchange import Exchange, FilePart
+from services.gateway.files import FileGone, OpenedFile
+from services.gateway.nodes import StorageNode
+from services.gateway.state import BOOTSTRAP
+
+log = logging.getLogger(__name__)
+
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
+STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+
+PATIENCE_S = 10.0
+"""On top of the client's max_wait, for the node to read and answer."""
+RETRY_S_MAX = 5.0
+RETRY_EVERY_S = 0.02
+READ_BYTES_MAX = 1 << 20
+"""Of one response, read into memory; ranges beyond leave by sendfile whatever their size."""
+
+Part = memoryview | FilePart
+
+
+class PendingFetch:
+    """A request from its checks to its answer. `_asked` are the partitions that the node was asked for, by slot."""
+
+    __slots__ = ("_asked", "_data_path", "_deadline", "_exchange", "_future", "_node", "_request", "_results", "_task")
+
+    def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest) -> None:
+        self._data_path = data_path
+        self._exchange = exchange
+        self._request = request
+        self._results: list[Fetched] = []
+        self._asked: list[tuple[int, list[object]]] = []
+        self._node: StorageNode | None = None
+        self._future: asyncio.Future[Response] | None = None
+        self._task: asyncio.Task[None] | None = None
+        now = asyncio.get_running_loop().time()
+        self._deadline = now + min(max(0, request.max_wait_ms) / 1000, RETRY_S_MAX)
+
+    def start(self) -> None:
+        request = self._request
+        if request.session_epoch > 0:
+            self._finish(int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND), {})
+            return
+        self._exchange.on_hang_up = self._hang_up
+        self._ask()
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        leader = self._resolve()
+        if leader is None:
+            self._answer({})
+            return
+        node = self._data_path.nodes.ready(leader)
+        if node is None or not self._send(node):
+            self._try_again()
+
+    def _resolve(self) -> int | None:
+        """Sorts the request's partitions into those to ask for and those with an error; the node to ask, None if nobody."""
+        routes, request = self._data_path.routes, self._request
+        leader = self._exchange.connection.broker_id
+        self._results, self._asked = [], []
+        for topic in request.topics:
+            route, unknown = _route(routes, topic)
+            for partition in topic.partitions:
+                known = route.partition(partition.partition_index) if route is not None else None
+                if request.replica_id >= 0:
+                    self._results.append(Fetched(int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+                    continue
+                if route is None or known is None:
+                    self._results.append(Fetched(unknown))
+                    continue
+                if leader == BOOTSTRAP and known.leader >= 0:
+                    leader = known.leader
+                if known.leader != leader or leader < 0:
+                    self._results.append(Fetched(NOT_LEADER, leader=known.leader, leader_epoch=known.leader_epoch))
+                    continue
+                # As contracts/storage.py has FetchPartition.
+                asked: list[object] = [route.topic_id, *partition]
+                self._asked.append((len(self._results), asked))
+                self._results.append(Fetched(NOT_LEADER, leader=known.leader, leader_epoch=known.leader_epoch))
+        return leader if self._asked else None
+
+    def _send(self, node: StorageNode) -> bool:
+        request = self._request
+        # Kafka answers at once when any partition has an error.
+        wait = len(self._asked) == len(self._results)
+        max_wait_ms = max(0, request.max_wait_ms) if wait else 0
+        body = [
+            max_wait_ms,
+            request.min_bytes,
+            min(request.max_bytes, self._data_path.config.fetch_bytes_max),
+            request.isolation_level,
+            [asked for _, asked in self._asked],
+            not node.same_host,
+            -1,
+        ]
+        try:
+            self._future = node.client.call(FETCH, body, timeout_s=max_wait_ms / 1000 + PATIENCE_S)
+        except Overloaded:
+            return False
+        self._node = node
+        self._future.add_done_callback(self._replied)
+        return True
+
+    def _try_again(self) -> None:
+        """A read may be asked for again, whether it was sent or not."""
+        if asyncio.get_running_loop().time() >= self._deadline:
+            self._answer({})
+            return
+        self._task = asyncio.get_running_loop().create_task(self._ask_later())
+
+    async def _ask_later(self) -> None:
+        await asyncio.sleep(RETRY_EVERY_S)
+        self._task = None
+        self._ask()
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    def _replied(self, future: "asyncio.Future[Response]") -> None:
+        self._future = None
+        if future.cancelled():
+            return
+        try:
+            response = future.result()
+            fetched = unpack(FetchReply, response.body).partitions
+            if len(fetched) != len(self._asked):
+                raise ContractError(f"{len(fetched)} results for {len(self._asked)} partitions")
+        except RpcError as error:
+            for slot, _ in self._asked:
+                self._results[slot] = Fetched(error.code)
+            self._answer({})
+            return
+        except RpcFailure:
+            self._try_again()
+            return
+        except ContractError as error:
+            log.warning("fetch failed", extra=fields(error=str(error)))
+            self._exchange.close("internal", "bad answer of a storage node")
+            return
+        records: dict[int, Sequence[memoryview]] = {}
+        ranges: dict[int, tuple[FileRange, ...]] = {}
+        position = 0
+        for (slot, _), result in zip(self._asked, fetched, strict=True):
+            self._results[slot] = result
+            if result.inline_length:
+                records[slot] = (response.payload[position : position + result.inline_length],)
+                position += result.inline_length
+            elif result.ranges:
+                ranges[slot] = result.ranges
+        if not ranges:
+            self._answer(records)
+            return
+        opened = self._pin(ranges)
+        if opened is not None:
+            self._answer(self._read(ranges, opened))
+        else:
+            self._task = asyncio.get_running_loop().create_task(self._open_and_answer(ranges))
+
+    def _pin(self, ranges: dict[int, tuple[FileRange, ...]]) -> dict[int, list[OpenedFile]] | None:
+        """A pinned file for each range, None if any is not open yet."""
+        assert self._node is not None
+        pinned = self._data_path.files.pinned
+        opened: dict[int, list[OpenedFile]] = {}
+        for slot, of_slot in ranges.items():
+            files = opened[slot] = []
+            for wanted in of_slot:
+                file = pinned(self._node, wanted.file_id)
+                if file is None:
+                    _release(opened)
+                    return None
+                files.append(file)
+        return opened
+
+    async def _open_and_answer(self, ranges: dict[int, tuple[FileRange, ...]]) -> None:
+        assert self._node is not None
+        files = self._data_path.files
+        opened: dict[int, list[OpenedFile]] = {}
+        try:
+            for slot, of_slot in ranges.items():
+                opened[slot] = []
+                for wanted in of_slot:
+                    opened[slot].append(await files.open(self._node, wanted.file_id))
+        except asyncio.CancelledError:
+            _release(opened)
+            raise
+        except (FileGone, RpcFailure, ContractError) as error:
+            _release(opened)
+            log.info("segment file not opened", extra=fields(node=self._node.node_id, error=str(error)))
+            for slot, _ in self._asked:
+                self._results[slot] = Fetched(STORAGE_ERROR)
+            self._try_again()
+            return
+        self._task = None
+        self._answer(self._read(ranges, opened))
+
+    def _read(self, ranges: dict[int, tuple[FileRange, ...]], opened: dict[int, list[OpenedFile]]) -> "dict[int, Sequence[Part]]":
+        """The parts to send, by slot: bytes read now where that is cheaper, file ranges elsewhere."""
+        small = self._data_path.config.sendfile_bytes_min
+        budget = READ_BYTES_MAX
+        parts: dict[int, Sequence[Part]] = {}
+        for slot, of_slot in ranges.items():
+            of_partition: list[Part] = []
+            for wanted, file in zip(of_slot, opened[slot], strict=True):
+                data = None
+                if wanted.length < small and wanted.length <= budget:
+                    data = _read_cached(file.descriptor, wanted.position, wanted.length)
+                if data is not None:
+                    budget -= wanted.length
+                    file.release()
+                    of_partition.append(data)
+                else:
+                    of_partition.append(FilePart(file.descriptor, wanted.position, wanted.length, file.release))
+            parts[slot] = of_partition
+        return parts
+
+    def _answer(self, records: "dict[int, Sequence[Part]] | dict[int, Sequence[memoryview]]") -> None:
+        self._finish(0, records)
+
+    def _finish(self, error: int, records: "dict[int, Sequence[Part]] | dict[int, Sequence[memoryview]]") -> None:
+        exchange, request = self._exchange, self._request
+        topics = request.topics if not error else []
+        writer: FetchResponseWriter[Part] = FetchResponseWriter(
+            exchange.api_version, exchange.correlation_id, len(topics), error_code=error
+        )
+        leaders: set[int] = set()
+        slot = 0
+        for topic in topics:
+            writer.begin_topic(topic.name, topic.topic_id, len(topic.partitions))
+            for partition in topic.partitions:
+                result = self._results[slot]
+                state = self._state(partition.partition_index, result)
+                if result.error in (NOT_LEADER, FENCED) and result.leader >= 0:
+                    state.leader_id, state.leader_epoch = result.leader, result.leader_epoch
+                    leaders.add(result.leader)
+                of_slot: Sequence[Part] = records.get(slot, ())
+                writer.partition(state, of_slot, sum(_length(part) for part in of_slot))
+                slot += 1
+            writer.end_topic()
+        endpoints = self._data_path.endpoints(leaders, exchange.connection) if leaders else ()
+        exchange.finish(writer.finish(endpoints).pieces)
+
+    def _state(self, index: int, result: Fetched) -> FetchedPartition:
+        return FetchedPartition(
+            index,
+            result.error,
+            result.high_watermark,
+            result.last_stable_offset,
+            result.log_start_offset,
+            result.aborted if self._request.isolation_level else None,
+            diverging_epoch=result.diverging_epoch,
+            diverging_end_offset=result.diverging_end_offset,
+        )
+
+    def _hang_up(self) -> None:
+        if self._future is not None:
+            self._future.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _route(routes: Routes, topic: FetchTopic) -> tuple[TopicRoute | None, int]:
+    """The topic's route, and the error for what is not there."""
+    if topic.topic_id is not None:
+        route = routes.topic_by_id(topic.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if route is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return route, int(unknown)
+    return routes.topic(topic.name or ""), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _length(part: Part) -> int:
+    return part.length if isinstance(part, FilePart) else len(part)
+
+
+def _read_cached(descriptor: int, position: int, length: int) -> memoryview | None:
+    """None unless all of it is in the page cache: the loop never waits for a disk."""
+    data = bytearray(length)
+    try:
+        got = os.preadv(descriptor, (data,), position, os.RWF_NOWAIT)
+    except OSError:
+        return None
+    return memoryview(data) if got == length else None
+
+
+def _release(opened: dict[int, list[OpenedFile]]) -> None:
+    releases: list[Callable[[], None]] = [file.release for files in opened.values() for file in files]
+    for release in releases:
+        release()
+
+
+def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> None:
+    """Raises ProtocolError. The answer may be known before this returns, or long after."""
+    request = read_fetch(reader, exchange.api_version)
+    reader.expect_end()
+    PendingFetch(data_path, exchange, request).start()

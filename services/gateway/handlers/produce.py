@@ -1,0 +1,211 @@
+"""Produce (0), versions 3-13 (advertised from 0, as Kafka does: KAFKA-18659, older librdkafka disables compression otherwise).
+
+v3 transactional id · v7 zstd · v8 record errors · v9 flexible · v10 current leader and node endpoints · v11 TRANSACTION_ABORTABLE ·
+v12 adds partitions to transactions · v13 topic ids.
+
+The hot path: called in the turn in which the frame was read, no task per request; records are views of the receive buffer from
+here to the storage node's socket. What is inside a batch is the leader's to check; here only what the request alone tells.
+
+Differences from Kafka: a partition named twice in one request answers INVALID_REQUEST (Kafka stores one of the two);
+transactional batches answer INVALID_TXN_STATE, TRANSACTION_ABORTABLE from v11, as Kafka does for a transaction that its
+coordinator does not know, since there are no transactions yet.
+"""
+
+import struct
+
+from libs.rpc.contracts.storage import Appended
+from libs.wire.errors import ErrorCode
+from libs.wire.headers import write_response_header
+from libs.wire.api import ApiKey
+from libs.wire.messages.produce import ProduceRequest, ProducedPartition, ProducedTopic, read_produce, write_produce_response
+from libs.wire.primitives import Reader, Writer
+from services.gateway.appends import NOT_LEADER, Batch
+from services.gateway.core.routing import TopicRoute
+from services.gateway.data_path import DataPath
+from services.gateway.exchange import Exchange
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+ADMIN_CLIENT = "__admin_client"
+"""Kafka's own exception: its tools may write internal topics under this client id."""
+
+VALID_ACKS = (-1, 0, 1)
+FIRST_WITH_ZSTD = 7
+FIRST_WITH_HINTS = 10
+FIRST_WITH_ABORTABLE = 11
+FIRST_WITH_TOPIC_IDS = 13
+
+_LENGTH = struct.Struct(">i")
+_HEADER_BYTES = 61
+_ATTRIBUTES_AT = 22  # the low byte
+_CODEC = 0x07
+_ZSTD = 4
+_TRANSACTIONAL = 0x10
+
+
+class PendingProduce:
+    """A request whose batches are at the leaders. Answered when the last one is settled."""
+
+    __slots__ = (
+        "_data_path",
+        "_exchange",
+        "_results",
+        "_topics",
+        "_unsettled",
+        "acks",
+        "gone",
+        "timeout_ms",
+        "transactional_id",
+    )
+
+    def __init__(self, data_path: DataPath, exchange: Exchange, request: ProduceRequest) -> None:
+        self._data_path = data_path
+        self._exchange = exchange
+        self._topics: list[ProducedTopic] = []
+        self._results: list[ProducedPartition] = []  # of all topics, by slot
+        self._unsettled = 0
+        self.acks = request.acks
+        self.timeout_ms = max(0, request.timeout_ms)
+        self.transactional_id = request.transactional_id
+        self.gone = False
+
+    def start(self, request: ProduceRequest) -> None:
+        # The request itself is not kept: its views would hold the receive buffer, also of what is copied or stored already.
+        batches = self._admit(request)
+        self._unsettled = len(batches)
+        if batches:
+            self._exchange.on_hang_up = self._hang_up
+            self._data_path.appends.submit(batches)
+        else:
+            self._answer()
+
+    def settle(self, slot: int, result: Appended) -> None:
+        if self.gone:
+            return
+        produced = self._results[slot]
+        produced.error_code = result.error
+        if result.error == 0:
+            produced.base_offset = result.base_offset
+            produced.log_append_time_ms = result.log_append_time_ms
+        else:
+            produced.record_errors = result.record_errors
+            produced.leader_id, produced.leader_epoch = result.leader, result.leader_epoch
+        produced.log_start_offset = result.log_start_offset
+        produced.error_message = result.message
+        self._unsettled -= 1
+        if not self._unsettled:
+            self._answer()
+
+    def may_overtake_nothing(self) -> bool:
+        return self._exchange.connection.is_alone(self._exchange)
+
+    def _hang_up(self) -> None:
+        self.gone = True
+        self._data_path.appends.hang_up(self)
+
+    def _admit(self, request: ProduceRequest) -> list[Batch]:
+        """Checks each partition; those that pass become batches, the others have their error already."""
+        data_path, results = self._data_path, self._results
+        version = self._exchange.api_version
+        routes = data_path.routes
+        for_all = _refuse_all(request)
+        batches: list[Batch] = []
+        for topic in request.topics:
+            if topic.topic_id is not None:
+                route, unknown = routes.topic_by_id(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+            else:
+                route, unknown = routes.topic(topic.name or ""), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answered: list[ProducedPartition] = []
+            for index, records in topic.partitions:
+                error = for_all or (self._refuse(version, route, index, records) if route is not None else int(unknown))
+                if not error:
+                    assert route is not None
+                    assert records is not None
+                    batches.append(Batch(self, len(results), route, index, records, next(data_path.orders)))
+                produced = ProducedPartition(index, error)
+                answered.append(produced)
+                results.append(produced)
+            self._topics.append(ProducedTopic(topic.name, topic.topic_id, answered))
+        return batches if len(batches) < 2 else self._without_doubles(batches)
+
+    def _refuse(self, version: int, route: TopicRoute, index: int, records: memoryview | None) -> int:
+        if (route.internal or route.name in INTERNAL_TOPICS) and self._exchange.client_id != ADMIN_CLIENT:
+            return int(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if route.partition(index) is None:
+            return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not records:
+            return int(ErrorCode.INVALID_RECORD)  # no batch at all
+        if len(records) >= _HEADER_BYTES:
+            attributes = records[_ATTRIBUTES_AT]
+            if attributes & _CODEC == _ZSTD and version < FIRST_WITH_ZSTD:
+                return int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+            if attributes & _TRANSACTIONAL:
+                abortable = version >= FIRST_WITH_ABORTABLE
+                return int(ErrorCode.TRANSACTION_ABORTABLE if abortable else ErrorCode.INVALID_TXN_STATE)
+        return 0
+
+    def _without_doubles(self, batches: list[Batch]) -> list[Batch]:
+        seen: dict[tuple[bytes, int], int] = {}
+        for batch in batches:
+            seen[batch.key] = seen.get(batch.key, 0) + 1
+        if len(seen) == len(batches):
+            return batches
+        for batch in batches:
+            if seen[batch.key] > 1:
+                self._results[batch.slot].error_code = int(ErrorCode.INVALID_REQUEST)
+        return [batch for batch in batches if seen[batch.key] == 1]
+
+    def _answer(self) -> None:
+        exchange, version = self._exchange, self._exchange.api_version
+        failed = [produced for produced in self._results if produced.error_code]
+        for produced in failed:
+            self._data_path.meters.produce_failed(produced.error_code)
+        if self.acks == 0:
+            if failed:
+                # Nobody waits for an answer; a lost connection is the only way to say it, and Kafka's.
+                exchange.close("acks-0", f"error {failed[0].error_code}")
+            else:
+                exchange.finish(None)
+            return
+        writer = Writer()
+        writer.buffer += b"\0\0\0\0"
+        write_response_header(writer, ApiKey.PRODUCE, version, exchange.correlation_id)
+        leaders = self._hint() if failed and version >= FIRST_WITH_HINTS else set()
+        endpoints = self._data_path.endpoints(leaders, exchange.connection) if leaders else ()
+        write_produce_response(writer, version, self._topics, 0, endpoints)
+        _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
+        exchange.finish(writer.buffer)
+
+    def _hint(self) -> set[int]:
+        """Fills in the leaders of partitions answered with error 6 (KIP-951); those named."""
+        routes = self._data_path.routes
+        leaders: set[int] = set()
+        for topic in self._topics:
+            route = routes.topic_by_id(topic.topic_id) if topic.topic_id is not None else routes.topic(topic.name or "")
+            for produced in topic.partitions:
+                if produced.error_code != NOT_LEADER:
+                    continue
+                known = route.partition(produced.index) if route is not None else None
+                if known is not None and known.leader >= 0 and known.leader_epoch >= produced.leader_epoch:
+                    produced.leader_id, produced.leader_epoch = known
+                if produced.leader_id >= 0:
+                    leaders.add(produced.leader_id)
+        return leaders
+
+
+def _refuse_all(request: ProduceRequest) -> int:
+    """The error that every partition of the request gets, 0 if none."""
+    if request.acks not in VALID_ACKS:
+        return int(ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.transactional_id is None:
+        for topic in request.topics:
+            for _, records in topic.partitions:
+                if records is not None and len(records) >= _HEADER_BYTES and records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                    return int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return 0
+
+
+def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> None:
+    """Raises ProtocolError. The answer may be known before this returns, or long after."""
+    request = read_produce(reader, exchange.api_version)
+    reader.expect_end()
+    PendingProduce(data_path, exchange, request).start(request)

@@ -1,0 +1,87 @@
+"""The listening sockets: the bootstrap port, and one port per storage node that ever registered.
+
+Rule (DESIGN section 4): one port per broker id. A port stays open while its node is down: the client that reconnects must hear
+"not leader" and where the leader is now, instead of a refused connection.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from libs.rpc.transport import Listener, Receiver, Stream, Transport
+from libs.telemetry.logs import fields
+from services.gateway.state import BOOTSTRAP
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+
+Accept = Callable[[Stream, int], Receiver]
+"""(stream, broker id or BOOTSTRAP)"""
+
+
+class Listeners:
+    """`start` opens the bootstrap port last: who can connect there finds the ports that Metadata names."""
+
+    def __init__(self, transport: Transport, host: str, port_base: int, accept: Accept) -> None:
+        self._transport = transport
+        self._host = host
+        self._port_base = port_base
+        self._accept = accept
+        self._open: dict[int, Listener] = {}
+        self._wanted: set[int] = set()
+        self._opening: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def broker_ids(self) -> set[int]:
+        return self._open.keys() - {BOOTSTRAP}
+
+    async def start(self, broker_ids: Iterable[int]) -> None:
+        """Raises OSError when the bootstrap port is taken."""
+        self._wanted = set(broker_ids)
+        await self._open_wanted()
+        self._open[BOOTSTRAP] = await self._listen(BOOTSTRAP)
+        log.info("listening", extra=fields(bootstrap=self._open[BOOTSTRAP].address, broker_ids=sorted(self.broker_ids)))
+
+    def follow(self, broker_ids: set[int]) -> None:
+        """Opens the ports of new ids, closes those of ids that were removed from the cluster for good."""
+        self._wanted = broker_ids
+        for broker_id in self.broker_ids - broker_ids:
+            self._open.pop(broker_id).close()
+        if broker_ids - self.broker_ids and self._opening is None and not self._closed:
+            self._opening = asyncio.get_running_loop().create_task(self._keep_opening())
+
+    def close(self) -> None:
+        self._closed = True
+        if self._opening is not None:
+            self._opening.cancel()
+        for listener in self._open.values():
+            listener.close()
+        self._open.clear()
+
+    async def _keep_opening(self) -> None:
+        try:
+            while not await self._open_wanted():
+                await asyncio.sleep(RETRY_S)
+        finally:
+            self._opening = None
+
+    async def _open_wanted(self) -> bool:
+        """True when all are open. A taken port is tried again: nobody but its broker id misses it."""
+        for broker_id in sorted(self._wanted - self.broker_ids):
+            try:
+                listener = await self._listen(broker_id)
+            except OSError as error:
+                log.error("broker port not opened", extra=fields(broker_id=broker_id, error=str(error)))
+                continue
+            self._open[broker_id] = listener
+        return self._wanted <= self.broker_ids
+
+    async def _listen(self, broker_id: int) -> Listener:
+        port = self._port_base + max(broker_id, 0)
+        return await self._transport.listen(f"tcp:{self._host}:{port}", partial(self._accepted, broker_id))
+
+    def _accepted(self, broker_id: int, stream: Stream) -> Receiver:
+        return self._accept(stream, broker_id)

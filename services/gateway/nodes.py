@@ -1,0 +1,132 @@
+"""The gateway's RPC clients: one per storage node, one for the elected controller, replaced when the image says so.
+
+A storage node that vanished from the members keeps its client: a lost lease is not a death (DESIGN section 5), and the
+partition states say who leads. A new incarnation or address means a new client, and the old one's calls fail as disconnected.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import Member
+from libs.rpc.client import Response, RpcClient
+from libs.rpc.envelope import Hello
+from libs.rpc.errors import RpcFailure
+from libs.rpc.transport import Buffer, Transport
+from libs.telemetry.logs import fields
+
+log = logging.getLogger(__name__)
+
+CONTROLLER = "controller"
+STORAGE = "storage"
+CONNECT_S_MAX = 5.0
+
+
+class StorageNode:
+    """One incarnation of a storage node. `file_key` names its files: file ids mean nothing in another incarnation."""
+
+    __slots__ = ("client", "incarnation", "node_id", "same_host")
+
+    def __init__(self, node_id: int, incarnation: int, same_host: bool, client: RpcClient) -> None:
+        self.node_id = node_id
+        self.incarnation = incarnation
+        self.same_host = same_host
+        self.client = client
+
+    def call(self, method: str, body: object, payload: Sequence[Buffer] = (), *, timeout_s: float) -> "asyncio.Future[Response]":
+        return self.client.call(method, body, payload, timeout_s=timeout_s)
+
+
+class Nodes:
+    """`on_ready` is called with a node's id whenever its connection came up (again)."""
+
+    def __init__(
+        self, hello: Hello, host_id: str, transport: Transport, on_ready: Callable[[int], None], *, cluster_id: str = ""
+    ) -> None:
+        self._hello = hello
+        self._host_id = host_id
+        self._transport = transport
+        self._on_ready = on_ready
+        self._storage: dict[int, StorageNode] = {}
+        self._controllers: dict[int, tuple[Member, RpcClient]] = {}
+        self._elected: int | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connecting: dict[StorageNode, asyncio.Task[None]] = {}
+
+    def follow(self, image: ClusterImage) -> None:
+        """Call with each new image."""
+        for node_id, member in image.members(STORAGE).items():
+            known = self._storage.get(node_id)
+            if known is None or known.incarnation != member.incarnation:
+                if known is not None:
+                    self._retire(known.client)
+                address = self._address(member)
+                client = RpcClient(address, self._hello, self._transport)
+                node = StorageNode(node_id, member.incarnation, address.startswith("unix:"), client)
+                self._storage[node_id] = node
+                log.info("storage node appeared", extra=fields(node=node_id, incarnation=member.incarnation, address=address))
+                self.connect(node)
+        for node_id, member in image.members(CONTROLLER).items():
+            at = self._controllers.get(node_id)
+            if at is None or at[0] != member:
+                if at is not None:
+                    self._retire(at[1])
+                self._controllers[node_id] = (member, RpcClient(self._address(member), self._hello, self._transport))
+        self._elected = image.controller.node_id if image.controller is not None else None
+
+    def storage(self, node_id: int) -> StorageNode | None:
+        return self._storage.get(node_id)
+
+    def ready(self, node_id: int) -> StorageNode | None:
+        """The node if it can be sent to right now; if not, a connection is on its way."""
+        node = self._storage.get(node_id)
+        if node is None:
+            return None
+        if node.client.connected:
+            return node
+        self.connect(node)
+        return None
+
+    def controller(self) -> RpcClient | None:
+        at = self._controllers.get(self._elected) if self._elected is not None else None
+        return at[1] if at is not None else None
+
+    def connect(self, node: StorageNode) -> None:
+        if node not in self._connecting:
+            task = asyncio.get_running_loop().create_task(self._connect(node))
+            self._connecting[node] = task
+            task.add_done_callback(lambda _task: self._connecting.pop(node, None))
+
+    async def _connect(self, node: StorageNode) -> None:
+        while self._storage.get(node.node_id) is node:
+            try:
+                await node.client.ready(CONNECT_S_MAX)
+            except (RpcFailure, OSError) as error:
+                log.info("storage node unreachable", extra=fields(node=node.node_id, error=str(error)))
+                await asyncio.sleep(0.05)  # the client backs off by itself; this only yields should it fail at once
+                continue
+            self._on_ready(node.node_id)
+            return
+
+    async def close(self) -> None:
+        for connecting in list(self._connecting.values()):
+            connecting.cancel()
+        clients = [node.client for node in self._storage.values()] + [client for _, client in self._controllers.values()]
+        self._storage.clear()
+        self._controllers.clear()
+        for client in clients:
+            await client.close()
+        if self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    def _retire(self, client: RpcClient) -> None:
+        task = asyncio.get_running_loop().create_task(client.close())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _address(self, member: Member) -> str:
+        """By Unix socket on the same kernel, since only that passes descriptors."""
+        if member.unix_address and member.host_id == self._host_id:
+            return member.unix_address if member.unix_address.startswith("unix:") else f"unix:{member.unix_address}"
+        return member.tcp_address if member.tcp_address.startswith("tcp:") else f"tcp:{member.tcp_address}"

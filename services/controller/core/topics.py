@@ -71,9 +71,7 @@ def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness
                 raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
             _check_name(image, name, taken)
             configs = _checked_configs(topic)
-            partitions = _partitions(
-                topic, assigner, default_partitions, effective_broker_int(image, "default.replication.factor")
-            )
+            partitions = _partitions(topic, assigner, default_partitions, default_factor)
         except Refused as refusal:
             refused.append(TopicResult(name, refusal.error, refusal.message))
             continue

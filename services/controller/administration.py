@@ -1,0 +1,173 @@
+"""What clients ask of the controller: decide on the current image, write, and answer with the revision of the effect.
+
+A write that meets something else than was decided upon is decided again. Items are independent: one that fails does not
+undo those that are written already.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from libs.rpc.contracts.controller import (
+    AlterConfigs,
+    AlterConfigsReply,
+    AssignDirs,
+    AssignDirsReply,
+    ConfigResult,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    TopicRef,
+    TopicResult,
+    TopicsReply,
+)
+from libs.wire.errors import ErrorCode
+from services.controller import writes
+from services.controller.core.assignment import Limits
+from services.controller.core.configs import alter_configs
+from services.controller.core.directories import assign_dirs
+from services.controller.core.partitions import create_partitions
+from services.controller.core.topics import Randomness, create_topics, delete_topics
+from services.controller.fencing import Conflict, Deposed, Unsettled
+from services.controller.term import Term
+
+ATTEMPTS: Final = 5
+NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
+UNSETTLED: Final = "The metadata store did not confirm the change in time; it may have been made."
+
+
+@dataclass(slots=True)
+class Progress:
+    """What became of a request so far: why it stopped (if it did), and the newest revision that it wrote."""
+
+    revision: int
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class Administration:
+    """Carries out admin requests within a term. The caller sees to it that only one runs at a time."""
+
+    def __init__(self, random: Randomness, limits: Limits) -> None:
+        self._random = random
+        self._limits = limits
+
+    async def create_topics(self, term: Term, request: CreateTopics) -> TopicsReply:
+        done: dict[str, TopicResult] = {}
+
+        async def attempt(progress: Progress) -> None:
+            left = tuple(topic for topic in request.topics if topic.name not in done)
+            decision = create_topics(term.image, CreateTopics(left), self._random, self._limits)
+            done.update((result.name, result) for result in decision.refused)
+            if request.validate_only:
+                done.update((topic.topic.name, topic.result) for topic in decision.planned)
+                return
+            for write, topics in writes.creation(term.image, decision.planned):
+                progress.revision = await term.commit(write)
+                done.update((topic.topic.name, topic.result) for topic in topics)
+
+        progress = await _attempts(term, attempt)
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision)
+
+    async def delete_topics(self, term: Term, request: DeleteTopics) -> TopicsReply:
+        done: dict[TopicRef, TopicResult] = {}
+
+        async def attempt(progress: Progress) -> None:
+            left = tuple(ref for ref in request.topics if ref not in done)
+            decision = delete_topics(term.image, DeleteTopics(left))
+            found = dict(zip(dict.fromkeys(left), decision.results, strict=True))
+            ref_of = {result.topic_id: ref for ref, result in found.items() if not result.error}
+            done.update((ref, result) for ref, result in found.items() if result.error)
+            for write, topics in writes.deletion(term.image, decision.topics):
+                progress.revision = await term.commit(write)
+                for topic in topics:
+                    ref = ref_of[bytes.fromhex(topic.topic_id)]
+                    done[ref] = found[ref]
+
+        progress = await _attempts(term, attempt)
+        results = []
+        for ref in dict.fromkeys(request.topics):
+            unfinished = TopicResult(ref.name or "", progress.error, progress.message, ref.topic_id)
+            results.append(done.get(ref, unfinished))
+        return TopicsReply(tuple(results), progress.revision)
+
+    async def create_partitions(self, term: Term, request: CreatePartitions) -> TopicsReply:
+        done: dict[str, TopicResult] = {}
+
+        async def attempt(progress: Progress) -> None:
+            left = tuple(topic for topic in request.topics if topic.name not in done)
+            decision = create_partitions(term.image, CreatePartitions(left), self._random, self._limits)
+            done.update((result.name, result) for result in decision.refused)
+            for planned in decision.planned:
+                if not request.validate_only:
+                    for write in writes.growth(term.image, planned):
+                        progress.revision = await term.commit(write)
+                done[planned.after.name] = planned.result
+
+        progress = await _attempts(term, attempt)
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision)
+
+    async def alter_configs(self, term: Term, request: AlterConfigs) -> AlterConfigsReply:
+        done: dict[tuple[int, str], ConfigResult] = {}
+
+        async def attempt(progress: Progress) -> None:
+            left = tuple(r for r in request.resources if (r.resource_type, r.name) not in done)
+            decided = alter_configs(term.image, replace(request, resources=left))
+            for alteration in decided:
+                if alteration.values is None or request.validate_only:
+                    done[alteration.resource.resource_type, alteration.resource.name] = alteration.result
+            if request.validate_only:
+                return
+            for write, made in writes.alterations(term.image, [each for each in decided if each.values is not None]):
+                progress.revision = await term.commit(write)
+                done.update(((a.resource.resource_type, a.resource.name), a.result) for a in made)
+
+        progress = await _attempts(term, attempt)
+        results = []
+        for resource in dict.fromkeys((r.resource_type, r.name) for r in request.resources):
+            results.append(done.get(resource, ConfigResult(*resource, progress.error, progress.message)))
+        return AlterConfigsReply(tuple(results), progress.revision)
+
+    async def assign_dirs(self, term: Term, request: AssignDirs) -> AssignDirsReply:
+        """Raises Refused for a stale incarnation, and Unsettled: the storage node asks again, which is harmless."""
+
+        async def attempt(progress: Progress) -> None:
+            for write in writes.partition_changes(term.image, assign_dirs(term.image, request)):
+                progress.revision = await term.commit(write)
+
+        progress = await _attempts(term, attempt)
+        if progress.error:
+            raise Unsettled(progress.message)
+        return AssignDirsReply(progress.revision)
+
+
+async def _attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) -> Progress:
+    """Runs `attempt` until it meets no conflict. Raises Deposed only while nothing has been written.
+
+    Then the caller may ask the next controller for the whole again. Later, what was written is answered as such.
+    """
+    progress = Progress(0)
+    try:
+        for _ in range(ATTEMPTS):
+            try:
+                await attempt(progress)
+                break
+            except Conflict as conflict:
+                await term.catch_up(conflict.revision)
+        else:
+            progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, UNSETTLED
+    except Unsettled:
+        progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, UNSETTLED
+    except Deposed:
+        if not progress.revision:
+            raise
+        progress.error, progress.message = ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER
+    progress.revision = progress.revision or term.image.revision
+    return progress
+
+
+def _topic_results(names: Iterable[str], done: Mapping[str, TopicResult], progress: Progress) -> Iterator[TopicResult]:
+    for name in names:
+        yield done.get(name) or TopicResult(name, progress.error, progress.message)

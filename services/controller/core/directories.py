@@ -1,0 +1,45 @@
+"""Storage nodes tell in which log directory each of their replicas lies."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import PartitionState, Replica
+from libs.rpc.contracts.controller import AssignDirs
+from libs.wire.errors import ErrorCode
+from services.controller.core.refusal import Refused
+
+
+def assign_dirs(image: ClusterImage, request: AssignDirs) -> list[tuple[bytes, int, PartitionState]]:
+    """The partition states that change. Placements that do not apply (any more) are passed over: the image shows it.
+
+    Raises Refused with STALE_BROKER_EPOCH when the caller is not the node's live incarnation.
+    """
+    member = image.members("storage").get(request.node_id)
+    if member is None or member.incarnation != request.incarnation:
+        raise Refused(
+            ErrorCode.STALE_BROKER_EPOCH, f"node {request.node_id} is not registered with incarnation {request.incarnation}"
+        )
+    present = frozenset(member.log_dirs)
+    return list(_changed(image, request, present))
+
+
+def _changed(image: ClusterImage, request: AssignDirs, present: frozenset[str]) -> Iterator[tuple[bytes, int, PartitionState]]:
+    last = {(topic_id, index): log_dir_id for topic_id, index, log_dir_id in request.placements}
+    for (topic_id, index), log_dir_id in last.items():
+        state = image.partition(topic_id, index) if topic_id in image.topics_by_id else None
+        if state is None or log_dir_id not in present:
+            continue
+        replicas = tuple(_moved(replica, request.node_id, log_dir_id, present) for replica in state.replicas)
+        if replicas != state.replicas:
+            yield topic_id, index, replace(state, replicas=replicas, partition_epoch=state.partition_epoch + 1)
+
+
+def _moved(replica: Replica, node_id: int, log_dir_id: str, present: frozenset[str]) -> Replica:
+    if replica.node_id != node_id:
+        return replica
+    if replica.log_dir_id and replica.log_dir_id not in present:
+        # The directory that held the data is gone, so what the node has now is a new, empty log. To record that as this
+        # replica's place would let it lead.
+        return replica
+    return Replica(node_id, log_dir_id)

@@ -1,0 +1,160 @@
+"""The controller: elected or waiting to be, it owns the cluster's metadata while elected.
+
+It commands nobody. It writes state, and everyone follows the watch; nodes and gateways ask it by RPC.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from libs.cluster.election import Election, Leadership
+from libs.cluster.follower import ImageFollower
+from libs.cluster.image import ClusterImage
+from libs.cluster.store import MetadataStore, StoreUnavailable
+from libs.rpc.contracts.controller import ProducerIdBlock
+from services.controller import writes
+from services.controller.administration import Administration
+from services.controller.brokers import BrokerKeeper
+from services.controller.core.topics import Randomness
+from services.controller.fencing import Conflict, Deposed, Unsettled
+from services.controller.identity import new_cluster_id
+from services.controller.term import Term
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FEATURE_LEVEL = 1
+RETRY_S = 0.5
+
+
+class NotElected(Exception):
+    """Somebody else is, or nobody."""
+
+
+class Controller:
+    """`run` campaigns and serves terms until cancelled. Requests are carried out one at a time, in the order of arrival."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        follower: ImageFollower,
+        election: Election,
+        administration: Administration,
+        random: Randomness,
+        *,
+        cluster_defaults: Mapping[str, str] | None = None,
+        patience_s: float = 10.0,
+    ) -> None:
+        self._store = store
+        self._follower = follower
+        self._election = election
+        self._administration = administration
+        self._random = random
+        self._cluster_defaults = dict(cluster_defaults or {})
+        self._patience_s = patience_s
+        self._keeper = BrokerKeeper()
+        self._pipeline = asyncio.Lock()
+        self._unsettled = asyncio.Event()
+        self._term: Term | None = None
+
+    @property
+    def elected(self) -> bool:
+        """In office and ready to act, as far as we know. Safety comes from fenced writes alone."""
+        return self._term is not None and self._term.leadership.valid
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._follower.image
+
+    async def run(self) -> None:
+        """Needs a started follower. When cancelled, it resigns, so that a successor need not wait for a lease to expire."""
+        unsubscribe = self._follower.subscribe(self._image_changed)
+        try:
+            while True:
+                leadership = await self._election.campaign()
+                try:
+                    await self._serve(leadership)
+                finally:
+                    self._term = None
+                    with contextlib.suppress(StoreUnavailable):
+                        await leadership.resign()
+        finally:
+            unsubscribe()
+
+    async def administer(self, job: Callable[[Administration, Term], Awaitable[T]]) -> T:
+        """Runs `job` alone, on an image that holds all that was written before it. Raises NotElected."""
+        async with self._pipeline:
+            term = self._in_office()
+            try:
+                return await job(self._administration, term)
+            except Deposed:
+                raise NotElected from None
+            finally:
+                if term.unfinished:
+                    term.unfinished = False
+                    self._unsettled.set()
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """Needs no image, so it does not wait behind others. Raises NotElected, Unsettled and StoreUnavailable."""
+        try:
+            return await self._in_office().allocate_producer_ids()
+        except Deposed:
+            raise NotElected from None
+
+    def _in_office(self) -> Term:
+        if self._term is None or not self._term.leadership.valid:
+            raise NotElected
+        return self._term
+
+    def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
+        if old.members("storage") is not new.members("storage"):
+            self._unsettled.set()
+
+    async def _serve(self, leadership: Leadership) -> None:
+        term = Term(self._store, self._follower, leadership, patience_s=self._patience_s)
+        lost = asyncio.ensure_future(leadership.lost.wait())
+        work = asyncio.ensure_future(self._work(term))
+        try:
+            await asyncio.wait((lost, work), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._term = None
+            lost.cancel()
+            work.cancel()
+            for ended in await asyncio.gather(work, lost, return_exceptions=True):
+                if isinstance(ended, Exception) and not isinstance(ended, Deposed):
+                    log.error("term ended by a failure", exc_info=ended)
+                    await asyncio.sleep(RETRY_S)
+
+    async def _work(self, term: Term) -> None:
+        await term.begin()
+        await self._found_cluster(term)
+        self._term = term
+        log.info("in office", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
+        self._unsettled.set()
+        while True:
+            await self._unsettled.wait()
+            self._unsettled.clear()
+            try:
+                async with self._pipeline:
+                    await self._keeper.settle(term)
+            except Conflict as conflict:
+                await term.catch_up(conflict.revision)
+                self._unsettled.set()
+            except Unsettled as error:
+                log.warning("partitions not settled", extra={"fields": {"reason": str(error)}})
+                await asyncio.sleep(RETRY_S)
+                self._unsettled.set()
+
+    async def _found_cluster(self, term: Term) -> None:
+        """The first controller of all names the cluster. Its name never changes."""
+        while not term.image.cluster_id:
+            try:
+                await term.commit(writes.birth(new_cluster_id(self._random), FEATURE_LEVEL, self._cluster_defaults))
+            except Conflict as conflict:
+                await term.catch_up(conflict.revision)
+            except Unsettled as error:
+                log.warning("cluster not founded", extra={"fields": {"reason": str(error)}})
+                await asyncio.sleep(RETRY_S)

@@ -1,0 +1,89 @@
+"""One term of office: the right to write, and an image that holds all that was written in it so far."""
+
+import logging
+
+from libs.cluster import keys
+from libs.cluster.codec import decode, encode
+from libs.cluster.election import Leadership
+from libs.cluster.follower import ImageFollower
+from libs.cluster.image import ClusterImage
+from libs.cluster.store import MetadataStore, ModRevisionIs, Outcome, Put
+from libs.rpc.contracts.controller import ProducerIdBlock
+from services.controller.core.producer_ids import next_block
+from services.controller.fencing import Conflict, Deposed, FencedWriter, Unsettled
+from services.controller.writes import Write
+
+log = logging.getLogger(__name__)
+
+ALLOCATION_ATTEMPTS = 10
+
+
+class Term:
+    """Made when elected, dropped when deposed. One mutation at a time, each decided on `image` after the one before it."""
+
+    def __init__(self, store: MetadataStore, follower: ImageFollower, leadership: Leadership, *, patience_s: float) -> None:
+        self.leadership = leadership
+        self._store = store
+        self._follower = follower
+        self._writer = FencedWriter(store, leadership, give_up_after_s=patience_s)
+        self._patience_s = patience_s
+        self.unfinished = False
+        """A write failed, so that partitions without a topic may lie about."""
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._follower.image
+
+    async def begin(self) -> None:
+        """Waits until the image holds the election, and with it everything that earlier controllers ever wrote."""
+        while self._follower.image.revision < self.leadership.guard.revision:
+            if self.leadership.lost.is_set():
+                raise Deposed(unsure=False)
+            try:
+                await self._follower.wait_for(self.leadership.guard.revision, self._patience_s)
+            except TimeoutError:
+                log.warning("elected, but the image is behind", extra={"fields": {"revision": self._follower.image.revision}})
+
+    async def commit(self, write: Write) -> int:
+        """Applies `write` and waits until the image shows it. Raises Conflict, Deposed and Unsettled."""
+        try:
+            revision = await self._writer.commit(write)
+            await self.reach(revision)
+        except (Conflict, Unsettled):
+            self.unfinished = True
+            raise
+        return revision
+
+    async def apply(self, write: Write) -> int:
+        """Like `commit` without the waiting, for writes that do not depend on each other: `reach` the last one's revision."""
+        return await self._writer.commit(write)
+
+    async def reach(self, revision: int) -> None:
+        """Decisions wait here for the image. Raises Unsettled when it does not come: to go on would be to decide blindly."""
+        try:
+            await self._follower.wait_for(revision, self._patience_s)
+        except TimeoutError:
+            raise Unsettled(f"the image has not reached revision {revision} within {self._patience_s:.0f} s") from None
+
+    async def catch_up(self, revision: int) -> None:
+        """After a conflict: the store was at `revision`, which need not be of a key that the image holds, so do not insist."""
+        try:
+            await self._follower.wait_for(revision, min(1.0, self._patience_s))
+        except TimeoutError:
+            log.info("image behind the store", extra={"fields": {"revision": self._follower.image.revision, "store": revision}})
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """A block that nobody ever had. An allocation whose outcome is unknown is left behind, never handed out.
+
+        To read it back would not do: a successor may have written the same number for a block of its own.
+        """
+        for _ in range(ALLOCATION_ATTEMPTS):
+            found = await self._store.get(keys.PRODUCER_IDS)
+            block, next_id = next_block(decode(int, found.value) if found is not None else 0)
+            guard = ModRevisionIs(keys.PRODUCER_IDS, found.mod_revision if found is not None else 0)
+            write = Put(keys.PRODUCER_IDS, encode(next_id))
+            result = await self._store.txn([self.leadership.guard, guard], [write])
+            if result.outcome is Outcome.OK:
+                return block
+            await self._writer.check_elected(unsure=False)
+        raise Unsettled("no block of producer ids could be written")

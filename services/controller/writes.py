@@ -1,0 +1,180 @@
+"""Decisions as etcd transactions: what each holds, which come first, and what proves that one was applied.
+
+Every transaction may be sent again when its outcome is unknown. It compares what it changes with what was read, so that it
+is applied at most once, however late a lost one arrives.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import ConfigOverrides, NodeRecord, PartitionState, Topic
+from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
+from services.controller.core.configs import Alteration
+from services.controller.core.partitions import PlannedGrowth
+from services.controller.core.topics import PlannedTopic
+
+T = TypeVar("T")
+
+BATCH: Final = 60
+"""Partitions (or topics, or configs) in one transaction: with their comparisons well within etcd's 128 operations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One transaction. Reading back `proof`'s key shows whether all of it was applied."""
+
+    compares: tuple[Compare, ...]
+    operations: tuple[Operation, ...]
+    proof: Operation
+
+
+def creation(image: ClusterImage, planned: Sequence[PlannedTopic]) -> Iterator[tuple[Write, list[PlannedTopic]]]:
+    """In this order; each with the topics that exist once it is applied.
+
+    Small topics come whole, several to a transaction. The partitions of a large one come first, in batches, and its record
+    with the last of them: until then nobody sees it, and what a crash leaves behind is swept away by the next controller.
+    """
+    whole: list[PlannedTopic] = []
+    for topic in planned:
+        if len(topic.partitions) > BATCH:
+            yield from _large_creation(image, topic)
+            continue
+        # A topic costs its partitions, its record and its configs: 60 and some, so that two batches still fit together.
+        if whole and sum(len(t.partitions) + 2 for t in whole) + len(topic.partitions) + 2 > 2 * BATCH:
+            yield _whole_topics(whole), whole
+            whole = []
+        whole.append(topic)
+    if whole:
+        yield _whole_topics(whole), whole
+
+
+def _whole_topics(topics: Sequence[PlannedTopic]) -> Write:
+    compares: list[Compare] = []
+    operations: list[Operation] = []
+    for topic in topics:
+        compares.append(CreateRevisionIs(keys.topic(topic.topic.name), 0))
+        operations += [_put_partition(topic.topic_id, index, state) for index, state in enumerate(topic.partitions)]
+        operations += _topic_and_configs(topic)
+    return Write(tuple(compares), tuple(operations), _put_topic(topics[0].topic))
+
+
+def _large_creation(image: ClusterImage, topic: PlannedTopic) -> Iterator[tuple[Write, list[PlannedTopic]]]:
+    chunks = list(_chunks(list(enumerate(topic.partitions))))
+    for chunk in chunks[:-1]:
+        yield _partition_batch(image, [(topic.topic_id, index, state) for index, state in chunk]), []
+    last = tuple(_put_partition(topic.topic_id, index, state) for index, state in chunks[-1])
+    guard = CreateRevisionIs(keys.topic(topic.topic.name), 0)
+    yield Write((guard,), (*last, *_topic_and_configs(topic)), _put_topic(topic.topic)), [topic]
+
+
+def growth(image: ClusterImage, planned: PlannedGrowth) -> Iterator[Write]:
+    """The added partitions, then the topic's record with the last of them: it is the commit."""
+    topic_id = bytes.fromhex(planned.before.topic_id)
+    added = [(topic_id, planned.before.partitions + n, state) for n, state in enumerate(planned.added)]
+    chunks = list(_chunks(added))
+    for chunk in chunks[:-1]:
+        yield _partition_batch(image, chunk)
+    key = keys.topic(planned.after.name)
+    puts = tuple(_put_partition(*partition) for partition in chunks[-1])
+    record = _put_topic(planned.after)
+    yield Write((ModRevisionIs(key, image.mod_revision(key)),), (*puts, record), record)
+
+
+def deletion(image: ClusterImage, topics: Sequence[Topic]) -> Iterator[tuple[Write, list[Topic]]]:
+    """A topic goes whole: its record, its configs and its partitions in one transaction."""
+    for chunk in _chunks(topics, BATCH // 2):
+        operations: list[Operation] = []
+        for topic in chunk:
+            operations.append(Delete(keys.topic(topic.name)))
+            operations.append(Delete(keys.config("topic", topic.name)))
+            operations.append(Delete(keys.partitions_of(bytes.fromhex(topic.topic_id)), prefix=True))
+        compares = tuple(
+            CreateRevisionIs(keys.topic(topic.name), image.create_revision(keys.topic(topic.name))) for topic in chunk
+        )
+        yield Write(compares, tuple(operations), operations[0]), list(chunk)
+
+
+def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, PartitionState]]) -> list[Write]:
+    """New states of partitions, in batches that do not depend on each other."""
+    return [_partition_batch(image, chunk) for chunk in _chunks(changed)]
+
+
+def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[tuple[Write, list[Alteration]]]:
+    for chunk in _chunks(changed):
+        compares: list[Compare] = []
+        operations: list[Operation] = []
+        for alteration in chunk:
+            key = keys.config(alteration.kind, alteration.resource.name)
+            compares.append(ModRevisionIs(key, image.mod_revision(key)))
+            if alteration.kind == "topic":
+                # Not after its deletion: the overrides would wait for the next topic of that name.
+                topic = keys.topic(alteration.resource.name)
+                compares.append(CreateRevisionIs(topic, image.create_revision(topic)))
+            operations.append(Put(key, encode(ConfigOverrides(alteration.values or {}))))
+        yield Write(tuple(compares), tuple(operations), operations[0]), list(chunk)
+
+
+def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Write]:
+    writes = []
+    for chunk in _chunks(records):
+        compares = tuple(ModRevisionIs(keys.node(r.node_id), image.mod_revision(keys.node(r.node_id))) for r in chunk)
+        puts = tuple(Put(keys.node(record.node_id), encode(record)) for record in chunk)
+        writes.append(Write(compares, puts, puts[0]))
+    return writes
+
+
+def sweeping(image: ClusterImage) -> list[Write]:
+    """Deletes what no topic owns: partitions of a creation, growth or deletion that a lost controller left unfinished."""
+    leftovers = [Delete(keys.partitions_of(topic_id), prefix=True) for topic_id in image.uncommitted_topic_ids()]
+    for topic_id, topic in image.topics_by_id.items():
+        partitions = image.partition_table.get(topic_id)
+        stored = len(partitions.states) if partitions is not None else 0
+        leftovers += [Delete(keys.partition(topic_id, index)) for index in range(topic.partitions, stored)]
+    return [Write((), tuple(chunk), chunk[0]) for chunk in _chunks(leftovers)]
+
+
+def birth(cluster_id: str, feature_level: int, defaults: dict[str, str]) -> Write:
+    """What the first controller of all writes, once."""
+    identity = Put(keys.CLUSTER_ID, encode(cluster_id))
+    operations: list[Operation] = [identity, Put(keys.FEATURE_LEVEL, encode(feature_level))]
+    if defaults:
+        operations.append(Put(keys.config("broker", ""), encode(ConfigOverrides(defaults))))
+    return Write((CreateRevisionIs(keys.CLUSTER_ID, 0),), tuple(operations), identity)
+
+
+def _partition_batch(image: ClusterImage, changed: Sequence[tuple[bytes, int, PartitionState]]) -> Write:
+    compares = tuple(
+        ModRevisionIs(key, image.mod_revision(key)) for key in (keys.partition(topic_id, i) for topic_id, i, _ in changed)
+    )
+    puts = tuple(_put_partition(*partition) for partition in changed)
+    return Write(compares, puts, puts[0])
+
+
+def _put_partition(topic_id: bytes, index: int, state: PartitionState) -> Put:
+    return Put(keys.partition(topic_id, index), encode(state))
+
+
+def _put_topic(topic: Topic) -> Put:
+    return Put(keys.topic(topic.name), encode(topic))
+
+
+def _topic_and_configs(topic: PlannedTopic) -> list[Operation]:
+    operations: list[Operation] = [_put_topic(topic.topic)]
+    if topic.configs:
+        operations.append(Put(keys.config("topic", topic.topic.name), encode(ConfigOverrides(topic.configs))))
+    return operations
+
+
+def _chunks(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+    chunk: list[T] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -4,14 +4,20 @@ from collections.abc import Sequence
 
 from libs.cluster.store import MAX_OPERATIONS, Compare, Delete, Operation
 
+MAX_BYTES = 1_000_000
+"""Of keys and values in one transaction. etcd's limit is 1.5 MiB for the encoded request."""
+
 
 def check_transaction(compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
-    """Raises ValueError for what etcd refuses: too many operations, or a key written twice by one transaction.
+    """Raises ValueError for what etcd refuses: too much at once, or a key written twice by one transaction.
 
     (etcd lets deletes overlap deletes; a put may overlap nothing.)
     """
     if len(operations) > MAX_OPERATIONS or len(compares) > MAX_OPERATIONS:
         raise ValueError(f"{len(compares)} comparisons and {len(operations)} operations: at most {MAX_OPERATIONS} of each")
+    size = sum(len(each.key) + (0 if isinstance(each, Delete) else len(each.value)) for each in operations)
+    if size > MAX_BYTES:
+        raise ValueError(f"a transaction of {size} bytes: at most {MAX_BYTES}")
     puts: set[str] = set()
     for operation in operations:
         if not isinstance(operation, Delete):

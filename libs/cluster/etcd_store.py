@@ -1,0 +1,136 @@
+"""The metadata store on etcd, over the gRPC methods that the `etcd3` package describes (docs/adr/0001)."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import grpc
+
+from libs.cluster import etcd_stubs as stubs
+from libs.cluster.etcd_connection import Endpoint, EtcdConnection, EtcdError, Tls
+from libs.cluster.etcd_watch import watch
+from libs.cluster.store import (
+    Compare,
+    CreateRevisionIs,
+    Delete,
+    KeyValue,
+    Operation,
+    Outcome,
+    RangeResult,
+    StoreUnavailable,
+    TxnResult,
+    WatchBatch,
+)
+from libs.cluster.transactions import check_transaction
+
+
+class EtcdStore:
+    """Every call ends within `timeout_s`. Reads and lease calls are repeated within it, on one endpoint after the other.
+
+    Endpoints are "host:port". Used by one event loop only.
+    """
+
+    def __init__(self, endpoints: Sequence[str], *, tls: Tls | None = None, timeout_s: float = 5.0) -> None:
+        self._connection = EtcdConnection(endpoints, tls, timeout_s)
+
+    async def get(self, key: str) -> KeyValue | None:
+        response = await self._read(stubs.RangeRequest(key=key.encode()))
+        return _key_value(response.kvs[0]) if response.kvs else None
+
+    async def range(self, prefix: str) -> RangeResult:
+        response = await self._read(stubs.RangeRequest(key=prefix.encode(), range_end=prefix_end(prefix)))
+        return RangeResult(tuple([_key_value(item) for item in response.kvs]), response.header.revision)
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        """Raises ValueError for what etcd would never accept."""
+        check_transaction(compares, operations)
+        request = stubs.TxnRequest(
+            compare=[_compare(compare) for compare in compares], success=[_operation(operation) for operation in operations]
+        )
+        try:
+            response = await self._connection.once(lambda on, timeout_s: on.txn(request, timeout=timeout_s), self._timeout_s)
+        except EtcdError as error:
+            if error.code is grpc.StatusCode.INVALID_ARGUMENT:
+                raise ValueError(str(error)) from None
+            if error.code is grpc.StatusCode.NOT_FOUND:
+                return await self._lease_gone()
+            return TxnResult(Outcome.UNKNOWN, 0)
+        return TxnResult(Outcome.OK if response.succeeded else Outcome.CONFLICT, response.header.revision)
+
+    def watch(self, prefix: str, from_revision: int) -> AsyncIterator[WatchBatch]:
+        return watch(self._connection, prefix.encode(), prefix_end(prefix), from_revision)
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        """etcd raises a short `ttl_s` to its minimum: 1.5 × its election timeout, 2 s by default."""
+        request = stubs.LeaseGrantRequest(TTL=ttl_s)
+        response = await self._answered(lambda on, timeout_s: on.lease_grant(request, timeout=timeout_s))
+        return int(response.ID)
+
+    async def keep_alive(self, lease: int) -> int:
+        async def refresh(on: Endpoint, timeout_s: float) -> Any:
+            call = on.lease_keep_alive(timeout=timeout_s)
+            try:
+                await call.write(stubs.LeaseKeepAliveRequest(ID=lease))
+                response = await call.read()
+            finally:
+                call.cancel()
+            if response is grpc.aio.EOF:
+                raise EtcdError(grpc.StatusCode.UNAVAILABLE, "the stream ended without an answer")
+            return response
+
+        return int((await self._answered(refresh)).TTL)
+
+    async def revoke_lease(self, lease: int) -> None:
+        request = stubs.LeaseRevokeRequest(ID=lease)
+        try:
+            await self._connection.once(lambda on, timeout_s: on.lease_revoke(request, timeout=timeout_s), self._timeout_s)
+        except EtcdError:
+            pass  # gone already, or it expires by itself
+
+    async def close(self) -> None:
+        """What is still under way raises StoreUnavailable, or answers UNKNOWN."""
+        await self._connection.close()
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._connection.timeout_s
+
+    async def _read(self, request: Any) -> Any:
+        return await self._answered(lambda on, timeout_s: on.range(request, timeout=timeout_s))
+
+    async def _answered(self, call: Any) -> Any:
+        try:
+            return await self._connection.until_answered(call)
+        except EtcdError as error:
+            raise StoreUnavailable(str(error)) from None
+
+    async def _lease_gone(self) -> TxnResult:
+        """A put under a lease that is gone is refused as a whole, before anything is written: a comparison that failed."""
+        try:
+            header = (await self._read(stubs.RangeRequest(key=b"\0", count_only=True))).header
+        except StoreUnavailable:
+            return TxnResult(Outcome.UNKNOWN, 0)
+        return TxnResult(Outcome.CONFLICT, header.revision)
+
+
+def prefix_end(prefix: str) -> bytes:
+    """The first key after all that start with `prefix`. "" means every key, which etcd writes as b"\\0"."""
+    head = prefix.encode().rstrip(b"\xff")
+    return head[:-1] + bytes([head[-1] + 1]) if head else b"\0"
+
+
+def _key_value(item: Any) -> KeyValue:
+    return KeyValue(item.key.decode(), item.value, item.create_revision, item.mod_revision, item.lease)
+
+
+def _compare(compare: Compare) -> Any:
+    if isinstance(compare, CreateRevisionIs):
+        return stubs.Compare(result="EQUAL", target="CREATE", key=compare.key.encode(), create_revision=compare.revision)
+    return stubs.Compare(result="EQUAL", target="MOD", key=compare.key.encode(), mod_revision=compare.revision)
+
+
+def _operation(operation: Operation) -> Any:
+    key = operation.key.encode()
+    if isinstance(operation, Delete):
+        end = prefix_end(operation.key) if operation.prefix else b""
+        return stubs.RequestOp(request_delete_range={"key": key, "range_end": end})
+    return stubs.RequestOp(request_put={"key": key, "value": operation.value, "lease": operation.lease})

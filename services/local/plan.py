@@ -79,8 +79,6 @@ def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: P
     addresses = f"admin {HOST}:{admin}"
     if role in ("controller", "storage"):
         environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))
-    if role == "storage":
-        environment["PENSTOCK_LOG_DIRS"] = str(run.data_directory(name))
     if role == "gateway":
         bootstrap = shape.bootstrap_port(node_id)
         environment["PENSTOCK_LISTEN_HOST"] = HOST

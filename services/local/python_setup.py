@@ -37,6 +37,8 @@ def set_up_python(root: Path, *, development: bool, say: Callable[[str], None]) 
     say(f"python: installing penstock[{extras}] with the versions of constraints.txt")
     pip = [str(venv_python(root)), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar=off"]
     _run([*pip, "-c", "constraints.txt", "-e", f".[{extras}]"], root, log, lambda line: _tell(line, say))
+    # Otherwise the first start would compile everything once per process, all at the same time.
+    _run([str(venv_python(root)), "-m", "compileall", "-q", "libs", "services"], root, None, _ignore)
     for stamp in covering if development else stamps[1:]:
         stamp.write_text(fingerprint)
     return venv_python(root)

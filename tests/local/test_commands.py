@@ -1,0 +1,64 @@
+"""What a newcomer types, on the real services."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from tests.ports import reserve_ports
+from tests.requirements import ROOT, require
+
+
+@pytest.fixture
+def penstock(tmp_path):
+    """Runs `python -m services.local COMMAND` on a run directory of its own, as make does."""
+    require("etcd")
+    reservation = reserve_ports(100)
+
+    def run(command: str, *arguments: str, succeeds: bool = True) -> list[str]:
+        argv = [sys.executable, "-m", "services.local", command, f"--run={tmp_path / 'run'}", *arguments]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert (done.returncode == 0) == succeeds, done.stdout + done.stderr
+        return (done.stdout + done.stderr).splitlines()
+
+    run.port = reservation.first  # type: ignore[attr-defined]
+    yield run
+    run("wipe")
+    reservation.release()
+
+
+def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
+    bootstrap = f"127.0.0.1:{penstock.port}"
+    assert penstock("up", f"--port={penstock.port}", "--storage=2")[-1] == f"bootstrap.servers={bootstrap}"
+    socket.create_connection(("127.0.0.1", penstock.port), timeout=5).close()
+
+    table = {line.split()[0]: line.split() for line in penstock("status")}
+    assert {name for name, row in table.items() if row[3:4] == ["yes"]} == {
+        "etcd",
+        "controller-1",
+        "storage-1",
+        "storage-2",
+        "gateway-1",
+    }
+
+    assert "all of it is running" in penstock("up")
+    assert "choose another RUN=" in penstock("up", f"--port={penstock.port + 1}", succeeds=False)[-1]
+
+    penstock("down")
+    assert all(line.split()[3] == "down" for line in penstock("status")[1:6])
+    assert "has data on 2 storage nodes" in penstock("up", "--storage=1", succeeds=False)[-1]
+
+    assert penstock("up")[-1] == f"bootstrap.servers={bootstrap}"
+    penstock("wipe")
+    assert not (tmp_path / "run").exists()
+
+
+def test_status_of_nothing_says_how_to_get_something(penstock):
+    assert "`make up` makes one" in penstock("status")[-1]
+
+
+def test_make_alone_lists_the_targets():
+    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for target in ("up", "down", "wipe", "status", "test", "check", "clients", "bench", "docs"):
+        assert f"  make {target} " in said

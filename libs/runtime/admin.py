@@ -1,0 +1,110 @@
+"""The admin port that every service has: /healthz (alive), /readyz (caught up), /metrics (Prometheus), /debug/NAME (JSON)."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from libs.telemetry.logs import fields
+from libs.telemetry.metrics import CONTENT_TYPE, Metrics
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+
+class AdminServer:
+    """`ready` answers (ready, reason). `debug` functions return what json can write, or anything with a `repr`.
+
+    aiohttp is imported when the server starts: it costs more than the rest of a service together, and nobody waits for it.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        ready: Callable[[], tuple[bool, str]],
+        metrics: Metrics,
+        debug: Mapping[str, Callable[[], object]] | None = None,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._ready = ready
+        self._metrics = metrics
+        self._debug = dict(debug or {})
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens really, once started."""
+        return self._port
+
+    async def start(self) -> None:
+        """Raises OSError when the port is taken."""
+        from aiohttp import web
+
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._render_metrics),
+                web.get("/debug", self._debug_index),
+                web.get("/debug/{name}", self._debug_one),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port, reuse_address=True)
+        await site.start()
+        addresses: list[Any] = self._runner.addresses
+        self._port = addresses[0][1]
+        log.info("admin port open", extra=fields(host=self._host, port=self._port))
+
+    async def close(self) -> None:
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            await runner.cleanup()
+
+    async def _healthz(self, request: "web.Request") -> "web.Response":
+        return _text("ok\n")
+
+    async def _readyz(self, request: "web.Request") -> "web.Response":
+        ready, reason = self._ready()
+        return _text("ready\n") if ready else _text(f"{reason}\n", status=503)
+
+    async def _render_metrics(self, request: "web.Request") -> "web.Response":
+        from aiohttp import web
+
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _debug_index(self, request: "web.Request") -> "web.Response":
+        return _json(sorted(self._debug))
+
+    async def _debug_one(self, request: "web.Request") -> "web.Response":
+        view = self._debug.get(request.match_info["name"])
+        if view is None:
+            return _text(f"there is: {', '.join(sorted(self._debug)) or 'nothing'}\n", status=404)
+        return _json(view())
+
+
+def _text(text: str, status: int = 200) -> "web.Response":
+    from aiohttp import web
+
+    return web.Response(text=text, status=status)
+
+
+def _json(value: object) -> "web.Response":
+    from aiohttp import web
+
+    return web.Response(text=json.dumps(value, default=_plain, indent=2) + "\n", content_type="application/json")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    return repr(value)

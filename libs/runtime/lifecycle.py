@@ -1,0 +1,110 @@
+"""Start, run until told to stop, drain, exit. The first SIGTERM drains, the second aborts."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+from libs.telemetry.logs import fields
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 20.0
+ABORTED = 70
+"""Exit code when draining was cut short: EX_SOFTWARE."""
+
+OnStop = Callable[[], Awaitable[None]]
+
+
+class Lifecycle:
+    """What `main` is given. Register what must be closed as soon as it is open; it is closed in reverse order."""
+
+    def __init__(self) -> None:
+        self._stopping = asyncio.Event()
+        self._on_stop: list[OnStop] = []
+        self.failure: BaseException | None = None
+
+    def on_stop(self, close: OnStop) -> None:
+        self._on_stop.append(close)
+
+    def stop(self, failure: BaseException | None = None) -> None:
+        """From anywhere in the loop. With a failure, the process says so and exits with 1 after draining."""
+        if failure is not None and self.failure is None:
+            self.failure = failure
+        self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    async def stopped(self) -> None:
+        """Waits until the process should stop."""
+        await self._stopping.wait()
+
+    async def drain(self, timeout_s: float = DRAIN_S) -> bool:
+        """Runs what was registered, the last first. One that fails does not keep the others from closing."""
+        clean = True
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while self._on_stop:
+            close = self._on_stop.pop()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await close()
+            except TimeoutError:
+                clean = False
+                log.error("draining took too long", extra=fields(step=getattr(close, "__qualname__", repr(close))))
+            except Exception:
+                clean = False
+                log.exception("draining failed")
+        return clean
+
+
+async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lifecycle, drain_s: float = DRAIN_S) -> int:
+    """`main` starts everything and returns (then we wait for the end), or runs for as long as the service does."""
+
+    async def run_main() -> None:
+        await main(lifecycle)
+
+    running = asyncio.create_task(run_main())
+    waiting = asyncio.create_task(lifecycle.stopped())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    if running.done() and not running.cancelled() and running.exception() is None:
+        await waiting
+    waiting.cancel()
+    if running.done() and not running.cancelled() and running.exception() is not None:
+        lifecycle.failure = running.exception()
+    if not running.done():
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+    if lifecycle.failure is not None:
+        log.error("stopping after a failure", exc_info=lifecycle.failure)
+    clean = await lifecycle.drain(drain_s)
+    return 0 if clean and lifecycle.failure is None else 1
+
+
+def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_S) -> None:
+    """Never returns: exits with 0 after a clean stop, 1 after a failure, 70 when a second signal cut the draining short."""
+
+    async def body() -> int:
+        lifecycle = Lifecycle()
+        loop = asyncio.get_running_loop()
+
+        def signalled(name: str) -> None:
+            if lifecycle.stopping:
+                log.error("aborting", extra=fields(signal=name))
+                sys.stderr.flush()
+                os._exit(ABORTED)
+            log.info("stopping", extra=fields(signal=name))
+            lifecycle.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, signalled, number.name)
+        return await supervise(main, lifecycle, drain_s)
+
+    code = asyncio.run(body())
+    sys.exit(code)

@@ -1,0 +1,14 @@
+"""Which topic names are legal, and which belong to the cluster itself."""
+
+import re
+from typing import Final
+
+MAX_NAME_LENGTH: Final = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics of the coordinators: marked as internal whoever creates them, as in Kafka."""
+
+
+def is_legal(name: str) -> bool:
+    return name not in (".", "..") and len(name) <= MAX_NAME_LENGTH and _LEGAL.fullmatch(name) is not None

@@ -1,0 +1,43 @@
+"""One row of the table of APIs: what connection, ApiVersions and docs/protocol.md need to know of an API."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from libs.wire.api import ApiKey
+from libs.wire.primitives import Reader, Writer
+from services.gateway.state import GatewayState, RequestContext
+
+
+def data_plane(*_: object) -> Any:
+    """Stands where Produce and Fetch have no handler: the connection routes them itself, without a task per request."""
+    raise AssertionError("Produce and Fetch never come this way")
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Versions are inclusive. `handle` gets what `read_request` made, and `write_response` what `handle` returned.
+
+    `differences` says, for the protocol page, where we differ from Kafka and why; empty when nowhere.
+    """
+
+    key: ApiKey
+    name: str
+    min_version: int
+    max_version: int
+    read_request: Callable[[Reader, int], Any] = data_plane
+    write_response: Callable[[Writer, Any, int], None] = data_plane
+    handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] = data_plane
+    differences: str = ""
+    advertised_min_version: int = -1  # -1: min_version
+
+    def __post_init__(self) -> None:
+        if self.advertised_min_version < 0:
+            object.__setattr__(self, "advertised_min_version", self.min_version)
+
+    @property
+    def on_data_plane(self) -> bool:
+        return self.handle is data_plane
+
+    def serves(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version

@@ -1,0 +1,62 @@
+"""Which config resources a request may name, and which of them go on to the controller. No I/O.
+
+What the changes themselves may be is the controller's to say.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from libs.cluster.configs.definitions import BROKER, TOPIC
+from libs.cluster.image import ClusterImage
+from libs.rpc.contracts.controller import ConfigResource, ConfigResult
+from libs.wire.errors import ErrorCode
+
+
+class Refused(Exception):
+    """`error` and `message` go into the answer for one resource."""
+
+    def __init__(self, error: ErrorCode, message: str | None) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+def check_broker(image: ClusterImage, addressed: int, name: str) -> int:
+    """The broker id that a resource names. On a broker's own port (`addressed`) it must be that broker. Raises Refused."""
+    if not (name.isascii() and name.lstrip("-").isdigit() and len(name) <= 11):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name[:64]}")
+    broker_id = int(name)
+    if addressed >= 0 and broker_id != addressed:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {addressed} or empty string, but received {broker_id}"
+        )
+    if broker_id not in image.nodes and broker_id not in image.members("storage"):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, no broker has the id {broker_id}")
+    return broker_id
+
+
+def sort_out(
+    image: ClusterImage, addressed: int, resources: Sequence[ConfigResource]
+) -> tuple[list[ConfigResource], list[ConfigResult]]:
+    """Those that the controller is asked about, and the answers of those that it need not see. Each resource once."""
+    mentions = Counter((resource.resource_type, resource.name) for resource in resources)
+    forwarded: dict[tuple[int, str], ConfigResource] = {}
+    refused: dict[tuple[int, str], ConfigResult] = {}
+    for resource in resources:
+        key = (resource.resource_type, resource.name)
+        try:
+            _check(image, addressed, resource, mentions[key])
+        except Refused as refusal:
+            refused[key] = ConfigResult(*key, refusal.error, refusal.message)
+        else:
+            forwarded[key] = resource
+    return [*forwarded.values()], [*refused.values()]
+
+
+def _check(image: ClusterImage, addressed: int, resource: ConfigResource, mentions: int) -> None:
+    if mentions > 1:
+        raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    if resource.resource_type not in (TOPIC, BROKER):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
+    if resource.resource_type == BROKER and resource.name:
+        check_broker(image, addressed, resource.name)

@@ -1,0 +1,35 @@
+"""CreatePartitions (37), versions 0-3. The controller decides.
+
+v2 flexible · v3 quota errors.
+
+Differences from Kafka: too many partitions answer POLICY_VIOLATION.
+"""
+
+from collections.abc import Sequence
+
+from libs.rpc.contracts.controller import CREATE_PARTITIONS, CreatePartitions, MorePartitions, TopicResult, TopicsReply
+from libs.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from services.gateway.controller_calls import NotDone, ask
+from services.gateway.state import GatewayState, RequestContext
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    wanted = CreatePartitions(tuple(_more(topic) for topic in request.topics), request.validate_only)
+    results: Sequence[TopicResult]
+    try:
+        results = (await ask(gateway, CREATE_PARTITIONS, wanted, TopicsReply, request.timeout_ms)).topics
+    except NotDone as failure:
+        results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
+    return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(r.name, r.error, r.message) for r in results])
+
+
+def _more(topic: CreatePartitionsTopic) -> MorePartitions:
+    assignments = None
+    if topic.assignments is not None:
+        assignments = tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
+    return MorePartitions(topic.name, topic.count, assignments)

@@ -1,0 +1,76 @@
+"""CreateTopics (19), versions 2-7. The controller decides; its answers are Kafka's codes and words.
+
+v4 -1 for the default counts · v5 flexible, and the answer shows counts and configs · v6 quota errors · v7 topic id.
+
+Differences from Kafka: a replication factor above 1 is refused with INVALID_REPLICATION_FACTOR until there is replication; a
+config that Kafka takes and we do not act on yet is refused with INVALID_CONFIG, never ignored; too many partitions answer
+POLICY_VIOLATION.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from libs.cluster.configs.describe import describe_topic
+from libs.cluster.image import ClusterImage
+from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, NewTopic, TopicResult, TopicsReply
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from services.gateway.controller_calls import NotDone, ask
+from services.gateway.state import GatewayState, RequestContext
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    wanted = CreateTopics(tuple(_new_topic(topic) for topic in request.topics), request.validate_only)
+    results: Sequence[TopicResult]
+    try:
+        results = (await ask(gateway, CREATE_TOPICS, wanted, TopicsReply, request.timeout_ms)).topics
+    except NotDone as failure:
+        results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
+    by_name = {topic.name: topic for topic in request.topics}
+    return CreateTopicsResponse(topics=[_result(gateway.image, result, by_name.get(result.name)) for result in results])
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple((assignment.partition_index, tuple(assignment.broker_ids)) for assignment in topic.assignments),
+        tuple((config.name, config.value) for config in topic.configs),
+    )
+
+
+def _result(image: ClusterImage, result: TopicResult, topic: CreatableTopic | None) -> CreatableTopicResult:
+    if result.error != ErrorCode.NONE or topic is None:
+        return CreatableTopicResult(name=result.name, error_code=result.error, error_message=result.message)
+    return CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        num_partitions=result.partitions,
+        replication_factor=result.replication_factor,
+        configs=_configs(image, topic),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _WithRequested:
+    """The image as it is, or would be, with this topic in it: the answer is the same whether or not it only validates."""
+
+    image: ClusterImage
+    topic: CreatableTopic
+
+    def overrides(self, kind: str, name: str) -> Mapping[str, str]:
+        if (kind, name) == ("topic", self.topic.name):
+            return {config.name: config.value for config in self.topic.configs if config.value is not None}
+        return self.image.overrides(kind, name)
+
+
+def _configs(image: ClusterImage, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+    described = describe_topic(_WithRequested(image, topic), topic.name)
+    return [CreatableTopicConfigs(c.name, c.value, c.read_only, c.source, c.sensitive) for c in described]

@@ -1,0 +1,42 @@
+"""DeleteTopics (20), versions 1-6. The controller decides.
+
+v4 flexible · v5 error messages and quota errors · v6 by name or by id.
+
+Differences from Kafka: none known.
+"""
+
+from libs.cluster.configs.resolve import effective_broker_bool
+from libs.rpc.contracts.controller import DELETE_TOPICS, DeleteTopics, TopicRef, TopicResult, TopicsReply
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from services.gateway.controller_calls import NotDone, ask
+from services.gateway.state import GatewayState, RequestContext
+
+FIRST_WITH_DELETION_DISABLED = 3
+FIRST_BY_ID = 6
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    if context.api_version >= FIRST_BY_ID:
+        refs = tuple(TopicRef(topic.name, topic.topic_id) for topic in request.topics)
+    else:
+        refs = tuple(TopicRef(name) for name in request.topic_names)
+    if not refs:
+        return DeleteTopicsResponse()
+    if context.api_version < FIRST_WITH_DELETION_DISABLED and not effective_broker_bool(gateway.image, "delete.topic.enable"):
+        # These versions do not know TOPIC_DELETION_DISABLED.
+        refused = [DeletableTopicResult(ref.name, ref.topic_id, ErrorCode.INVALID_REQUEST) for ref in refs]
+        return DeleteTopicsResponse(responses=refused)
+    try:
+        reply = await ask(gateway, DELETE_TOPICS, DeleteTopics(refs), TopicsReply, request.timeout_ms)
+    except NotDone as failure:
+        failed = [DeletableTopicResult(ref.name, ref.topic_id, failure.error, failure.message) for ref in refs]
+        return DeleteTopicsResponse(responses=failed)
+    by_name_only = context.api_version < FIRST_BY_ID
+    return DeleteTopicsResponse(responses=[_result(result, by_name_only) for result in reply.topics])
+
+
+def _result(result: TopicResult, by_name_only: bool) -> DeletableTopicResult:
+    # An id that nobody has comes back without a name, which only the versions that delete by id can carry.
+    name = result.name if result.name or by_name_only else None
+    return DeletableTopicResult(name, result.topic_id, result.error, result.message)

@@ -1,0 +1,85 @@
+"""DescribeConfigs (32), versions 1-4.
+
+v1 sources and synonyms · v3 types and documentation · v4 flexible.
+
+Resources: topics, brokers, and the cluster-wide broker default ("" as a broker's name). On a broker's own port only that broker
+is described, as Kafka does; on the bootstrap port any.
+
+Differences from Kafka: the broker configs are those that mean something here. Broker loggers, client metrics and groups answer
+INVALID_REQUEST until they are built.
+"""
+
+from libs.cluster.configs.definitions import BROKER, TOPIC
+from libs.cluster.configs.describe import DescribedConfig, describe
+from libs.cluster.configs.resolve import NO_BROKER
+from libs.cluster.topic_names import is_legal
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from services.gateway.core.config_resources import Refused, check_broker
+from services.gateway.state import GatewayState, RequestContext
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    results = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        try:
+            found = _describe(gateway, context, resource)
+        except Refused as refused:
+            result.error_code, result.error_message = refused.error, refused.message
+        else:
+            # As in Kafka, no names and an empty list of names both ask for all.
+            keys = resource.configuration_keys
+            result.configs = [_entry(config, request) for config in found if not keys or config.name in keys]
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(gateway: GatewayState, context: RequestContext, resource: DescribeConfigsResource) -> list[DescribedConfig]:
+    image, name = gateway.image, resource.resource_name
+    if resource.resource_type == TOPIC:
+        if not is_legal(name):
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid")
+        if name not in image.topics:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+        broker_id = context.broker_id if context.broker_id >= 0 else NO_BROKER
+        return describe(image, TOPIC, name, broker_id=broker_id)
+    if resource.resource_type == BROKER:
+        if not name:
+            return describe(image, BROKER, name)
+        broker_id = check_broker(image, context.broker_id, name)
+        return describe(image, BROKER, str(broker_id), static=_static(gateway, context, broker_id))
+    raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _static(gateway: GatewayState, context: RequestContext, broker_id: int) -> dict[str, str]:
+    """What is fixed for a broker, as far as its registration and its gateway tell."""
+    static = {"node.id": str(broker_id), "broker.id": str(broker_id)}
+    member = gateway.image.members("storage").get(broker_id)
+    if member is not None and member.rack:
+        static["broker.rack"] = member.rack
+    address = gateway.broker_endpoint(broker_id, context)
+    if address is not None:
+        static["advertised.listeners"] = f"{context.listener}://{address[0]}:{address[1]}"
+    return static
+
+
+def _entry(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = [DescribeConfigsSynonym(s.name, s.value, s.source) for s in config.synonyms] if request.include_synonyms else []
+    return DescribeConfigsResourceResult(
+        name=config.name,
+        value=config.value,
+        read_only=config.read_only,
+        config_source=config.source,
+        is_sensitive=config.sensitive,
+        synonyms=synonyms,
+        config_type=config.type,
+        documentation=config.documentation if request.include_documentation else None,
+    )

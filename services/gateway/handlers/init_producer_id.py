@@ -1,0 +1,46 @@
+"""InitProducerId (22), versions 0-5 (6 is unstable in Kafka 4.2, which does not advertise it either).
+
+v2 flexible · v3 the producer's present id and epoch (KIP-360) · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE.
+
+An idempotent producer gets an id that nobody had before, from the gateway's blocks. An empty transactional id answers
+INVALID_REQUEST, an impossible transaction timeout INVALID_TRANSACTION_TIMEOUT.
+
+Differences from Kafka: there are no transactions yet. A transactional id answers COORDINATOR_NOT_AVAILABLE, as Kafka does while
+`__transaction_state` has no leader; clients ask FindCoordinator first, which is not served, and say so to their user.
+"""
+
+from libs.cluster.configs.resolve import effective_broker_int
+from libs.rpc.errors import RpcFailure
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from services.gateway.state import ControllerUnavailable, GatewayState, RequestContext
+
+NONE = -1
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    if (error := _refusal(gateway, request)) is not None:
+        return _refused(error)
+    try:
+        producer_id = await gateway.next_producer_id()
+    except (RpcFailure, ControllerUnavailable):
+        # Kafka's answer while it waits for a block of ids; clients ask again.
+        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _refusal(gateway: GatewayState, request: InitProducerIdRequest) -> ErrorCode | None:
+    if (request.producer_id == NONE) != (request.producer_epoch == NONE):
+        return ErrorCode.INVALID_REQUEST
+    if request.transactional_id is None:
+        return None
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    longest = effective_broker_int(gateway.image, "transaction.max.timeout.ms")
+    if not 0 < request.transaction_timeout_ms <= longest:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _refused(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=NONE, producer_epoch=NONE)

@@ -1,0 +1,129 @@
+"""ListOffsets (2), versions 1-11. Each partition's leader is asked, wherever it is.
+
+v2 isolation level · v4 leader epochs · v5 OFFSET_NOT_AVAILABLE · v6 flexible · v7 -3, the greatest timestamp · v8 -4, earliest
+local · v9 -5, latest tiered · v10 timeout · v11 -6, earliest pending upload.
+
+A leader that is gone is waited for, at most half of the request's timeout and 5 s: a read may be asked twice.
+
+Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads; we ask that one.
+"""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+
+from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
+from libs.rpc.errors import RpcFailure
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from services.gateway.state import GatewayState, NodeUnavailable, RequestContext
+
+PATIENCE_S_MAX = 5.0
+RETRY_S = 0.25
+
+FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
+"""Since when a timestamp below 0 has a meaning."""
+
+Key = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Question:
+    topic_id: bytes
+    partition: int
+    timestamp: int
+    leader_epoch: int
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    version = context.api_version
+    questions, answers = _sort_out(gateway, request, version)
+    patience_s = PATIENCE_S_MAX if version < 10 else min(max(request.timeout_ms, 0) / 2000, PATIENCE_S_MAX)
+    await _ask_leaders(gateway, request, questions, answers, patience_s)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        indexes = dict.fromkeys(partition.partition_index for partition in topic.partitions)
+        described = [_described(index, answers[topic.name, index], version) for index in indexes]
+        response.topics.append(ListOffsetsTopicResponse(topic.name, described))
+    return response
+
+
+def _sort_out(
+    gateway: GatewayState, request: ListOffsetsRequest, version: int
+) -> tuple[dict[Key, _Question], dict[Key, ListedOffset]]:
+    """What to ask, and the answers that need no asking."""
+    image = gateway.image
+    mentions = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    questions: dict[Key, _Question] = {}
+    answers: dict[Key, ListedOffset] = {}
+    for wanted in request.topics:
+        topic = image.topics.get(wanted.name)
+        for p in wanted.partitions:
+            key = (wanted.name, p.partition_index)
+            if mentions[key] > 1:
+                answers[key] = ListedOffset(ErrorCode.INVALID_REQUEST)
+            elif p.timestamp < 0 and version < FIRST_VERSION_OF.get(p.timestamp, version + 1):
+                answers[key] = ListedOffset(ErrorCode.UNSUPPORTED_VERSION)
+            elif topic is None or not 0 <= p.partition_index < topic.partitions:
+                answers[key] = ListedOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                topic_id = bytes.fromhex(topic.topic_id)
+                questions[key] = _Question(topic_id, p.partition_index, p.timestamp, p.current_leader_epoch)
+    return questions, answers
+
+
+async def _ask_leaders(
+    gateway: GatewayState,
+    request: ListOffsetsRequest,
+    questions: dict[Key, _Question],
+    answers: dict[Key, ListedOffset],
+    patience_s: float,
+) -> None:
+    """Answers every question; those whose leader cannot be found in time with NOT_LEADER_OR_FOLLOWER."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + patience_s
+    while questions:
+        image = gateway.image
+        by_leader: dict[int, list[Key]] = {}
+        for key, question in questions.items():
+            state = image.partition(question.topic_id, question.partition)
+            if state is not None and state.leader >= 0:
+                by_leader.setdefault(state.leader, []).append(key)
+        remaining_s = max(deadline - clock(), RETRY_S)
+        rounds = [
+            _ask(gateway, request, leader, {k: questions[k] for k in keys}, remaining_s) for leader, keys in by_leader.items()
+        ]
+        for answered in await asyncio.gather(*rounds):
+            answers.update(answered)
+        for key in [key for key in questions if key in answers and answers[key].error != ErrorCode.NOT_LEADER_OR_FOLLOWER]:
+            del questions[key]
+        remaining_s = deadline - clock()
+        if not questions or remaining_s <= 0:
+            break
+        await gateway.wait_for_revision(image.revision + 1, min(RETRY_S, remaining_s))
+    for key in questions:
+        answers.setdefault(key, ListedOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+async def _ask(
+    gateway: GatewayState, request: ListOffsetsRequest, leader: int, questions: dict[Key, _Question], timeout_s: float
+) -> dict[Key, ListedOffset]:
+    wanted = tuple(ListOffsetsPartition(q.topic_id, q.partition, q.timestamp, q.leader_epoch) for q in questions.values())
+    body = ListOffsets(request.isolation_level, wanted, request.replica_id)
+    try:
+        reply = await gateway.storage(leader, LIST_OFFSETS, body, ListOffsetsReply, timeout_s=timeout_s)
+    except (NodeUnavailable, RpcFailure):
+        return {}
+    return dict(zip(questions, reply.partitions, strict=True))
+
+
+def _described(index: int, answer: ListedOffset, version: int) -> ListOffsetsPartitionResponse:
+    error = answer.error
+    if error == ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    return ListOffsetsPartitionResponse(index, error, answer.timestamp, answer.offset, answer.leader_epoch)

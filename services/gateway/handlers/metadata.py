@@ -1,0 +1,128 @@
+"""Metadata (3), versions 0-13.
+
+v0 an empty list asks for all topics, and replicas that are down are left out · v1 null asks for all, controller id, racks,
+internal topics · v2 cluster id · v4 allow_auto_topic_creation · v5 offline replicas · v7 leader epochs · v8 authorized operations
+(the cluster's until v10) · v9 flexible · v10 topic ids in answers · v12 requests by id · v13 top-level error.
+
+Differences from Kafka: a topic that is created on demand is in the same answer if it is there within a second; Kafka answers
+UNKNOWN_TOPIC_OR_PARTITION at first, and clients ask again. Internal topics are not created on demand while there are no
+coordinators to own them. `controller_id` is the broker that was asked, where Kafka names any: each forwards anyway.
+"""
+
+from libs.cluster.configs.resolve import effective_broker_bool
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import Topic
+from libs.cluster.topic_names import INTERNAL_TOPICS, is_legal
+from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, NewTopic, TopicsReply
+from libs.rpc.errors import RpcFailure
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.metadata import (
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+    RequestedTopic,
+)
+from libs.wire.primitives import NO_UUID
+from services.gateway.core.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
+from services.gateway.state import ControllerUnavailable, GatewayState, RequestContext
+
+CREATION_S_MAX = 1.0
+
+_SHOWN_CREATION_ERRORS = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION)
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    version = context.api_version
+    if request.topics is not None and version < 12 and any(_needs_v12(topic) for topic in request.topics):
+        return _refused(request.topics)
+    names, ids = _asked(request.topics, gateway.image)
+    creation_errors = await _create_missing(gateway, request, names)
+    image = gateway.image
+    view = ClusterView(image, lambda node_id: gateway.broker_endpoint(node_id, context))
+    topics = [_topic(view, topic, version) for topic in _found(image, names, ids)]
+    topics += [_missing(name, creation_errors) for name in names or () if name not in image.topics]
+    topics += [
+        MetadataTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in ids if topic_id not in image.topics_by_id
+    ]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None:
+                topic.authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=[MetadataBroker(b.node_id, b.host, b.port, b.rack) for b in view.brokers],
+        cluster_id=image.cluster_id,
+        controller_id=view.controller_id(context.broker_id),
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _needs_v12(topic: RequestedTopic) -> bool:
+    return topic.name is None or topic.topic_id != NO_UUID
+
+
+def _refused(topics: list[RequestedTopic]) -> MetadataResponse:
+    # These versions cannot carry a null name back.
+    refused = [MetadataTopic(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in topics]
+    return MetadataResponse([], None, -1, refused, error_code=ErrorCode.INVALID_REQUEST)
+
+
+def _asked(topics: list[RequestedTopic] | None, image: ClusterImage) -> tuple[list[str] | None, list[bytes]]:
+    """Distinct names (None: all topics) and ids. As in Kafka, one id in a request means that only ids count."""
+    if topics is None:
+        return None, []
+    ids = list(dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != NO_UUID))
+    if ids:
+        return [], ids
+    return list(dict.fromkeys(topic.name or "" for topic in topics)), []
+
+
+def _found(image: ClusterImage, names: list[str] | None, ids: list[bytes]) -> list[Topic]:
+    if names is None:
+        return list(image.topics.values())
+    by_name = [topic for name in names if (topic := image.topics.get(name)) is not None]
+    return by_name + [topic for topic_id in ids if (topic := image.topics_by_id.get(topic_id)) is not None]
+
+
+async def _create_missing(gateway: GatewayState, request: MetadataRequest, names: list[str] | None) -> dict[str, ErrorCode]:
+    """Ask for the topics that are asked for by name and are not there. The errors that a client should see, by name."""
+    image = gateway.image
+    missing = [name for name in names or () if name not in image.topics and is_legal(name) and name not in INTERNAL_TOPICS]
+    if not missing or not request.allow_auto_topic_creation or not effective_broker_bool(image, "auto.create.topics.enable"):
+        return {}
+    wanted = CreateTopics(tuple(NewTopic(name, partitions=-1, replication_factor=-1) for name in missing))
+    try:
+        reply = await gateway.controller(CREATE_TOPICS, wanted, TopicsReply, timeout_s=CREATION_S_MAX)
+    except (RpcFailure, ControllerUnavailable):
+        return {}  # UNKNOWN_TOPIC_OR_PARTITION, and the client asks again
+    await gateway.wait_for_revision(reply.revision, CREATION_S_MAX)
+    return {result.name: ErrorCode(result.error) for result in reply.topics if result.error in _SHOWN_CREATION_ERRORS}
+
+
+def _missing(name: str, creation_errors: dict[str, ErrorCode]) -> MetadataTopic:
+    error = creation_errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not is_legal(name):
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataTopic(error, name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _topic(view: ClusterView, topic: Topic, version: int) -> MetadataTopic:
+    topic_id = bytes.fromhex(topic.topic_id)
+    partitions = []
+    for index, state in enumerate(view.image.partitions_of(topic_id)):
+        seen = view.partition(state)
+        error, replicas, isr = seen.error, seen.replicas, seen.isr
+        if error is ErrorCode.LISTENER_NOT_FOUND and version < 6:
+            error = ErrorCode.LEADER_NOT_AVAILABLE
+        if version == 0 and seen.offline:
+            # The first version has no offline replicas: they are left out, and the partition says so.
+            replicas = tuple(node for node in replicas if node not in seen.offline)
+            isr = tuple(node for node in isr if node not in seen.offline)
+            error = error or ErrorCode.REPLICA_NOT_AVAILABLE
+        partitions.append(MetadataPartition(error, index, seen.leader, seen.leader_epoch, replicas, isr, seen.offline))
+    internal = topic.internal or topic.name in INTERNAL_TOPICS
+    return MetadataTopic(ErrorCode.NONE, topic.name, topic_id, internal, partitions)

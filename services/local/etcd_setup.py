@@ -30,7 +30,7 @@ def set_up_etcd(root: Path, *, python: Path, only_safe: bool, say: Callable[[str
     target.parent.mkdir(parents=True, exist_ok=True)
     ways: list[tuple[str, Callable[[Path], None]]] = [
         ("on PATH", _from_path),
-        ("built by Go", _from_go),
+        ("built by Go (about a minute)", _from_go),
         ("Debian's package", _from_debian),
     ]
     if not only_safe:

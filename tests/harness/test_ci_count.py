@@ -1,0 +1,38 @@
+import subprocess
+import sys
+
+from tests.requirements import ROOT
+
+
+def count(tmp_path, least: int, **numbers: int) -> str:
+    """What .ci/count.py says of a report with these numbers."""
+    attributes = " ".join(f'{name}="{number}"' for name, number in numbers.items())
+    report = tmp_path / "report.xml"
+    report.write_text(f"<testsuites><testsuite {attributes}/></testsuites>")
+    return run(str(report), str(least))
+
+
+def run(*arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, ROOT / ".ci" / "count.py", *arguments], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_enough_tests_that_passed_need_no_comment(tmp_path):
+    assert count(tmp_path, 5, tests=7, failures=0, errors=0, skipped=0) == "7 0 0"
+
+
+def test_failures_and_errors_are_both_bad(tmp_path):
+    assert count(tmp_path, 5, tests=7, failures=2, errors=1, skipped=0) == "7 3 0"
+
+
+def test_a_skip_is_a_complaint(tmp_path):
+    assert count(tmp_path, 5, tests=7, failures=0, errors=0, skipped=1) == "6 0 1 - some were skipped"
+
+
+def test_too_few_tests_are_a_complaint(tmp_path):
+    assert count(tmp_path, 9, tests=7, failures=0, errors=0, skipped=0) == "7 0 0 - at least 9 were expected"
+
+
+def test_no_report_is_a_complaint(tmp_path):
+    assert run(str(tmp_path / "none.xml"), "3") == "0 0 0 - pytest wrote no report; at least 3 tests were expected"

@@ -1,0 +1,27 @@
+import signal
+
+import pytest
+
+from tests.cluster_harness import LocalCluster
+
+
+def test_a_process_can_be_killed_and_comes_back_ready():
+    with LocalCluster(storage=1) as cluster:
+        before = cluster.pid("storage-1")
+        cluster.restart("storage-1", signal.SIGKILL)
+        assert cluster.pid("storage-1") != before
+        assert cluster.memory_bytes("storage-1") > 0
+
+
+def test_a_traceback_in_a_log_fails_the_test_that_ran_the_cluster():
+    cluster = LocalCluster(storage=1)
+    cluster.up()
+    with open(cluster.run.log_file("gateway-1"), "a") as log:
+        log.write("Traceback (most recent call last):\n  ValueError: planted\n")
+    with pytest.raises(AssertionError, match="planted"):
+        cluster.close()
+
+
+def test_a_traceback_that_a_test_expects_does_not_fail_it():
+    with LocalCluster(storage=1, expected_complaints="planted") as cluster, open(cluster.run.log_file("gateway-1"), "a") as log:
+        log.write("Traceback (most recent call last):\n  ValueError: planted\n")

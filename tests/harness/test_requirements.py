@@ -1,0 +1,28 @@
+import pytest
+
+from tests import requirements
+from tests.requirements import require
+
+
+@pytest.fixture
+def missing(monkeypatch):
+    monkeypatch.setitem(requirements.REQUIREMENTS, "abacus", (lambda: "no abacus on PATH", "buy one"))
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("PENSTOCK_REQUIRE_ALL", raising=False)
+
+
+def test_what_is_missing_skips_a_test_and_says_what_to_do(missing):
+    with pytest.raises(pytest.skip.Exception, match=r"needs abacus: no abacus on PATH \(buy one\)"):
+        require("abacus")
+
+
+@pytest.mark.parametrize("name", ["CI", "PENSTOCK_REQUIRE_ALL"])
+def test_what_is_missing_fails_a_test_where_everything_must_run(missing, monkeypatch, name):
+    monkeypatch.setenv(name, "true")
+    with pytest.raises(pytest.fail.Exception, match="needs abacus"):
+        require("abacus")
+
+
+def test_what_is_here_lets_a_test_go_on(monkeypatch):
+    monkeypatch.setitem(requirements.REQUIREMENTS, "abacus", (lambda: None, "buy one"))
+    require("abacus")

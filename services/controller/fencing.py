@@ -55,8 +55,8 @@ class FencedWriter:
                 return result.revision
             try:
                 if result.outcome is Outcome.CONFLICT:
-                    if unsure and await self._applied(write):
-                        return result.revision
+                    if unsure and (applied := await self._applied_at(write, result.revision)) is not None:
+                        return applied
                     await self.check_elected(unsure=unsure)
                     raise Conflict(result.revision)
             except StoreUnavailable as error:
@@ -76,10 +76,11 @@ class FencedWriter:
             self._leadership.lose("another controller's election")
             raise Deposed(unsure=unsure)
 
-    async def _applied(self, write: Write) -> bool:
+    async def _applied_at(self, write: Write, now: int) -> int | None:
+        """The revision by which `write` was applied, as its proof shows; None when it was not. `now` is the store's."""
         if isinstance(write.proof, Put):
             found = await self._store.get(write.proof.key)
-            return found is not None and found.value == write.proof.value
+            return found.mod_revision if found is not None and found.value == write.proof.value else None
         if write.proof.prefix:
-            return not (await self._store.range(write.proof.key)).items
-        return await self._store.get(write.proof.key) is None
+            return None if (await self._store.range(write.proof.key)).items else now
+        return now if await self._store.get(write.proof.key) is None else None

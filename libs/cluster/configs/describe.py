@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from libs.cluster.configs.definitions import BROKER, BROKER_CONFIGS, TOPIC, TOPIC_CONFIGS, ConfigDef, ConfigError
-from libs.cluster.configs.resolve import NO_BROKER, Overrides, Setting, Source, broker_settings, in_topic_unit
+from libs.cluster.configs.resolve import NO_BROKER, Overrides, Setting, Source, broker_settings, in_topic_unit, own_value
 from libs.cluster.configs.values import show
 
 
@@ -47,13 +47,14 @@ def describe_topic(
     own = image.overrides("topic", topic)
     entries = []
     for config in TOPIC_CONFIGS.values():
-        if config.hidden and config.name not in own:
+        mine = own_value(config, own)
+        if config.hidden and mine is None:
             continue
         fallbacks = broker_settings(image, config.synonyms, broker_id, static)
         settings = _from_first_name(fallbacks, config.synonyms)
         value = show(in_topic_unit(config, fallbacks[0])) if fallbacks else config.default
-        if (mine := _own_setting(config, own)) is not None:
-            settings, value = [mine, *settings], mine.value
+        if mine is not None:
+            settings, value = [Setting(config.name, mine, Source.TOPIC), *settings], mine
         entries.append(_entry(config, value, settings))
     return entries
 
@@ -77,15 +78,6 @@ def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
         settings += [s for s in broker_settings(image, (name,), NO_BROKER, None) if s.source == Source.DEFAULT]
         entries.append(_entry(config, values[name], settings))
     return entries
-
-
-def _own_setting(config: ConfigDef, own: Mapping[str, str]) -> Setting | None:
-    if config.name not in own:
-        return None
-    try:
-        return Setting(config.name, config.canonical(own[config.name]), Source.TOPIC)
-    except ConfigError:
-        return None
 
 
 def _from_first_name(settings: list[Setting], names: tuple[str, ...]) -> list[Setting]:

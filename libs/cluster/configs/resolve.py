@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS, UNITS_MS, ConfigDef, ConfigError
-from libs.cluster.configs.values import ConfigValue, show
+from libs.cluster.configs.values import ConfigValue
 
 NO_BROKER: Final = -1
 
@@ -80,8 +80,9 @@ def effective_topic_config(
     layers = _Layers(image, broker_id, static)
     own = image.overrides("topic", topic)
     found = {field: layers.topic_value(TOPIC_CONFIGS[name], own) for field, name in _FIELDS.items()}
-    if "internal.segment.bytes" in own:
-        found["segment_bytes"] = layers.topic_value(TOPIC_CONFIGS["internal.segment.bytes"], own)
+    for_tests = own_value(TOPIC_CONFIGS["internal.segment.bytes"], own)
+    if for_tests is not None:
+        found["segment_bytes"] = int(for_tests)
     return TopicConfig(**found)  # type: ignore[arg-type]  # each definition's type is its field's: a test holds them together
 
 
@@ -129,7 +130,7 @@ class _Layers:
         """
         for source, values in self._layers:
             for name in names:
-                if name in values and (text := _readable(BROKER_CONFIGS[name], values[name])) is not None:
+                if (text := own_value(BROKER_CONFIGS[name], values)) is not None:
                     yield Setting(name, text, source)
         for name in names:
             default = BROKER_CONFIGS[name].default
@@ -137,7 +138,7 @@ class _Layers:
                 yield Setting(name, BROKER_CONFIGS[name].canonical(default), Source.DEFAULT)
 
     def topic_value(self, config: ConfigDef, own: Mapping[str, str]) -> ConfigValue:
-        if config.name in own and (text := _readable(config, own[config.name])) is not None:
+        if (text := own_value(config, own)) is not None:
             return config.parse(text)
         for setting in self.settings(config.synonyms):
             return in_topic_unit(config, setting)
@@ -158,8 +159,9 @@ def in_topic_unit(config: ConfigDef, setting: Setting) -> ConfigValue:
     return amount if amount < 0 else amount * UNITS_MS[setting.name]
 
 
-def _readable(config: ConfigDef, text: str) -> str | None:
+def own_value(config: ConfigDef, values: Mapping[str, str]) -> str | None:
+    """What `values` sets `config` to, in canonical form; None when it is not set, or to what this version cannot read."""
     try:
-        return show(config.parse(text))
+        return config.canonical(values[config.name]) if config.name in values else None
     except ConfigError:
         return None

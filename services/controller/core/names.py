@@ -1,27 +1,22 @@
-"""Which topic names are legal, and which are too like one another."""
+"""What is wrong with a topic name, in Kafka's words, and which names are too like one another."""
 
-import re
 from typing import Final
 
-MAX_NAME_LENGTH: Final = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
-
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics of the coordinators: marked as internal whoever creates them, as in Kafka."""
+from libs.cluster.topic_names import MAX_NAME_LENGTH, is_legal
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 """KRaft's own log, a name that Kafka lets nobody create."""
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a topic name, in Kafka's words; None when nothing is."""
+    """None when nothing is wrong."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
         return "Topic name is invalid: '.' or '..' is not allowed"
     if len(name) > MAX_NAME_LENGTH:
         return f"Topic name is invalid: the length of '{shown(name)}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-    if not _LEGAL.fullmatch(name):
+    if not is_legal(name):
         return (
             f"Topic name is invalid: '{shown(name)}' contains one or more characters other than ASCII alphanumerics, "
             "'.', '_' and '-'"

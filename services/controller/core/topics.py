@@ -13,10 +13,11 @@ from libs.cluster.configs.definitions import ConfigError, validate_topic
 from libs.cluster.configs.resolve import effective_broker_bool, effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.controller import CreateTopics, DeleteTopics, NewTopic, TopicRef, TopicResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.assignment import Assigner, Limits
-from services.controller.core.names import INTERNAL_TOPICS, METADATA_TOPIC, collision_key, name_problem, shown
+from services.controller.core.names import METADATA_TOPIC, collision_key, name_problem, shown
 from services.controller.core.refusal import Refused
 
 NO_ID = b"\0" * 16

@@ -1,0 +1,229 @@
+"""Configs: what may be set, what is in force, and how it is described."""
+
+import contextlib
+import typing
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from libs.cluster.configs.definitions import (
+    BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigError,
+    NotSupportedYet,
+    UnknownConfig,
+    validate_broker,
+    validate_topic,
+)
+from libs.cluster.configs.describe import DescribedConfig, describe
+from libs.cluster.configs.resolve import Source, TopicConfig, effective_broker_value, effective_topic_config
+from libs.cluster.configs.values import LONG_MAX
+
+
+class Overrides(dict[tuple[str, str], dict[str, str]]):
+    def overrides(self, kind: str, name: str) -> Mapping[str, str]:
+        return self.get((kind, name), {})
+
+
+NONE = Overrides()
+
+
+def described(name: str, entries: list[DescribedConfig]) -> DescribedConfig:
+    (found,) = [entry for entry in entries if entry.name == name]
+    return found
+
+
+@pytest.mark.parametrize("table", [TOPIC_CONFIGS, BROKER_CONFIGS])
+def test_every_default_is_a_value_that_the_config_takes(table: dict[str, typing.Any]) -> None:
+    for config in table.values():
+        if config.default is not None:
+            config.validate(config.default)
+            assert config.canonical(config.default) == config.default
+
+
+def test_every_synonym_of_a_topic_config_is_a_broker_config() -> None:
+    for config in TOPIC_CONFIGS.values():
+        assert set(config.synonyms) <= BROKER_CONFIGS.keys()
+
+
+def test_the_typed_config_has_the_type_that_each_definition_parses_to() -> None:
+    hints = typing.get_type_hints(TopicConfig)
+    config = effective_topic_config(NONE, "t")
+    for name, hint in hints.items():
+        value = getattr(config, name)
+        assert isinstance(value, typing.get_origin(hint) or hint), name
+        assert isinstance(value, bool) == (hint is bool), name
+
+
+def test_the_defaults_are_kafkas() -> None:
+    config = effective_topic_config(NONE, "t")
+    assert (config.segment_bytes, config.segment_ms, config.retention_ms) == (1 << 30, 604_800_000, 604_800_000)
+    assert (config.retention_bytes, config.max_message_bytes, config.min_insync_replicas) == (-1, 1_048_588, 1)
+    assert (config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms) == (LONG_MAX, 3_600_000)
+    assert config.synced
+    assert not config.log_append_time
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "complaint"),
+    [
+        ("segment.bytes", "5", "Value must be at least 1048576"),
+        ("retention.ms", "abc", "Not a number of type LONG"),
+        ("retention.ms", "1_000", "Not a number of type LONG"),
+        ("retention.ms", "-2", "Value must be at least -1"),
+        ("max.message.bytes", "2147483648", "Not a number of type INT"),
+        ("min.insync.replicas", "0", "Value must be at least 1"),
+        ("cleanup.policy", "shred", "String must be one of: compact, delete"),
+        ("cleanup.policy", "delete,delete", "values must not be duplicated"),
+        ("message.timestamp.type", "createtime", "String must be one of: CreateTime, LogAppendTime"),
+        ("unclean.leader.election.enable", "yes", "Expected value to be either true or false"),
+        ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
+        ("min.cleanable.dirty.ratio", "nan", "Not a number of type DOUBLE"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+        ("durability", "maybe", "String must be one of: synced, replicated"),
+        ("follower.replication.throttled.replicas", "x", "must be the literal '*'"),
+    ],
+)
+def test_a_malformed_value_is_refused_in_kafkas_words(name: str, value: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match="Invalid value") as refusal:
+        validate_topic(name, value)
+    assert complaint in str(refusal.value)
+    assert not isinstance(refusal.value, NotSupportedYet)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retention.ms", " 1000 "),
+        ("retention.ms", "-1"),
+        ("segment.bytes", "1048576"),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("durability", "replicated"),
+        ("flush.messages", "1"),
+        ("compression.type", "producer"),
+        ("cleanup.policy", "delete"),
+        ("remote.storage.enable", "False"),
+        ("internal.segment.bytes", "4096"),
+    ],
+)
+def test_a_value_that_works_or_changes_nothing_is_accepted(name: str, value: str) -> None:
+    validate_topic(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compact,delete"),
+        ("cleanup.policy", ""),
+        ("compression.type", "gzip"),
+        ("remote.storage.enable", "true"),
+        ("preallocate", "true"),
+        ("unclean.leader.election.enable", "true"),
+    ],
+)
+def test_what_is_not_built_yet_is_refused_and_never_ignored(name: str, value: str) -> None:
+    with pytest.raises(NotSupportedYet, match="is not supported yet by Penstock"):
+        validate_topic(name, value)
+
+
+def test_an_unknown_config_is_refused() -> None:
+    with pytest.raises(UnknownConfig, match="Unknown topic config name"):
+        validate_topic("no.such", "1")
+    with pytest.raises(UnknownConfig):
+        validate_broker("no.such", "1", per_broker=True)
+
+
+def test_a_fixed_broker_config_cannot_be_changed_while_it_runs() -> None:
+    with pytest.raises(ConfigError, match="Cannot update these configs dynamically"):
+        validate_broker("node.id", "4", per_broker=True)
+    with pytest.raises(ConfigError, match="at per-broker level"):
+        validate_broker("num.partitions", "4", per_broker=True)
+    validate_broker("num.partitions", "4", per_broker=False)
+
+
+def test_a_topics_own_value_wins_over_its_brokers_over_the_clusters_over_the_default() -> None:
+    image = Overrides()
+    assert effective_topic_config(image, "t", broker_id=1).max_message_bytes == 1_048_588
+    image["broker", ""] = {"message.max.bytes": "300"}
+    assert effective_topic_config(image, "t", broker_id=1).max_message_bytes == 300
+    image["broker", "1"] = {"message.max.bytes": "200"}
+    assert effective_topic_config(image, "t", broker_id=1).max_message_bytes == 200
+    assert effective_topic_config(image, "t", broker_id=2).max_message_bytes == 300
+    image["topic", "t"] = {"max.message.bytes": "100"}
+    assert effective_topic_config(image, "t", broker_id=1).max_message_bytes == 100
+    assert effective_topic_config(image, "other", broker_id=1).max_message_bytes == 200
+
+
+def test_coarse_synonyms_are_converted_and_lose_to_fine_ones() -> None:
+    static = {"log.retention.hours": "2"}
+    assert effective_topic_config(NONE, "t", static=static).retention_ms == 7_200_000
+    image = Overrides({("broker", ""): {"log.retention.ms": "5"}})
+    assert effective_topic_config(image, "t", static=static).retention_ms == 5
+    assert effective_topic_config(NONE, "t", static={"log.retention.hours": "-1"}).retention_ms == -1
+
+
+def test_the_test_only_segment_size_overrides_the_real_one() -> None:
+    image = Overrides({("topic", "t"): {"internal.segment.bytes": "1024", "segment.bytes": "2097152"}})
+    assert effective_topic_config(image, "t").segment_bytes == 1024
+
+
+def test_a_stored_value_of_a_newer_version_is_passed_over() -> None:
+    image = Overrides({("topic", "t"): {"durability": "telepathic"}, ("broker", ""): {"log.durability": "replicated"}})
+    assert effective_topic_config(image, "t").durability == "replicated"
+    assert described("durability", describe(image, 2, "t")).source == Source.DYNAMIC_DEFAULT_BROKER
+
+
+@given(st.dictionaries(st.sampled_from(sorted(TOPIC_CONFIGS)), st.text(max_size=12)))
+def test_whatever_is_stored_a_config_is_in_force_and_can_be_described(values: dict[str, str]) -> None:
+    image = Overrides({("topic", "t"): values})
+    assert effective_topic_config(image, "t").segment_bytes > 0
+    for entry in describe(image, 2, "t"):
+        assert entry.value is not None
+
+
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.text(max_size=30))
+def test_validation_answers_only_with_a_config_error(name: str, value: str) -> None:
+    with contextlib.suppress(ConfigError):
+        validate_topic(name, value)
+        canonical = TOPIC_CONFIGS[name].canonical(value)
+        assert TOPIC_CONFIGS[name].canonical(canonical) == canonical
+
+
+def test_a_topic_is_described_with_values_sources_and_synonyms() -> None:
+    image = Overrides({("topic", "t"): {"retention.ms": " 07 "}, ("broker", "1"): {"log.retention.ms": "9"}})
+    entry = described("retention.ms", describe(image, 2, "t", broker_id=1))
+    assert (entry.value, entry.source, entry.read_only, entry.sensitive, entry.type) == ("7", Source.TOPIC, False, False, 5)
+    assert [(s.name, s.value, s.source) for s in entry.synonyms] == [
+        ("retention.ms", "7", Source.TOPIC),
+        ("log.retention.ms", "9", Source.DYNAMIC_BROKER),
+        ("log.retention.hours", "168", Source.DEFAULT),
+    ]
+    assert described("retention.ms", describe(NONE, 2, "t")).synonyms == ()  # as Kafka: only the coarse one has a default
+    assert described("retention.ms", describe(NONE, 2, "t")).value == "604800000"
+    assert "internal.segment.bytes" not in {entry.name for entry in describe(NONE, 2, "t")}
+
+
+def test_a_broker_is_described_with_its_fixed_values() -> None:
+    image = Overrides({("broker", ""): {"num.partitions": "3"}})
+    entries = describe(image, 4, "1", static={"node.id": "1"})
+    assert (described("node.id", entries).value, described("node.id", entries).source) == ("1", Source.STATIC_BROKER)
+    assert described("node.id", entries).read_only
+    assert described("num.partitions", entries).value == "3"
+    assert described("num.partitions", entries).source == Source.DYNAMIC_DEFAULT_BROKER
+    assert described("log.retention.ms", entries).value is None
+    assert effective_broker_value(image, "num.partitions") == 3
+
+
+def test_the_cluster_default_is_described_with_what_was_set_only() -> None:
+    image = Overrides({("broker", ""): {"num.partitions": "3"}})
+    (entry,) = describe(image, 4, "")
+    assert (entry.name, entry.value, entry.source) == ("num.partitions", "3", Source.DYNAMIC_DEFAULT_BROKER)
+    assert describe(NONE, 4, "") == []
+
+
+def test_other_resource_types_have_no_configs() -> None:
+    with pytest.raises(ConfigError):
+        describe(NONE, 8, "1")

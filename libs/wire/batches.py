@@ -1,7 +1,7 @@
 """Record batches, version 2: headers without copies, validation without opening records, and patching in place.
 
-The produce path calls `validate_produce` and `patch` once per batch and loops over no record. `libs.wire.records` opens a batch for
-those who must. Layout: 61 bytes of header, then records, compressed as one blob if a codec is set.
+The produce path calls `validate_produce` and `patch` once per batch and loops over no record. `libs.wire.records` opens a batch
+for those who must. Layout: 61 bytes of header, then records, compressed as one blob if a codec is set.
 """
 
 import struct

@@ -1,0 +1,175 @@
+"""One entry of `log.dirs`: its identity, its lock, its checkpoints and the partitions in it. Kafka's layout.
+
+One process holds it. Whether the last holder stopped cleanly is asked once, at opening, and forgotten on disk at once: a crash
+while logs are loaded is an unclean stop too (KAFKA-10471).
+"""
+
+import base64
+import json
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint, read_file, replace_file
+from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.filesystem import FileSystem, OpenFile
+
+log = logging.getLogger(__name__)
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+_META, _LOCK, _CLEAN = "meta.properties", ".lock", ".kafka_cleanshutdown"
+_PARTITION_METADATA = "partition.metadata"
+DELETED_SUFFIX = "-delete"
+_NAME_MAX = 255
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+class PartitionDirectory(NamedTuple):
+    topic: str
+    partition: int
+    topic_id: bytes  # 16
+    path: str
+
+
+class LogDirectory:
+    """Open with `LogDirectory.open`; `close` lets the next process in."""
+
+    def __init__(self, fs: FileSystem, path: str, lock: OpenFile, directory_id: bytes, was_clean: bool) -> None:
+        self._fs, self.path, self._lock = fs, path, lock
+        self.directory_id = directory_id
+        """16 bytes; stays with the files, so that a replaced disk is seen as such."""
+        self.was_clean = was_clean
+
+    @classmethod
+    def open(cls, path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str = "") -> "LogDirectory":
+        """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryDamaged, OSError."""
+        fs.make_directories(path)
+        lock = OpenFile(fs, fs.lock(f"{path}/{_LOCK}"))
+        properties = _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
+        for name, ours in (("node.id", str(node_id)), ("cluster.id", cluster_id)):
+            if ours and properties.get(name, ours) not in (ours, ""):
+                raise DirectoryDamaged(f"{path} belongs to {name}={properties[name]}, not {ours}")
+        directory_id = _decode_id(properties["directory.id"], path) if "directory.id" in properties else new_id
+        wanted = {"cluster.id": cluster_id, "directory.id": encode_id(directory_id), "node.id": str(node_id), "version": "1"}
+        if any(properties.get(name) != value for name, value in wanted.items() if value):
+            merged = {**properties, **{name: value for name, value in wanted.items() if value}}
+            content = "".join(f"{name}={value}\n" for name, value in sorted(merged.items()))
+            replace_file(fs, f"{path}/{_META}", content.encode())
+        was_clean = fs.exists(f"{path}/{_CLEAN}")
+        if was_clean:
+            fs.unlink(f"{path}/{_CLEAN}")
+            fs.fsync_directory(path)
+        return cls(fs, path, lock, directory_id, was_clean)
+
+    def mark_clean(self) -> None:
+        """The last act of a clean stop: every log here was closed and synced."""
+        replace_file(self._fs, f"{self.path}/{_CLEAN}", json.dumps({"version": 0, "brokerEpoch": -1}).encode())
+
+    def close(self) -> None:
+        del self._lock
+
+    # --- partitions
+
+    def partition_path(self, topic: str, partition: int) -> str:
+        return f"{self.path}/{topic}-{partition}"
+
+    def create_partition(self, topic: str, partition: int, topic_id: bytes) -> str:
+        """Makes the directory and its `partition.metadata`, both on disk when this returns. Returns the path."""
+        path = self.partition_path(topic, partition)
+        self._fs.make_directories(path)
+        content = f"version: 0\ntopic_id: {encode_id(topic_id)}"
+        replace_file(self._fs, f"{path}/{_PARTITION_METADATA}", content.encode())
+        self._fs.fsync_directory(self.path)
+        return path
+
+    def list_partitions(self) -> list[PartitionDirectory]:
+        """Those that say whose they are. A directory without `partition.metadata` is a creation that never finished, or a
+        stranger's: it is left alone."""
+        found = []
+        for name in sorted(self._fs.list_directory(self.path)):
+            topic, dash, index = name.rpartition("-")
+            if not (dash and topic and index.isascii() and index.isdigit()):
+                continue
+            path = f"{self.path}/{name}"
+            try:
+                topic_id = self._read_topic_id(path)
+            except (DirectoryDamaged, NotADirectoryError) as damage:
+                log.warning("not taken for a partition: %s", damage)
+                continue
+            if topic_id is not None:
+                found.append(PartitionDirectory(topic, int(index), topic_id, path))
+        return found
+
+    def _read_topic_id(self, path: str) -> bytes | None:
+        content = read_file(self._fs, f"{path}/{_PARTITION_METADATA}")
+        if content is None:
+            return None
+        fields = dict(line.split(": ", 1) for line in content.decode(errors="replace").splitlines() if ": " in line)
+        if fields.get("version") != "0" or "topic_id" not in fields:
+            raise DirectoryDamaged(f"{path}/{_PARTITION_METADATA}: {content[:100]!r}")
+        return _decode_id(fields["topic_id"], path)
+
+    def schedule_deletion(self, topic: str, partition: int, topic_id: bytes) -> str:
+        """Renames the partition out of the way, durably; a topic of the same name may come at once. Returns the new path, which
+        the caller removes with `remove` when readers have had their time."""
+        suffix = f".{topic_id.hex()}{DELETED_SUFFIX}"
+        name = f"{topic[: _NAME_MAX - len(suffix) - len(str(partition)) - 1]}-{partition}{suffix}"
+        path = f"{self.path}/{name}"
+        if self._fs.exists(path):
+            self._fs.remove_tree(path)
+        self._fs.rename(self.partition_path(topic, partition), path)
+        self._fs.fsync_directory(self.path)
+        return path
+
+    def scheduled_deletions(self) -> list[str]:
+        """Paths that an earlier process renamed and did not come to remove."""
+        return [f"{self.path}/{name}" for name in self._fs.list_directory(self.path) if name.endswith(DELETED_SUFFIX)]
+
+    def remove(self, path: str) -> None:
+        if self._fs.exists(path):
+            self._fs.remove_tree(path)
+
+    # --- checkpoints
+
+    def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
+        """Offsets by (topic, partition). A damaged file reads as empty: it only saves work (KAFKA-1758, KAFKA-2012)."""
+        path = f"{self.path}/{name}"
+        try:
+            entries = parse_checkpoint(read_file(self._fs, path) or b"", path)
+            return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+        except (DirectoryDamaged, ValueError) as damage:
+            log.warning("checkpoint ignored: %s", damage)
+            return {}
+
+    def write_checkpoint(self, name: str, offsets: Offsets) -> None:
+        """Blocks on the disk."""
+        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
+        replace_file(self._fs, f"{self.path}/{name}", format_checkpoint(lines))
+
+
+def encode_id(identity: bytes) -> str:
+    """Kafka's text form of a uuid: base64url without padding."""
+    return base64.urlsafe_b64encode(identity).rstrip(b"=").decode()
+
+
+def _decode_id(text: str, path: str) -> bytes:
+    try:
+        identity = base64.urlsafe_b64decode(text + "==")
+    except ValueError as error:
+        raise DirectoryDamaged(f"{path}: {text!r} is not an id") from error
+    if len(identity) != 16:
+        raise DirectoryDamaged(f"{path}: {text!r} is not an id")
+    return identity
+
+
+def _parse_properties(content: bytes | None, path: str) -> dict[str, str]:
+    if content is None:
+        return {}
+    lines = [line.strip() for line in content.decode(errors="replace").splitlines()]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    if any(not equals for _, equals, _ in pairs):
+        raise DirectoryDamaged(f"{path}: not a properties file")
+    return {name.strip(): value.strip() for name, _, value in pairs}

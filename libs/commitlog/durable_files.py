@@ -1,0 +1,71 @@
+"""Small files that are replaced whole: written beside, synced, renamed over, and the directory synced."""
+
+import posixpath
+from typing import NamedTuple
+
+from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.filesystem import FileSystem, OpenFile
+
+
+class FileWrite(NamedTuple):
+    """A file to be replaced, by whoever may block."""
+
+    path: str
+    content: bytes
+
+
+def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
+    """Afterwards the file holds `content`, or, after a crash, its old content; never a mixture."""
+    beside = path + ".tmp"
+    if fs.exists(beside):
+        fs.unlink(beside)
+    file = OpenFile(fs, fs.open_append(beside, create=True))
+    write_all(fs, file.fd, content)
+    fs.fdatasync(file.fd)
+    fs.rename(beside, path)
+    fs.fsync_directory(posixpath.dirname(path))
+
+
+def write_all(fs: FileSystem, fd: int, content: bytes) -> None:
+    position = 0
+    while position < len(content):
+        position += fs.pwritev(fd, [memoryview(content)[position:]], position)
+
+
+def read_file(fs: FileSystem, path: str) -> bytes | None:
+    """None if there is none."""
+    try:
+        file = OpenFile(fs, fs.open_read(path))
+    except FileNotFoundError:
+        return None
+    size = fs.size(file.fd)
+    parts: list[bytes] = []
+    position = 0
+    while position < size:
+        part = fs.pread(file.fd, size - position, position)
+        if not part:
+            break
+        parts.append(part)
+        position += len(part)
+    return b"".join(parts)
+
+
+def format_checkpoint(lines: list[str]) -> bytes:
+    """Kafka's text form: a version, a count, one entry a line."""
+    return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
+
+
+def parse_checkpoint(content: bytes, path: str) -> list[list[str]]:
+    """The entries, split at blanks. An empty file has none. Raises DirectoryDamaged."""
+    try:
+        lines = content.decode().split("\n")
+        if lines == [""]:
+            return []
+        if lines[0].strip() != "0":
+            raise ValueError(f"version {lines[0]!r}")
+        entries = [line.split() for line in lines[2:] if line.strip()]
+        if int(lines[1]) != len(entries):
+            raise ValueError(f"{len(entries)} entries, not {lines[1]}")
+    except (ValueError, IndexError) as error:
+        raise DirectoryDamaged(f"{path}: {error}") from error
+    return entries

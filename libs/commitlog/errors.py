@@ -1,0 +1,29 @@
+"""What the log tells its owner when it cannot do what was asked."""
+
+
+class OffsetOutOfRange(Exception):
+    """The offset lies before the log's start or after its end."""
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is outside of [{log_start_offset}, {log_end_offset}]")
+        self.offset = offset
+
+
+class LogWriteError(Exception):
+    """An append that left nothing behind. `fatal`: the log refuses all appends until it is opened again."""
+
+    def __init__(self, message: str, *, fatal: bool) -> None:
+        super().__init__(message)
+        self.fatal = fatal
+
+
+class LogDamaged(Exception):
+    """Bytes that were synced are not what was written. Never cut silently: a replica may have them."""
+
+
+class DirectoryLocked(Exception):
+    """Another process uses the log directory."""
+
+
+class DirectoryDamaged(Exception):
+    """The log directory's own files contradict what they must say."""

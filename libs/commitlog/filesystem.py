@@ -1,0 +1,187 @@
+"""All that the log does to disks goes through here, so that a simulated disk can stand in for a real one.
+
+Files are named by integers, as the operating system does. Mappings are plain memoryviews: dropping the last view unmaps.
+A mapping must never be touched beyond the file's end (SIGBUS); whoever truncates a file knows what views it has.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import mmap
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Protocol
+
+from libs.commitlog.errors import DirectoryLocked
+
+Buffer = bytes | bytearray | memoryview
+
+
+class FileSystem(Protocol):
+    """Every method may raise OSError, except `close`."""
+
+    def open_read(self, path: str) -> int: ...
+
+    def reopen_read(self, fd: int) -> int:
+        """Another, read-only descriptor of the same file, whatever its name is now."""
+
+    def open_append(self, path: str, *, create: bool) -> int:
+        """For reading and positioned writing. `create`: the name must be free."""
+
+    def close(self, fd: int) -> None: ...
+
+    def size(self, fd: int) -> int: ...
+
+    def size_of(self, path: str) -> int: ...
+
+    def pread(self, fd: int, length: int, position: int) -> bytes: ...
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        """May write less than it was given, as the kernel may."""
+
+    def truncate(self, fd: int, length: int) -> None: ...
+
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        """Makes sure that writing there, through a mapping too, cannot run out of space. Does not change the size."""
+
+    def map_read(self, fd: int, length: int) -> memoryview: ...
+
+    def map_write(self, fd: int, length: int) -> memoryview: ...
+
+    def fdatasync(self, fd: int) -> None: ...
+
+    def fsync_directory(self, path: str) -> None: ...
+
+    def sync_all(self, path: str) -> None:
+        """Everything on the disk that holds `path`."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]: ...
+
+    def make_directories(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> int:
+        """Holds the file until the descriptor is closed or the process dies. Raises DirectoryLocked."""
+
+
+class OsFileSystem:
+    """The operating system's files."""
+
+    def __init__(self) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._syncfs = libc.syncfs
+        self._fallocate = libc.fallocate
+        self._fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+    def open_read(self, path: str) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def reopen_read(self, fd: int) -> int:
+        return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+
+    def open_append(self, path: str, *, create: bool) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0), 0o644)
+
+    def close(self, fd: int) -> None:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def size_of(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        return os.pread(fd, length, position)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        return os.pwritev(fd, buffers, position)
+
+    def truncate(self, fd: int, length: int) -> None:
+        os.ftruncate(fd, length)
+
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        # Not posix_fallocate: where the file system cannot reserve (EOPNOTSUPP), glibc's stand-in writes zeros over a mapping.
+        keep_size = 1
+        if self._fallocate(fd, keep_size, position, length) != 0:
+            number = ctypes.get_errno()
+            if number not in (95, 38):  # EOPNOTSUPP, ENOSYS: this file system does not promise; as in Kafka, hope
+                raise OSError(number, os.strerror(number))
+
+    def map_read(self, fd: int, length: int) -> memoryview:
+        return memoryview(mmap.mmap(fd, length, prot=mmap.PROT_READ)) if length else memoryview(b"")
+
+    def map_write(self, fd: int, length: int) -> memoryview:
+        return memoryview(mmap.mmap(fd, length))
+
+    def fdatasync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def fsync_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_all(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if self._syncfs(fd) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+        finally:
+            os.close(fd)
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def make_directories(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def lock(self, path: str) -> int:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise DirectoryLocked(f"{path} is held by another process") from error
+        return fd
+
+
+class OpenFile:
+    """A descriptor that closes when the last holder lets go.
+
+    A sync round runs in a thread while the log may drop, cut or delete the file: closing it there and then could let the
+    round sync another file that got the same number. So nobody closes; everybody lets go.
+    """
+
+    __slots__ = ("_filesystem", "fd")
+
+    def __init__(self, filesystem: FileSystem, fd: int) -> None:
+        self._filesystem = filesystem
+        self.fd = fd
+
+    def __del__(self) -> None:
+        self._filesystem.close(self.fd)

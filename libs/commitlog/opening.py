@@ -1,0 +1,208 @@
+"""Opening a log: which files are there, where to resume, and what of the rest is whole."""
+
+import logging
+from dataclasses import dataclass
+
+from libs.commitlog import epochs as epoch_file
+from libs.commitlog import recovery, resume
+from libs.commitlog.config import LogConfig
+from libs.commitlog.durable_files import read_file
+from libs.commitlog.epochs import LeaderEpochs
+from libs.commitlog.errors import DirectoryDamaged, LogDamaged
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.producer_snapshot import parse_snapshot
+from libs.commitlog.producers import ProducerState
+from libs.commitlog.resume import ResumePoint
+from libs.commitlog.segment import FileRegistry, Segment
+from libs.wire.batches import BatchHeader
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_SUFFIX = ".snapshot"
+_LEFTOVERS = (".tmp", ".cleaned", ".deleted")
+
+
+@dataclass(slots=True)
+class Opened:
+    segments: list[Segment]
+    producers: ProducerState
+    epochs: LeaderEpochs
+    recovery_point: int
+    """What is known to be on disk; everything after it was found, but may still be in memory only."""
+    created: bool
+    scanned_bytes: int
+    cut_bytes: int
+
+
+class LogOpener:
+    """Opens one partition's directory. Use once."""
+
+    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, registry: FileRegistry) -> None:
+        self._fs, self._directory, self._config, self._registry = fs, directory, config, registry
+        self._names: list[str] = []
+        self._scanned_bytes = 0
+        self._cut_bytes = 0
+
+    def open(self, recovery_point: int, log_start_offset: int) -> Opened:
+        """Raises LogDamaged if what was synced is not there, OSError if the disk refuses."""
+        self._sweep()
+        segments = self._list_segments()
+        if not segments:
+            start = max(log_start_offset, 0)
+            segment = Segment.create(self._fs, self._directory, start, self._config, self._registry)
+            return Opened([segment], ProducerState(), LeaderEpochs(), start, True, 0, 0)
+        point = self._newest_resume_point()
+        if point is None:
+            segments, producers, epochs = self._recover_from_segment_start(segments, recovery_point)
+            recovery_point = min(recovery_point, segments[-1].next_offset)
+        else:
+            segments, producers, epochs = self._recover_from(point, segments)
+            recovery_point = point.offset
+        self._remove_beyond(segments[-1].next_offset)
+        epochs.truncate_end(segments[-1].next_offset)
+        return Opened(segments, producers, epochs, recovery_point, False, self._scanned_bytes, self._cut_bytes)
+
+    def _sweep(self) -> None:
+        """Files that were on their way in or out when the last process stopped."""
+        for name in self._fs.list_directory(self._directory):
+            if name.endswith(_LEFTOVERS):
+                self._fs.unlink(f"{self._directory}/{name}")
+            else:
+                self._names.append(name)
+
+    def _list_segments(self) -> list[Segment]:
+        bases = sorted(self._offsets_of(".log"))
+        segments = []
+        for base in bases:
+            segment = Segment(self._fs, self._directory, base, self._config, self._registry)
+            segment.size = self._fs.size_of(segment.file.path)
+            segments.append(segment)
+        for segment, base in zip(segments, bases[1:], strict=False):
+            segment.next_offset = base
+        for suffix in (".index", ".timeindex"):
+            for orphan in set(self._offsets_of(suffix)) - set(bases):
+                self._fs.unlink(f"{self._directory}/{orphan:020d}{suffix}")
+        return segments
+
+    def _newest_resume_point(self) -> ResumePoint | None:
+        for offset in sorted(self._offsets_of(resume.SUFFIX), reverse=True):
+            path = f"{self._directory}/{offset:020d}{resume.SUFFIX}"
+            try:
+                return resume.parse_resume(read_file(self._fs, path) or b"", path)
+            except DirectoryDamaged as damage:
+                log.warning("resume point ignored: %s", damage)
+                self._fs.unlink(path)
+        return None
+
+    def _recover_from(self, point: ResumePoint, segments: list[Segment]) -> tuple[list[Segment], ProducerState, LeaderEpochs]:
+        at = next((i for i, segment in enumerate(segments) if segment.base_offset == point.segment.base_offset), None)
+        if at is None:
+            raise LogDamaged(f"{self._directory}: the segment at {point.segment.base_offset} is gone, it was synced")
+        segment = segments[at]
+        if segment.size < point.segment.size:
+            raise LogDamaged(f"{segment.file.path}: {segment.size} bytes, {point.segment.size} were synced")
+        producers, epochs = ProducerState(point.producers), self._read_epochs(segments[: at + 1], point.segment.size)
+        if not segment.resume_indexes(point.segment):
+            segment.rebuild_indexes(point.segment.size)
+        whole = self._scan(segments[at:], point.segment.size, point.offset, (epochs, producers), gaps=False)
+        return segments[:at] + whole, producers, epochs
+
+    def _recover_from_segment_start(
+        self, segments: list[Segment], recovery_point: int
+    ) -> tuple[list[Segment], ProducerState, LeaderEpochs]:
+        """No resume point of ours, as in a directory that Kafka wrote: read whole segments, as Kafka does."""
+        at = max((i for i, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
+        epochs = self._read_epochs(segments[: at + 1], 0)
+        producers, snapshot_offset = self._newest_snapshot(segments[at].base_offset)
+        older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
+        recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
+        segments[at].begin_indexes()
+        whole = self._scan(segments[at:], 0, segments[at].base_offset, (epochs, producers), gaps=True)
+        return segments[:at] + whole, producers, epochs
+
+    def _scan(
+        self,
+        segments: list[Segment],
+        position: int,
+        next_offset: int,
+        state: tuple[LeaderEpochs, ProducerState],
+        *,
+        gaps: bool,
+    ) -> list[Segment]:
+        """Checks the segments in order; returns those that stay. The first is resumed at `position`, the last becomes active.
+
+        Our own segments begin where the last one ended: a gap is the lost end of a file whose size never reached the disk.
+        Kafka's may have `gaps`.
+        """
+        for index, segment in enumerate(segments):
+            if index:
+                segment.begin_indexes()
+                position = 0
+            excess = recovery.scan(self._fs, segment, position, max(next_offset, segment.base_offset), state)
+            self._scanned_bytes += segment.size - position
+            next_offset = segment.next_offset
+            rest = segments[index + 1 :]
+            torn = excess > 0
+            if rest and next_offset != rest[0].base_offset:
+                torn = torn or not gaps or next_offset > rest[0].base_offset
+            if torn:
+                self._cut(segment, excess, rest)
+            if torn or not rest:
+                return segments[: index + 1]
+            segment.seal(rest[0].base_offset)
+        raise AssertionError("a log has a segment")
+
+    def _cut(self, segment: Segment, excess: int, later: list[Segment]) -> None:
+        log.warning(
+            "%s cut at byte %d, offset %d: %d bytes and %d later segments were not whole",
+            *(segment.file.path, segment.size, segment.next_offset, excess, len(later)),
+        )
+        self._cut_bytes += excess + sum(other.size for other in later)
+        for other in reversed(later):
+            other.remove()
+        self._fs.fsync_directory(self._directory)
+        segment.cut(segment.size)
+
+    def _newest_snapshot(self, offset_max: int) -> tuple[ProducerState, int]:
+        for offset in sorted(self._offsets_of(SNAPSHOT_SUFFIX), reverse=True):
+            if offset <= offset_max:
+                path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+                try:
+                    return ProducerState(parse_snapshot(read_file(self._fs, path) or b"", path)), offset
+                except DirectoryDamaged as damage:
+                    log.warning("producer snapshot ignored: %s", damage)
+                    self._fs.unlink(path)
+        return ProducerState(), -1
+
+    def _remove_beyond(self, end_offset: int) -> None:
+        """Snapshots of what is no longer there (KAFKA-5829)."""
+        for suffix in (SNAPSHOT_SUFFIX, resume.SUFFIX):
+            for offset in self._offsets_of(suffix):
+                path = f"{self._directory}/{offset:020d}{suffix}"
+                if offset > end_offset and self._fs.exists(path):
+                    self._fs.unlink(path)
+
+    def _read_epochs(self, segments: list[Segment], end: int) -> LeaderEpochs:
+        """From their file, or else from the batches of the segments, of the last one's first `end` bytes."""
+        path = f"{self._directory}/{epoch_file.FILE_NAME}"
+        try:
+            content = read_file(self._fs, path)
+            if content is not None:
+                return LeaderEpochs.parse(content, path)
+        except DirectoryDamaged as damage:
+            log.warning("leader epochs read again from the batches: %s", damage)
+        epochs = LeaderEpochs()
+        for segment in segments:
+            for place in segment.walk(0, segment.size if segment is not segments[-1] else end):
+                epoch = BatchHeader.at(segment.header_at(place.position)).leader_epoch
+                if epoch > epochs.latest:
+                    epochs.assign(epoch, place.base_offset)
+        return epochs
+
+    def _offsets_of(self, suffix: str) -> list[int]:
+        found = []
+        for name in self._names:
+            stem = name[: -len(suffix)]
+            if name.endswith(suffix) and len(stem) == 20 and stem.isdigit():
+                found.append(int(stem))
+        return found

@@ -1,0 +1,139 @@
+"""Finding bytes in a log: by offset, by timestamp. Nothing here copies batches, except the one that must be opened.
+
+Lookups go segment, index, headers. Offsets at which reads lately ended are remembered with their place: the next fetch of a
+consumer starts there, and the high watermark is asked for again and again.
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.segment import BatchPlace, Segment, SegmentFile
+from libs.wire.batches import BatchError, BatchHeader
+from libs.wire.records import iter_records
+
+_REMEMBERED_MAX = 32
+
+
+class Slice(NamedTuple):
+    """Bytes of one segment file that begin with a whole batch. The last batch may be cut short by `max_bytes`."""
+
+    file: SegmentFile
+    position: int
+    length: int
+    first_offset: int  # of the first batch; at most the offset that was asked for
+
+
+class FoundTimestamp(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class LogReader:
+    """Shares the log's list of segments; the log says `forget` whenever it cuts."""
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._remembered: dict[int, tuple[Segment, int]] = {}
+
+    def forget(self) -> None:
+        self._remembered.clear()
+
+    def segment_for(self, offset: int) -> int:
+        """The index of the segment that would hold `offset`."""
+        segments = self._segments
+        if offset >= segments[-1].base_offset:
+            return len(segments) - 1
+        return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+    def find(self, offset: int) -> tuple[Segment, BatchPlace] | None:
+        """The first batch that ends at or after `offset`; a compacted segment may have nothing there, then a later one has."""
+        for slot in range(self.segment_for(offset), len(self._segments)):
+            place = self._segments[slot].find(offset)
+            if place is not None:
+                return self._segments[slot], place
+        return None
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool) -> Slice | None:
+        """Batches from the one that holds `offset`, up to the segment's end or `end_offset`."""
+        segment, position, first_offset = self._start(offset)
+        if segment is None or first_offset >= end_offset:
+            return None
+        sealed_end = log_end_offset if segment is self._segments[-1] else segment.next_offset
+        stop = segment.size if end_offset >= sealed_end else self._position_of(segment, end_offset)
+        if end_offset == log_end_offset and segment is self._segments[-1]:
+            self._remember(end_offset, segment, stop)
+        length = stop - position
+        if length > max_bytes:
+            place = next(segment.walk(position, stop))
+            if place.size > max_bytes and not at_least_one:
+                return None
+            length = max(place.size, max_bytes)
+        return Slice(segment.file, position, length, first_offset) if length > 0 else None
+
+    def _start(self, offset: int) -> tuple[Segment | None, int, int]:
+        remembered = self._remembered.get(offset)
+        if remembered is not None and remembered[1] < remembered[0].size:
+            return *remembered, offset
+        found = self.find(offset)
+        if found is None:
+            return None, 0, 0
+        segment, place = found
+        return segment, place.position, place.base_offset
+
+    def _position_of(self, segment: Segment, offset: int) -> int:
+        """Where the batch with `offset`, which begins there, stands; the segment's end if it holds none so late."""
+        remembered = self._remembered.get(offset)
+        if remembered is not None and remembered[0] is segment:
+            return remembered[1]
+        place = segment.find(offset)
+        position = segment.size if place is None else place.position
+        self._remember(offset, segment, position)
+        return position
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        if len(self._remembered) >= _REMEMBERED_MAX and offset not in self._remembered:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[offset] = (segment, position)
+
+    def offset_for_timestamp(self, timestamp: int, start_offset: int, end_offset: int) -> FoundTimestamp | None:
+        """The first record at least as late as `timestamp` in [start_offset, end_offset)."""
+        for segment in self._segments[self.segment_for(start_offset) :]:
+            if segment.size == 0 or segment.max_timestamp < timestamp:
+                continue
+            for place in segment.walk(segment.position_for_timestamp(timestamp), segment.size):
+                if place.base_offset >= end_offset:
+                    return None
+                if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
+                    found = self._record_at(segment, place, timestamp, start_offset)
+                    if found is not None:
+                        return found if found.offset < end_offset else None
+        return None
+
+    def max_timestamp(self, end_offset: int) -> FoundTimestamp | None:
+        """The record with the greatest timestamp, the first of them."""
+        best: Segment | None = None
+        for segment in self._segments:
+            if segment.size and segment.base_offset < end_offset and (best is None or segment.max_timestamp > best.max_timestamp):
+                best = segment
+        if best is None:
+            return None
+        place = best.find(best.offset_of_max_timestamp)
+        if place is None:
+            raise LogDamaged(f"{best.file.path}: nothing at offset {best.offset_of_max_timestamp}, which the time index names")
+        return self._record_at(best, place, best.max_timestamp, 0)
+
+    def _record_at(self, segment: Segment, place: BatchPlace, timestamp: int, start_offset: int) -> FoundTimestamp | None:
+        """The batch claims to hold such a record: open it. One that cannot be opened is answered by its first offset."""
+        batch = segment.batch_at(place)
+        header = BatchHeader.at(batch)
+        if header.is_log_append_time:
+            return FoundTimestamp(max(place.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
+        try:
+            for record in iter_records(batch):
+                if record.timestamp >= timestamp and record.offset >= start_offset:
+                    return FoundTimestamp(record.offset, record.timestamp, header.leader_epoch)
+        except BatchError:
+            return FoundTimestamp(max(place.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
+        return None

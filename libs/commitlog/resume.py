@@ -1,0 +1,72 @@
+"""Resume points: `<offset>.resume`, what a reopening log needs in order to read nothing before that offset.
+
+A resume point is written only after the log and its indexes were synced up to it, so its presence *is* the recovery point.
+Truncation removes those beyond its cut before it cuts. Kafka ignores the file; it holds what Kafka has no file for: the state
+of the indexes at that offset and all five cached batches of each producer.
+"""
+
+import struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.producers import CachedBatch, ProducerEntry
+
+SUFFIX = ".resume"
+_HEAD = struct.Struct(">4sI")
+_MAGIC = b"PSR1"
+_BODY = struct.Struct(">qqqiiqqqi")
+_ENTRY = struct.Struct(">qhiqqb")
+_BATCH = struct.Struct(">iqiq")
+
+
+class SegmentProgress(NamedTuple):
+    """How far a segment and its indexes are."""
+
+    base_offset: int
+    size: int
+    index_entries: int
+    time_entries: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    bytes_since_index: int
+
+
+class ResumePoint(NamedTuple):
+    offset: int
+    segment: SegmentProgress
+    producers: dict[int, ProducerEntry]
+
+
+def format_resume(point: ResumePoint) -> bytes:
+    parts = [_BODY.pack(point.offset, *point.segment, len(point.producers))]
+    for producer_id, entry in point.producers.items():
+        fields = (entry.epoch, entry.coordinator_epoch, entry.last_timestamp, entry.transaction_first_offset)
+        parts.append(_ENTRY.pack(producer_id, *fields, len(entry.batches)))
+        parts += [_BATCH.pack(*batch) for batch in entry.batches]
+    body = b"".join(parts)
+    return _HEAD.pack(_MAGIC, crc32c(body)) + body
+
+
+def parse_resume(content: bytes, path: str) -> ResumePoint:
+    """Raises DirectoryDamaged."""
+    try:
+        magic, crc = _HEAD.unpack_from(content)
+        body = memoryview(content)[_HEAD.size :]
+        if magic != _MAGIC or crc != crc32c(body):
+            raise DirectoryDamaged(f"{path}: not a sound resume point")
+        offset, *segment, producer_count = _BODY.unpack_from(body)
+        position = _BODY.size
+        producers: dict[int, ProducerEntry] = {}
+        for _ in range(producer_count):
+            producer_id, epoch, coordinator_epoch, timestamp, first_offset, batches = _ENTRY.unpack_from(body, position)
+            position += _ENTRY.size
+            cached = []
+            for _ in range(batches):
+                cached.append(CachedBatch._make(_BATCH.unpack_from(body, position)))
+                position += _BATCH.size
+            producers[producer_id] = ProducerEntry(epoch, tuple(cached), coordinator_epoch, timestamp, first_offset)
+    except struct.error as error:
+        raise DirectoryDamaged(f"{path}: {error}") from error
+    return ResumePoint(offset, SegmentProgress(*segment), producers)

@@ -1,0 +1,52 @@
+"""Producer state of a log that was cut: what was saved beyond the cut must go first, the rest is replayed from what remains."""
+
+from libs.commitlog import recovery, resume
+from libs.commitlog.durable_files import read_file
+from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.producer_snapshot import parse_snapshot
+from libs.commitlog.producers import ProducerEntry, ProducerState
+from libs.commitlog.resume import parse_resume
+from libs.commitlog.segment import Segment
+
+_SUFFIXES = (resume.SUFFIX, ".snapshot")
+
+
+def remove_state_beyond(fs: FileSystem, directory: str, end_offset: int) -> None:
+    """Removes resume points and snapshots past `end_offset`, from the disk too: a resume point vouches for the log before it."""
+    doomed = [name for offset, name in _saved_states(fs, directory) if offset > end_offset]
+    for name in doomed:
+        fs.unlink(f"{directory}/{name}")
+    if doomed:
+        fs.fsync_directory(directory)
+
+
+def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int) -> ProducerState:
+    """Producer state as of `end_offset`, from the newest sound save and the batches after it."""
+    # A resume point holds more than a snapshot at the same offset.
+    for offset, name in sorted(_saved_states(fs, directory), key=lambda s: (s[0], s[1].endswith(resume.SUFFIX)), reverse=True):
+        if offset <= end_offset:
+            path = f"{directory}/{name}"
+            content = read_file(fs, path) or b""
+            try:
+                entries = parse_resume(content, path).producers if name.endswith(resume.SUFFIX) else parse_snapshot(content, path)
+            except DirectoryDamaged:
+                continue
+            return _replayed(segments, offset, end_offset, entries)
+    return _replayed(segments, 0, end_offset, {})
+
+
+def _replayed(segments: list[Segment], start_offset: int, end_offset: int, entries: dict[int, ProducerEntry]) -> ProducerState:
+    producers = ProducerState(entries)
+    later = [segment for segment in segments if segment.next_offset > start_offset]
+    recovery.replay_headers(later, start_offset, end_offset, producers)
+    return producers
+
+
+def _saved_states(fs: FileSystem, directory: str) -> list[tuple[int, str]]:
+    """(offset, name) of each."""
+    return [
+        (int(name[:20]), name)
+        for name in fs.list_directory(directory)
+        if name.endswith(_SUFFIXES) and len(name) > 20 and name[:20].isdigit()
+    ]

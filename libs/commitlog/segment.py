@@ -1,0 +1,409 @@
+"""One segment: a `.log` file of batches and its two indexes.
+
+The last segment of a log is active: its indexes are preallocated and take entries. The others are sealed and open on demand.
+No byte that was readable is ever written again (append-only inodes): a segment grows, or is cut and sealed, or goes.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
+from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, open_index
+from libs.commitlog.resume import SegmentProgress
+from libs.wire.batches import HEADER_SIZE, LENGTH_END
+
+# base offset, batch length, last offset delta, max timestamp: what a walk over headers needs
+WALK = struct.Struct(">qi11xi8xq")
+_SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
+_REMAP_BYTES = 256 * 1024
+_IOV_MAX = 1024
+RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
+NO_TIMESTAMP = -1
+
+
+class BatchMeta(NamedTuple):
+    """What the log must know of a batch that is appended; its header was validated, stamped and patched by the caller."""
+
+    base_offset: int
+    last_offset: int
+    size: int
+    max_timestamp: int
+    offset_of_max_timestamp: int  # Kafka's: the batch's last offset
+    leader_epoch: int
+
+
+class BatchPlace(NamedTuple):
+    """Where a batch stands in a segment."""
+
+    position: int
+    base_offset: int
+    last_offset: int
+    size: int
+    max_timestamp: int
+
+
+class FileRegistry:
+    """Numbers the segment files of this process, so that others can name one; a file that is gone is not found."""
+
+    def __init__(self) -> None:
+        self._files: WeakValueDictionary[int, SegmentFile] = WeakValueDictionary()
+        self._next = 1
+
+    def add(self, file: "SegmentFile") -> int:
+        file_id = self._next
+        self._next += 1
+        self._files[file_id] = file
+        return file_id
+
+    def get(self, file_id: int) -> "SegmentFile | None":
+        return self._files.get(file_id)
+
+
+class SegmentFile:
+    """A `.log` file. Opens when it is first read; its inode is never written twice, so its pages may be sent at leisure."""
+
+    __slots__ = ("__weakref__", "_filesystem", "_open", "base_offset", "file_id", "path")
+
+    def __init__(self, filesystem: FileSystem, path: str, base_offset: int, registry: FileRegistry) -> None:
+        self._filesystem = filesystem
+        self._open: OpenFile | None = None
+        self.path = path
+        self.base_offset = base_offset
+        self.file_id = registry.add(self)
+
+    @property
+    def handle(self) -> OpenFile:
+        if self._open is None:
+            self._open = OpenFile(self._filesystem, self._filesystem.open_append(self.path, create=False))
+        return self._open
+
+    @property
+    def fd(self) -> int:
+        """For use at once: the file may close when this object goes."""
+        return self.handle.fd
+
+    def create(self) -> None:
+        self._open = OpenFile(self._filesystem, self._filesystem.open_append(self.path, create=True))
+
+    def open_readonly(self) -> int:
+        """A new descriptor, which the caller closes."""
+        return self._filesystem.reopen_read(self.handle.fd)
+
+
+class Segment:
+    def __init__(self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> None:
+        self._fs = fs
+        self._stem = f"{directory}/{base_offset:020d}"
+        self.base_offset = base_offset
+        self.file = SegmentFile(fs, self._stem + ".log", base_offset, registry)
+        self.size = 0
+        self.next_offset = base_offset
+        """Of a sealed segment: the first offset after it. The active one's is the log's end."""
+        self._index_interval_bytes = config.index_interval_bytes
+        self._index_bytes = config.segment_index_bytes
+        self._offset_index: MappedEntries | None = None
+        self._time_index: MappedEntries | None = None
+        self._max_timestamp: int | None = None
+        self._offset_of_max_timestamp = base_offset
+        self._bytes_since_index = 0
+        self._first_timestamp: int | None = None
+        self._map = memoryview(b"")
+
+    @classmethod
+    def create(cls, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> "Segment":
+        """A new, empty, active segment. Raises OSError and leaves nothing behind."""
+        segment = cls(fs, directory, base_offset, config, registry)
+        try:
+            segment.file.create()
+            segment.begin_indexes()
+        except OSError:
+            segment.remove()
+            raise
+        return segment
+
+    # --- the indexes and what they know
+
+    def begin_indexes(self) -> None:
+        """Empty indexes that take entries, as for a segment that is about to be filled or scanned."""
+        self._offset_index = MappedEntries.create(self._fs, self._stem + ".index", OFFSET_ENTRY, self._index_bytes)
+        self._time_index = MappedEntries.create(self._fs, self._stem + ".timeindex", TIME_ENTRY, self._index_bytes)
+        self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._bytes_since_index = 0
+
+    def resume_indexes(self, progress: SegmentProgress) -> bool:
+        """Takes up the indexes as they were at a resume point. False if they are not all there."""
+        offsets = open_index(self._fs, self._stem + ".index", OFFSET_ENTRY)
+        times = open_index(self._fs, self._stem + ".timeindex", TIME_ENTRY)
+        if offsets is None or times is None or offsets.count < progress.index_entries or times.count < progress.time_entries:
+            return False
+        offsets.unseal(progress.index_entries, self._index_bytes)
+        times.unseal(progress.time_entries, self._index_bytes)
+        self._offset_index, self._time_index = offsets, times
+        self._max_timestamp = progress.max_timestamp
+        self._offset_of_max_timestamp = progress.offset_of_max_timestamp
+        self._bytes_since_index = progress.bytes_since_index
+        return True
+
+    def rebuild_indexes(self, end: int) -> None:
+        """Makes the indexes again from the headers of the first `end` bytes, which were checked when they were written."""
+        self.begin_indexes()
+        self.extend_indexes(end)
+        for place in self.walk(0, end):
+            self.note_batch(place.position, place.size, place.last_offset, place.max_timestamp, place.last_offset)
+
+    @property
+    def offset_index(self) -> MappedEntries:
+        if self._offset_index is None:
+            self._open_sealed_indexes()
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> MappedEntries:
+        if self._time_index is None:
+            self._open_sealed_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    def _open_sealed_indexes(self) -> None:
+        offsets = open_index(self._fs, self._stem + ".index", OFFSET_ENTRY)
+        times = open_index(self._fs, self._stem + ".timeindex", TIME_ENTRY)
+        if offsets is None or times is None:
+            self.rebuild_indexes(self.size)
+            self._seal_indexes()
+        else:
+            self._offset_index, self._time_index = offsets, times
+
+    @property
+    def max_timestamp(self) -> int:
+        self._load_max_timestamp()
+        assert self._max_timestamp is not None
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        self._load_max_timestamp()
+        return self._offset_of_max_timestamp
+
+    def _load_max_timestamp(self) -> None:
+        if self._max_timestamp is None:
+            times = self.time_index
+            if self._max_timestamp is None:  # opening may have rebuilt, which knows already
+                self._max_timestamp, relative = times.entry(times.count - 1) if times.count else (NO_TIMESTAMP, 0)
+                self._offset_of_max_timestamp = self.base_offset + relative
+
+    @property
+    def first_timestamp(self) -> int:
+        """The first batch's, by which the segment's age counts; -1 if it is empty."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = self._place_at(0).max_timestamp
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
+
+    @property
+    def progress(self) -> SegmentProgress:
+        return SegmentProgress(
+            self.base_offset,
+            self.size,
+            self.offset_index.count,
+            self.time_index.count,
+            self.max_timestamp,
+            self.offset_of_max_timestamp,
+            self._bytes_since_index,
+        )
+
+    # --- growing
+
+    def make_room(self, batches: int, total_bytes: int) -> bool:
+        """Reserves what the indexes may need for an append. False if they cannot take it. Raises OSError."""
+        entries = min(batches, total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 1)
+        offsets, times = self.offset_index, self.time_index
+        # One time entry is kept for sealing, as in Kafka.
+        if offsets.count + entries > offsets.capacity or times.count + entries + 1 > times.capacity:
+            return False
+        offsets.make_room(entries)
+        times.make_room(entries + 1)
+        return True
+
+    def trim_indexes(self, end_offset: int) -> None:
+        """Drops the entries of a tail that was cut. The indexes then take entries again."""
+        offsets, times = self.offset_index, self.time_index
+        end = end_offset - self.base_offset
+        time_entries = times.count
+        while time_entries and times.entry(time_entries - 1)[1] >= end:
+            time_entries -= 1
+        offsets.unseal(offsets.floor(end - 1) + 1, self._index_bytes)
+        times.unseal(time_entries, self._index_bytes)
+        self._max_timestamp, relative = times.entry(time_entries - 1) if time_entries else (NO_TIMESTAMP, 0)
+        self._offset_of_max_timestamp = self.base_offset + relative
+        self._bytes_since_index = 0
+        position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
+        for place in self.walk(position, self.size):
+            self.note_batch(place.position, place.size, place.last_offset, place.max_timestamp, place.last_offset)
+
+    def extend_indexes(self, total_bytes: int) -> None:
+        """Room for the entries of so many bytes of batches that are in the file already, whatever the config allows now."""
+        entries = total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 2
+        for index in (self.offset_index, self.time_index):
+            if index.count + entries > index.capacity:
+                index.unseal(index.count, (index.count + entries) * index.entry_size)
+            index.make_room(entries)
+
+    def write(self, buffers: Sequence[Buffer], total_bytes: int) -> None:
+        """At the end, where nothing is readable yet. Raises OSError with nothing left behind, or LogDamaged if it cannot cut."""
+        fd, position = self.file.fd, self.size
+        try:
+            written = self._fs.pwritev(fd, buffers, position) if len(buffers) <= _IOV_MAX else 0
+            if written != total_bytes:
+                self._write_rest(fd, buffers, position, written)
+        except OSError as error:
+            try:
+                self._fs.truncate(fd, position)
+            except OSError as cut_error:
+                raise LogDamaged(f"{self.file.path}: a failed write could not be cut back: {cut_error}") from error
+            raise
+
+    def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
+        """What a short write, or more buffers than one call takes, left over."""
+        position += written
+        rest = [memoryview(buffer).cast("B") for buffer in buffers]
+        while rest:
+            while rest and written >= len(rest[0]):
+                written -= len(rest[0])
+                del rest[0]
+            if rest:
+                rest[0] = rest[0][written:]
+                written = self._fs.pwritev(fd, rest[:_IOV_MAX], position)
+                if written <= 0:
+                    raise OSError(5, f"{self.file.path}: the disk took none of a write")
+                position += written
+
+    def note_batches(self, batches: Sequence[BatchMeta]) -> None:
+        """The batches that were just written; `make_room` was asked before."""
+        position = self.size
+        for _, last_offset, size, max_timestamp, offset_of_max_timestamp, _ in batches:
+            self.note_batch(position, size, last_offset, max_timestamp, offset_of_max_timestamp)
+            position += size
+        self.size = position
+
+    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
+        """Index upkeep for one batch, as Kafka does it: the entry comes with the first batch after the interval."""
+        if max_timestamp > self._max_timestamp:  # type: ignore[operator]  # an active segment knows
+            self._max_timestamp, self._offset_of_max_timestamp = max_timestamp, offset_of_max_timestamp
+        since = self._bytes_since_index
+        if since > self._index_interval_bytes:
+            self._offset_index.append(last_offset - self.base_offset, position)  # type: ignore[union-attr]
+            self._note_max_timestamp()
+            since = 0
+        self._bytes_since_index = since + size
+
+    def _note_max_timestamp(self) -> None:
+        times = self.time_index
+        last = times.entry(times.count - 1)[0] if times.count else NO_TIMESTAMP
+        if self.max_timestamp > last:
+            times.append(self.max_timestamp, self._offset_of_max_timestamp - self.base_offset)
+
+    # --- ending
+
+    def seal(self, next_offset: int) -> None:
+        """No more batches. Trims the indexes; the caller syncs them before it trusts them after a crash."""
+        self.next_offset = next_offset
+        self._note_max_timestamp()
+        self._seal_indexes()
+
+    def _seal_indexes(self) -> None:
+        self.offset_index.seal()
+        self.time_index.seal()
+
+    def cut(self, position: int) -> None:
+        """Drops everything from `position` on, from the disk too. The indexes are the caller's concern."""
+        self._map = memoryview(b"")
+        self._first_timestamp = None
+        self._fs.truncate(self.file.fd, position)
+        self._fs.fdatasync(self.file.fd)
+        self.size = position
+
+    def remove(self) -> None:
+        """The names go; readers that hold the file keep it."""
+        for suffix in (".index", ".timeindex", ".log"):
+            if self._fs.exists(self._stem + suffix):
+                self._fs.unlink(self._stem + suffix)
+
+    def sync_files(self, *, indexes: bool) -> list[OpenFile]:
+        files = [self.file.handle]
+        if indexes:
+            files += (self.offset_index.file, self.time_index.file)
+        return files
+
+    # --- reading
+
+    def find(self, offset: int) -> BatchPlace | None:
+        """The first batch that ends at or after `offset`."""
+        position = 0
+        slot = self.offset_index.floor(offset - self.base_offset)
+        if slot >= 0:
+            relative, position = self.offset_index.entry(slot)
+            if not self._is_true(relative, position):
+                self.rebuild_indexes(self.size)
+                return self.find(offset)
+        for place in self.walk(position, self.size):
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def walk(self, position: int, end: int) -> Iterator[BatchPlace]:
+        """The batches from `position`, which is a batch's start, to `end`. Raises LogDamaged."""
+        while position < end:
+            place = self._place_at(position)
+            yield place
+            position += place.size
+
+    def header_at(self, position: int) -> bytes:
+        buffer, at = self._window(position)
+        return bytes(buffer[at : at + HEADER_SIZE])
+
+    def batch_at(self, place: BatchPlace) -> bytes:
+        """A copy of a batch, for those who must open it."""
+        return self._fs.pread(self.file.fd, place.size, place.position)
+
+    def position_for_timestamp(self, timestamp: int) -> int:
+        """A batch's start before which every batch is older than `timestamp`."""
+        slot = self.time_index.floor(timestamp - 1)
+        if slot < 0:
+            return 0
+        place = self.find(self.base_offset + self.time_index.entry(slot)[1])
+        return place.position if place is not None else 0
+
+    def _is_true(self, relative: int, position: int) -> bool:
+        """An index entry is checked against the batch it names: a mapped file may hold anything after a power cut."""
+        if not 0 <= position <= self.size - HEADER_SIZE:
+            return False
+        base_offset, _, delta, _ = WALK.unpack_from(*self._window(position))
+        return bool(base_offset + delta - self.base_offset == relative)
+
+    def _place_at(self, position: int) -> BatchPlace:
+        if position + HEADER_SIZE > self.size:
+            raise LogDamaged(f"{self.file.path}: a batch begins {self.size - position} bytes before the end")
+        base_offset, length, delta, max_timestamp = WALK.unpack_from(*self._window(position))
+        size = length + LENGTH_END
+        if length < _SMALLEST_LENGTH or delta < 0 or position + size > self.size:
+            raise LogDamaged(f"{self.file.path}: no batch at position {position}")
+        return BatchPlace(position, base_offset, base_offset + delta, size, max_timestamp)
+
+    def _window(self, position: int) -> tuple[Buffer, int]:
+        """Bytes that hold the header at `position`, which lies within `size`, and where.
+
+        Through a mapping that grows in steps: mapping anew for each batch at the tail would cost more than reading it.
+        """
+        if position + HEADER_SIZE <= len(self._map):
+            return self._map, position
+        if not self._map or self.size - len(self._map) >= _REMAP_BYTES:
+            self._map = self._fs.map_read(self.file.fd, self.size)
+            return self._map, position
+        header = self._fs.pread(self.file.fd, HEADER_SIZE, position)
+        if len(header) < HEADER_SIZE:
+            raise LogDamaged(f"{self.file.path}: the file ends before position {position + HEADER_SIZE}")
+        return header, 0

@@ -1,0 +1,53 @@
+"""Sync rounds: what must reach the disk before a log may call an offset durable.
+
+The log's thread captures targets; a round runs in whatever thread may block; the log's thread is told which targets succeeded.
+One round is in flight per disk, and may serve many logs. A failed sync is never retried: the directory retires.
+"""
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from libs.commitlog.durable_files import FileWrite, replace_file
+from libs.commitlog.filesystem import FileSystem, OpenFile
+
+FEW_FILES = 24  # beyond this, one syncfs is cheaper than so many fdatasyncs (500 dirty files: 20-95 ms against 2-9 ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTargets:
+    """One log's share of a round. The order within a round: files, directories, writes, removals."""
+
+    end_offset: int  # durable once the round is over
+    files: tuple[OpenFile, ...]
+    sealed: tuple[OpenFile, ...]  # those of the files that can change no more
+    directories: tuple[str, ...]
+    writes: tuple[FileWrite, ...] = ()  # only true once the files are on disk
+    removals: tuple[str, ...] = ()  # what the writes made useless
+    resume_offset: int = -1  # the recovery point once the round is over; -1: stays
+    generation: int = 0  # a truncation in between makes the round say nothing
+    epochs_version: int = 0
+    names_version: int = 0
+
+
+def run_round(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None:
+    """Blocks until all is on the disk that holds the path `disk`. Raises OSError: then nothing is known of any target."""
+    files = {file.fd: file for target in targets for file in target.files}
+    directories = dict.fromkeys(directory for target in targets for directory in target.directories)
+    if len(files) + len(directories) > FEW_FILES:
+        fs.sync_all(disk)
+    else:
+        for fd in files:
+            fs.fdatasync(fd)
+        for directory in directories:
+            fs.fsync_directory(directory)
+    for target in targets:
+        for write in target.writes:
+            replace_file(fs, write.path, write.content)
+        for path in target.removals:
+            if fs.exists(path):
+                fs.unlink(path)
+
+
+def parent_directory(path: str) -> str:
+    return posixpath.dirname(path) or "."

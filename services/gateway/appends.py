@@ -13,8 +13,8 @@ from functools import partial
 from typing import Protocol
 
 from libs.rpc.client import Response
-from libs.rpc.contracts.storage import APPEND, AppendReply, Appended
-from libs.rpc.errors import ContractError, DeadlineExceeded, Overloaded, RpcError, RpcFailure
+from libs.rpc.contracts.storage import APPEND, Appended, AppendReply
+from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
@@ -136,23 +136,25 @@ class Appends:
             parts.append([batch.topic.topic_id, batch.partition, epoch, len(batch.records)])
         timeout_s = min(max(request.timeout_ms / 1000, TIMEOUT_S_MIN), TIMEOUT_S_MAX) + PATIENCE_S
         try:
-            future = node.client.call(
+            node.client.send(
                 APPEND,
                 [request.acks, request.timeout_ms, parts, request.transactional_id],
                 [batch.records for batch in batches],
+                partial(self._replied, node, batches),
                 timeout_s=timeout_s,
             )
-        except Overloaded:
+        except (Overloaded, Disconnected):
             return False
-        future.add_done_callback(partial(self._replied, node, batches))
         return True
 
-    def _replied(self, node: StorageNode, batches: Sequence[Batch], future: "asyncio.Future[Response]") -> None:
+    def _replied(self, node: StorageNode, batches: Sequence[Batch], outcome: Response | Exception) -> None:
         try:
-            rows = unpack(AppendReply, future.result().body).partitions
+            if isinstance(outcome, Exception):
+                raise outcome
+            rows = unpack(AppendReply, outcome.body).partitions
             if len(rows) != len(batches):
                 raise ContractError(f"{len(rows)} results for {len(batches)} partitions")
-        except (RpcFailure, ContractError, asyncio.CancelledError) as error:
+        except (RpcFailure, ContractError) as error:
             self._failed(node, batches, error)
             return
         for batch, row in zip(batches, rows, strict=True):
@@ -168,7 +170,7 @@ class Appends:
         else:
             batch.request.settle(batch.slot, result)
 
-    def _failed(self, node: StorageNode, batches: Sequence[Batch], error: BaseException) -> None:
+    def _failed(self, node: StorageNode, batches: Sequence[Batch], error: Exception) -> None:
         sent = error.sent if isinstance(error, RpcFailure) else True
         if not isinstance(error, RpcFailure):
             log.warning("append failed", extra=fields(node=node.node_id, error=f"{type(error).__name__}: {error}"))

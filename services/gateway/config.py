@@ -11,7 +11,7 @@ class GatewayConfig:
     """
 
     node_id: int
-    etcd: str  # host:port, comma separated
+    etcd: tuple[str, ...]  # host:port
     port_base: int
     listen_host: str = "127.0.0.1"
     advertised_host: str = "127.0.0.1"

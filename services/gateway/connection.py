@@ -10,14 +10,15 @@ import struct
 from typing import TYPE_CHECKING
 
 from libs.rpc.transport import Stream
-from libs.telemetry.logs import escape, fields
+from libs.telemetry.logs import fields
 from libs.wire.api import ApiKey
 from libs.wire.frames import FrameError, FrameReader
 from libs.wire.headers import read_request_header, write_response_header
 from libs.wire.primitives import ProtocolError, Reader, Writer
+from services.gateway.api import Api
 from services.gateway.core.session import Session
 from services.gateway.exchange import Answer, Exchange, FilePart, drop_answer
-from services.gateway.handlers import APIS, Api, fetch, produce
+from services.gateway.handlers import APIS, fetch, produce
 
 if TYPE_CHECKING:
     from services.gateway.connections import Connections
@@ -198,15 +199,14 @@ class Connection:
         self._connections.answered(exchange.api_key, self._loop.time() - exchange.received_at)
         if answer is None:
             return
-        if not isinstance(answer, list | tuple):
+        if isinstance(answer, bytearray):
             self._connections.bytes_out += len(answer)
             stream.write(answer)
             return
         for part in answer:
             if isinstance(part, FilePart):
-                release = part.release
                 self._connections.bytes_out += part.length
-                stream.write_file(part.descriptor, part.position, part.length, on_sent=lambda _sent, release=release: release())
+                stream.write_file(part.descriptor, part.position, part.length, part.released)
             else:
                 self._connections.bytes_out += len(part)
                 stream.write(part)
@@ -284,7 +284,7 @@ class Connection:
             client_id = next((e.client_id for e in self._session.outstanding() if e.client_id), "")
             log.warning(
                 "client connection closed",
-                extra=fields(reason=reason, detail=detail, peer=self._stream.peer, client_id=escape(client_id)),
+                extra=fields(reason=reason, detail=detail, peer=self._stream.peer, client_id=client_id),
             )
         self._end(reason)
         if reason == "unread":

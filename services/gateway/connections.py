@@ -1,7 +1,6 @@
 """All client connections of this process: what they share, what they may hold together, and who is too slow."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from libs.rpc.transport import Receiver, Stream
 from libs.wire.frames import ChunkPool

@@ -19,14 +19,18 @@ class FilePart:
     length: int
     release: Callable[[], None]
 
+    def released(self, _sent: bool) -> None:
+        """As a stream's `on_sent`."""
+        self.release()
 
-Answer = Buffer | Sequence[Buffer | FilePart] | None
-"""A whole response frame, length prefix included. None: this request gets no answer (acks=0)."""
+
+Answer = bytearray | Sequence[Buffer | FilePart] | None
+"""A whole response frame, length prefix included, in one piece or several. None: this request gets none (acks=0)."""
 
 
 def drop_answer(answer: Answer) -> None:
     """For an answer that will never be sent: unpins the files in it."""
-    if isinstance(answer, list | tuple):
+    if answer is not None and not isinstance(answer, bytearray):
         for part in answer:
             if isinstance(part, FilePart):
                 part.release()
@@ -50,7 +54,7 @@ class Asker(Protocol):
         ...
 
 
-class Exchange(Turn[Answer]):
+class Exchange(Turn):
     """A request from its frame to its answer. Exactly one of `finish` and `close` ends it, once.
 
     `on_hang_up` is called when the client is gone before the answer is known. `frame` is None once it was begun: what a
@@ -58,6 +62,8 @@ class Exchange(Turn[Answer]):
     """
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "frame", "on_hang_up", "received_at")
+
+    answer: Answer
 
     def __init__(self, connection: Asker, frame: memoryview, api_key: int, received_at: float, pipelined: bool) -> None:
         super().__init__(pipelined, len(frame))

@@ -7,9 +7,7 @@ or deleted: deleting unlinks the name, and the descriptor goes on reading the sa
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import Callable
 
-from libs.rpc.client import Response
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from services.gateway.nodes import StorageNode
@@ -48,7 +46,7 @@ class OpenedFile:
 class Files:
     """`pinned` or `open` hand out a file with one user more; each must be answered by one `release`."""
 
-    def __init__(self, files_max: int, close: Callable[[int], None] = os.close) -> None:
+    def __init__(self, files_max: int) -> None:
         self._files: OrderedDict[FileKey, OpenedFile] = OrderedDict()
         self._opening: dict[FileKey, asyncio.Task[OpenedFile]] = {}
         self._files_max = files_max
@@ -56,39 +54,39 @@ class Files:
     def __len__(self) -> int:
         return len(self._files)
 
-    def pinned(self, node: StorageNode, file_id: int) -> OpenedFile | None:
+    def pinned(self, key: FileKey) -> OpenedFile | None:
         """None: not open yet, `open` it."""
-        key = (node.node_id, node.incarnation, file_id)
         file = self._files.get(key)
         if file is not None:
             self._files.move_to_end(key)
             file.users += 1
         return file
 
-    async def open(self, node: StorageNode, file_id: int) -> OpenedFile:
+    async def open(self, node: StorageNode, key: FileKey) -> OpenedFile:
         """Raises FileGone, or RpcFailure when the node does not answer."""
-        key = (node.node_id, node.incarnation, file_id)
         if key not in self._files:
             opening = self._opening.get(key)
             if opening is None:
                 # A task of its own: whoever asked first may hang up, the others still want the file.
-                opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(node, file_id))
+                opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(node, key))
                 opening.add_done_callback(lambda task: self._opened(key, task))
             await asyncio.shield(opening)
-        file = self.pinned(node, file_id)
-        if file is None:
-            raise FileGone(f"file {file_id} of node {node.node_id} was evicted while it was opened")
+        file = self._files.get(key)
+        if file is not None:
+            file.users += 1
+        else:
+            raise FileGone(f"{key} was evicted while it was opened")
         return file
 
-    async def _open(self, node: StorageNode, file_id: int) -> OpenedFile:
-        response: Response = await node.call(OPEN_FILE, OpenFile(file_id), timeout_s=OPEN_S_MAX)
-        reply = unpack(OpenFileReply, response.body)
-        if not reply.found or len(response.descriptors) != 1:
+    async def _open(self, node: StorageNode, key: FileKey) -> OpenedFile:
+        response = await node.client.call(OPEN_FILE, OpenFile(key[2]), timeout_s=OPEN_S_MAX)
+        found = unpack(OpenFileReply, response.body).found and len(response.descriptors) == 1
+        # It restarted meanwhile: the same id is another file there, and would give the client another partition's bytes.
+        if not found or node.incarnation != key[1]:
             for descriptor in response.descriptors:
                 os.close(descriptor)
-            raise FileGone(f"file {file_id} of node {node.node_id}")
-        file = OpenedFile(response.descriptors[0])
-        self._files[node.node_id, node.incarnation, file_id] = file
+            raise FileGone(str(key))
+        file = self._files[key] = OpenedFile(response.descriptors[0])
         while len(self._files) > self._files_max:
             self._files.popitem(last=False)[1].evict()
         return file

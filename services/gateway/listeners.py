@@ -63,7 +63,9 @@ class Listeners:
 
     async def _keep_opening(self) -> None:
         try:
-            while not await self._open_wanted():
+            while True:
+                if await self._open_wanted():
+                    return
                 await asyncio.sleep(RETRY_S)
         finally:
             self._opening = None

@@ -6,14 +6,13 @@ partition states say who leads. A new incarnation or address means a new client,
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
-from libs.rpc.client import Response, RpcClient
-from libs.rpc.envelope import Hello
+from libs.rpc.client import Hello, RpcClient
 from libs.rpc.errors import RpcFailure
-from libs.rpc.transport import Buffer, Transport
+from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
@@ -24,26 +23,27 @@ CONNECT_S_MAX = 5.0
 
 
 class StorageNode:
-    """One incarnation of a storage node. `file_key` names its files: file ids mean nothing in another incarnation."""
+    """One registered incarnation of a storage node."""
 
-    __slots__ = ("client", "incarnation", "node_id", "same_host")
+    __slots__ = ("client", "node_id", "registered_incarnation", "same_host")
 
     def __init__(self, node_id: int, incarnation: int, same_host: bool, client: RpcClient) -> None:
         self.node_id = node_id
-        self.incarnation = incarnation
+        self.registered_incarnation = incarnation
         self.same_host = same_host
         self.client = client
 
-    def call(self, method: str, body: object, payload: Sequence[Buffer] = (), *, timeout_s: float) -> "asyncio.Future[Response]":
-        return self.client.call(method, body, payload, timeout_s=timeout_s)
+    @property
+    def incarnation(self) -> int:
+        """Of the process that answers now, which may be newer than the registered one. It scopes the ids of its files."""
+        peer = self.client.peer
+        return peer.incarnation if peer is not None else self.registered_incarnation
 
 
 class Nodes:
     """`on_ready` is called with a node's id whenever its connection came up (again)."""
 
-    def __init__(
-        self, hello: Hello, host_id: str, transport: Transport, on_ready: Callable[[int], None], *, cluster_id: str = ""
-    ) -> None:
+    def __init__(self, hello: Hello, host_id: str, transport: Transport, on_ready: Callable[[int], None]) -> None:
         self._hello = hello
         self._host_id = host_id
         self._transport = transport
@@ -58,11 +58,11 @@ class Nodes:
         """Call with each new image."""
         for node_id, member in image.members(STORAGE).items():
             known = self._storage.get(node_id)
-            if known is None or known.incarnation != member.incarnation:
+            if known is None or known.registered_incarnation != member.incarnation:
                 if known is not None:
                     self._retire(known.client)
                 address = self._address(member)
-                client = RpcClient(address, self._hello, self._transport)
+                client = RpcClient(address, self._hello, self._transport, expected=(STORAGE, node_id))
                 node = StorageNode(node_id, member.incarnation, address.startswith("unix:"), client)
                 self._storage[node_id] = node
                 log.info("storage node appeared", extra=fields(node=node_id, incarnation=member.incarnation, address=address))
@@ -72,7 +72,8 @@ class Nodes:
             if at is None or at[0] != member:
                 if at is not None:
                     self._retire(at[1])
-                self._controllers[node_id] = (member, RpcClient(self._address(member), self._hello, self._transport))
+                client = RpcClient(self._address(member), self._hello, self._transport, expected=(CONTROLLER, node_id))
+                self._controllers[node_id] = (member, client)
         self._elected = image.controller.node_id if image.controller is not None else None
 
     def storage(self, node_id: int) -> StorageNode | None:
@@ -102,9 +103,9 @@ class Nodes:
         while self._storage.get(node.node_id) is node:
             try:
                 await node.client.ready(CONNECT_S_MAX)
-            except (RpcFailure, OSError) as error:
+            except RpcFailure as error:
+                # The client backs off by itself; when it was closed, the node was replaced.
                 log.info("storage node unreachable", extra=fields(node=node.node_id, error=str(error)))
-                await asyncio.sleep(0.05)  # the client backs off by itself; this only yields should it fail at once
                 continue
             self._on_ready(node.node_id)
             return

@@ -14,11 +14,10 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.membership import Membership
 from libs.cluster.records import Listener, Member
 from libs.cluster.store import MetadataStore
-from libs.rpc.client import Response
+from libs.rpc.client import Hello, Response
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
-from libs.rpc.envelope import Hello
 from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
-from libs.rpc.schema import pack, unpack
+from libs.rpc.schema import unpack
 from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
@@ -62,14 +61,14 @@ class Gateway:
         self._config = config
         self._clock = clock
         self._follower = ImageFollower(store)
-        self._meters = Meters(metrics)
+        self.meters = Meters(metrics)
         hello = Hello(GATEWAY, config.node_id, incarnation, version, self.image.feature_level)
         self._nodes = Nodes(hello, host_id, transport, self._node_ready)
         routes = Routes(self.image)
-        self._appends = Appends(self._nodes, routes, self._meters, parked_bytes_max=config.parked_bytes_max)
+        self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
         self._files = Files(config.open_files_max)
-        self._data_path = DataPath(config, routes, self._nodes, self._appends, self._files, self._meters, itertools.count())
-        self._connections = Connections(config, self, self._data_path, self._meters)
+        self.data_path = DataPath(config, routes, self._nodes, self._appends, self._files, self.meters, itertools.count())
+        self._connections = Connections(config, self, self.data_path, self.meters)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         advertised = Listener(
@@ -127,7 +126,7 @@ class Gateway:
             if before is not None and before.incarnation != member.incarnation:
                 self._files.forget(node_id, member.incarnation)
         self._nodes.follow(new)
-        self._data_path.routes = routes = Routes(new)
+        self.data_path.routes = routes = Routes(new)
         self._appends.follow(routes)
         if self._started:
             self._listeners.follow(broker_ids(new))
@@ -158,7 +157,7 @@ class Gateway:
             client = self._nodes.controller()
             if client is not None:
                 try:
-                    response: Response = await client.call(method, pack(body), timeout_s=left)
+                    response: Response = await client.call(method, body, timeout_s=left)
                     return unpack(reply_type, response.body)
                 except RpcError as error:
                     if error.code != NOT_CONTROLLER:
@@ -178,7 +177,7 @@ class Gateway:
         if node is None:
             raise NodeUnavailable(node_id, "unknown", sent=False)
         try:
-            response = await node.call(method, pack(body), timeout_s=timeout_s)
+            response = await node.client.call(method, body, timeout_s=timeout_s)
             return unpack(reply_type, response.body)
         except RpcError:
             raise

@@ -10,7 +10,7 @@ from services.gateway.core.session import Session, SessionLimits, Turn
 LIMITS = SessionLimits(requests_max=8, bytes_max=1000)
 
 
-class Request(Turn[object]):
+class Request(Turn):
     __slots__ = ("number",)
 
     def __init__(self, number: int, pipelined: bool, size: int = 1) -> None:

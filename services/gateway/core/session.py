@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-A = TypeVar("A")
-
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
@@ -26,7 +24,7 @@ class SessionLimits:
     bytes_max: int = 32 * 1024 * 1024
 
 
-class Turn(Generic[A]):
+class Turn:
     """One request's place in the order. `size` is what it holds in memory until it is answered."""
 
     __slots__ = ("answer", "answered", "pipelined", "size")
@@ -35,10 +33,10 @@ class Turn(Generic[A]):
         self.pipelined = pipelined
         self.size = size
         self.answered = False
-        self.answer: A | None = None
+        self.answer: object = None
 
 
-T = TypeVar("T", bound="Turn[object]")
+T = TypeVar("T", bound=Turn)
 
 
 class Session(Generic[T]):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply, FileRange
-from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
+from libs.rpc.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
@@ -51,16 +51,28 @@ Part = memoryview | FilePart
 class PendingFetch:
     """A request from its checks to its answer. `_asked` are the partitions that the node was asked for, by slot."""
 
-    __slots__ = ("_asked", "_data_path", "_deadline", "_exchange", "_future", "_node", "_request", "_results", "_task")
+    __slots__ = (
+        "_asked",
+        "_data_path",
+        "_deadline",
+        "_exchange",
+        "_incarnation",
+        "_node",
+        "_request",
+        "_request_id",
+        "_results",
+        "_task",
+    )
 
     def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest) -> None:
         self._data_path = data_path
         self._exchange = exchange
         self._request = request
+        self._incarnation = 0
         self._results: list[Fetched] = []
         self._asked: list[tuple[int, list[object]]] = []
         self._node: StorageNode | None = None
-        self._future: asyncio.Future[Response] | None = None
+        self._request_id: int | None = None
         self._task: asyncio.Task[None] | None = None
         now = asyncio.get_running_loop().time()
         self._deadline = now + min(max(0, request.max_wait_ms) / 1000, RETRY_S_MAX)
@@ -125,11 +137,10 @@ class PendingFetch:
             -1,
         ]
         try:
-            self._future = node.client.call(FETCH, body, timeout_s=max_wait_ms / 1000 + PATIENCE_S)
-        except Overloaded:
+            self._request_id = node.client.send(FETCH, body, (), self._replied, timeout_s=max_wait_ms / 1000 + PATIENCE_S)
+        except (Overloaded, Disconnected):
             return False
         self._node = node
-        self._future.add_done_callback(self._replied)
         return True
 
     def _try_again(self) -> None:
@@ -146,13 +157,12 @@ class PendingFetch:
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
-    def _replied(self, future: "asyncio.Future[Response]") -> None:
-        self._future = None
-        if future.cancelled():
-            return
+    def _replied(self, outcome: Response | Exception) -> None:
+        self._request_id = None
         try:
-            response = future.result()
-            fetched = unpack(FetchReply, response.body).partitions
+            if isinstance(outcome, Exception):
+                raise outcome
+            fetched = unpack(FetchReply, outcome.body).partitions
             if len(fetched) != len(self._asked):
                 raise ContractError(f"{len(fetched)} results for {len(self._asked)} partitions")
         except RpcError as error:
@@ -173,7 +183,7 @@ class PendingFetch:
         for (slot, _), result in zip(self._asked, fetched, strict=True):
             self._results[slot] = result
             if result.inline_length:
-                records[slot] = (response.payload[position : position + result.inline_length],)
+                records[slot] = (outcome.payload[position : position + result.inline_length],)
                 position += result.inline_length
             elif result.ranges:
                 ranges[slot] = result.ranges
@@ -189,12 +199,14 @@ class PendingFetch:
     def _pin(self, ranges: dict[int, tuple[FileRange, ...]]) -> dict[int, list[OpenedFile]] | None:
         """A pinned file for each range, None if any is not open yet."""
         assert self._node is not None
+        # Of the process that has just answered, and not of one that may follow it: file ids mean nothing in another.
+        self._incarnation = self._node.incarnation
         pinned = self._data_path.files.pinned
         opened: dict[int, list[OpenedFile]] = {}
         for slot, of_slot in ranges.items():
             files = opened[slot] = []
             for wanted in of_slot:
-                file = pinned(self._node, wanted.file_id)
+                file = pinned((self._node.node_id, self._incarnation, wanted.file_id))
                 if file is None:
                     _release(opened)
                     return None
@@ -209,7 +221,8 @@ class PendingFetch:
             for slot, of_slot in ranges.items():
                 opened[slot] = []
                 for wanted in of_slot:
-                    opened[slot].append(await files.open(self._node, wanted.file_id))
+                    key = (self._node.node_id, self._incarnation, wanted.file_id)
+                    opened[slot].append(await files.open(self._node, key))
         except asyncio.CancelledError:
             _release(opened)
             raise
@@ -282,8 +295,8 @@ class PendingFetch:
         )
 
     def _hang_up(self) -> None:
-        if self._future is not None:
-            self._future.cancel()
+        if self._request_id is not None and self._node is not None:
+            self._node.client.cancel(self._request_id)
         if self._task is not None:
             self._task.cancel()
 

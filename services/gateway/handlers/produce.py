@@ -1,6 +1,6 @@
 """Produce (0), versions 3-13 (advertised from 0, as Kafka does: KAFKA-18659, older librdkafka disables compression otherwise).
 
-v3 transactional id · v7 zstd · v8 record errors · v9 flexible · v10 current leader and node endpoints · v11 TRANSACTION_ABORTABLE ·
+v3 transactional id · v7 zstd · v8 record errors · v9 flexible · v10 current leader, node endpoints · v11 TRANSACTION_ABORTABLE ·
 v12 adds partitions to transactions · v13 topic ids.
 
 The hot path: called in the turn in which the frame was read, no task per request; records are views of the receive buffer from
@@ -14,10 +14,10 @@ coordinator does not know, since there are no transactions yet.
 import struct
 
 from libs.rpc.contracts.storage import Appended
+from libs.wire.api import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.headers import write_response_header
-from libs.wire.api import ApiKey
-from libs.wire.messages.produce import ProduceRequest, ProducedPartition, ProducedTopic, read_produce, write_produce_response
+from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, read_produce, write_produce_response
 from libs.wire.primitives import Reader, Writer
 from services.gateway.appends import NOT_LEADER, Batch
 from services.gateway.core.routing import TopicRoute

@@ -1,0 +1,122 @@
+"""A gateway over a metadata store in memory and storage nodes that only pretend to store."""
+
+import asyncio
+import dataclasses
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from libs.clock import SystemClock
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.memory_store import MemoryStore
+from libs.cluster.records import InSync, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.store import Outcome, Put
+from libs.rpc.socket_transport import SocketTransport
+from libs.telemetry.metrics import Metrics
+from services.gateway.config import GatewayConfig
+from services.gateway.service import Gateway
+from tests.gateway.fake_node import FakeNode
+from tests.gateway.kafka_client import RawClient
+from tests.ports import Reservation, reserve_ports
+
+HOST_ID = "this-host"
+TOPIC = "lines"
+TOPIC_ID = bytes(range(16))
+OFFSETS_ID = bytes(range(16, 32))
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - conditions of many kinds, none of which announces itself
+            await asyncio.sleep(0.002)
+
+
+class Rig:
+    """Two storage nodes; topic `lines` with partitions 0 and 1 led by node 1 and 2 led by node 2."""
+
+    def __init__(self, ports: Reservation, directory: Path) -> None:
+        self.store = MemoryStore()
+        self.directory = directory
+        self.port_base = ports.first
+        self.nodes = {1: FakeNode(1, directory), 2: FakeNode(2, directory)}
+        self.config = GatewayConfig(node_id=1, etcd=(), port_base=ports.first)
+        self.gateway: Gateway | None = None
+        self._clients: list[RawClient] = []
+
+    async def start(self, **changes: object) -> Gateway:
+        for node in self.nodes.values():
+            await node.start()
+            await self.register(node)
+        await self.put(keys.topic(TOPIC), Topic(TOPIC, TOPIC_ID.hex(), 3))
+        await self.put(keys.topic("__consumer_offsets"), Topic("__consumer_offsets", OFFSETS_ID.hex(), 1, internal=True))
+        for index, leader in enumerate((1, 1, 2)):
+            await self.lead(index, leader)
+        await self.put(keys.partition(OFFSETS_ID, 0), _state(1, 1, 0))
+        self.config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]
+        self.gateway = Gateway(
+            self.config,
+            clock=SystemClock(),
+            transport=SocketTransport(),
+            store=self.store,
+            metrics=Metrics("gateway"),
+            host_id=HOST_ID,
+            incarnation=1,
+            version="test",
+        )
+        await self.gateway.start()
+        return self.gateway
+
+    async def stop(self) -> None:
+        for client in self._clients:
+            await client.close()
+        if self.gateway is not None:
+            await self.gateway.stop()
+        for node in self.nodes.values():
+            await node.stop()
+        await self.store.close()
+
+    async def put(self, key: str, record: object) -> None:
+        result = await self.store.txn([], [Put(key, encode(record))])
+        assert result.outcome is Outcome.OK
+
+    async def register(self, node: FakeNode) -> None:
+        member = Member("storage", node.node_id, node.incarnation, HOST_ID, unix_address=node.address.removeprefix("unix:"))
+        await self.put(keys.node(node.node_id), NodeRecord(node.node_id))
+        await self.put(keys.member("storage", node.node_id), member)
+
+    async def lead(self, index: int, leader: int, epoch: int = 0) -> None:
+        node = self.nodes.get(leader)
+        await self.put(keys.partition(TOPIC_ID, index), _state(leader, node.incarnation if node else 0, epoch))
+
+    async def client(self, broker_id: int = 0) -> RawClient:
+        """Connected to a broker id's port, 0 for the bootstrap port."""
+        client = await RawClient.connect(self.port_base + broker_id)
+        self._clients.append(client)
+        return client
+
+    def closed(self, reason: str) -> int:
+        assert self.gateway is not None
+        return self.gateway.meters.closed.get(reason, 0)
+
+
+def _state(leader: int, incarnation: int, epoch: int) -> PartitionState:
+    replica = max(leader, 1)
+    return PartitionState((Replica(replica, ""),), leader, incarnation, epoch, epoch, (InSync(replica, incarnation),))
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    # Not tmp_path: a Unix socket's path has at most 108 bytes.
+    directory = Path(tempfile.mkdtemp(prefix="pst"))
+    ports = reserve_ports(10)
+    made = Rig(ports, directory)
+    try:
+        yield made
+    finally:
+        await made.stop()
+        ports.release()
+        shutil.rmtree(directory)

@@ -1,0 +1,121 @@
+"""A storage node that speaks the real RPC and keeps what it is told, for tests of the gateway."""
+
+import os
+from pathlib import Path
+
+from libs.rpc.contracts.storage import (
+    APPEND,
+    FETCH,
+    OPEN_FILE,
+    Append,
+    Appended,
+    AppendReply,
+    Fetch,
+    Fetched,
+    FetchReply,
+    FileRange,
+    OpenFile,
+    OpenFileReply,
+)
+from libs.rpc.schema import unpack
+from libs.rpc.server import Call, Hello, RpcServer
+from libs.rpc.socket_transport import SocketTransport
+
+
+class FakeNode:
+    """Appends get the next offset of their partition. `holding`: calls are kept in `held` and answered by `release`.
+
+    A fetch is answered with the whole of `file`, or parked when there is none.
+    """
+
+    def __init__(self, node_id: int, directory: Path) -> None:
+        self.node_id = node_id
+        self.incarnation = 1
+        self.address = f"unix:{directory}/n{node_id}"
+        self.holding = False
+        self.held: list[Call] = []
+        self.appends: list[Append] = []
+        self.stored: list[tuple[int, bytes]] = []  # (partition, batch) in the order of arrival
+        self.refuse_with = 0
+        self.file: Path | None = None
+        self.file_gone = False
+        self.inline = False
+        self.fetches: list[Fetch] = []
+        self.parked_fetches: list[Call] = []
+        self.cancelled = 0
+        self.opened = 0
+        self._ends: dict[int, int] = {}
+        self._server: RpcServer | None = None
+
+    async def start(self) -> None:
+        hello = Hello("storage", self.node_id, self.incarnation, "test", 1)
+        methods = {APPEND: self._append, FETCH: self._fetch, OPEN_FILE: self._open}
+        self._server = RpcServer(hello, methods, transport=SocketTransport())
+        await self._server.listen(self.address)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.close(drain_s=0)
+        self.held.clear()
+
+    def release(self, index: int) -> None:
+        """Answers the held append at `index`."""
+        self._answer(self.held.pop(index))
+
+    def _append(self, call: Call) -> None:
+        request = unpack(Append, call.body)
+        self.appends.append(request)
+        position = 0
+        for part in request.partitions:
+            batch = bytes(call.payload[position : position + part.length])
+            position += part.length
+            if not self.refuse_with:
+                self.stored.append((part.partition, batch))
+        if self.holding:
+            self.held.append(call)
+        else:
+            self._answer(call)
+
+    def _answer(self, call: Call) -> None:
+        rows = []
+        for part in unpack(Append, call.body).partitions:
+            if self.refuse_with:
+                rows.append(Appended(self.refuse_with))
+                continue
+            offset = self._ends.get(part.partition, 0)
+            self._ends[part.partition] = offset + 1
+            rows.append(Appended(0, offset, -1, 0))
+        call.reply(AppendReply(tuple(rows)))
+
+    def _fetch(self, call: Call) -> None:
+        request = unpack(Fetch, call.body)
+        self.fetches.append(request)
+        if self.file is None:
+            self.parked_fetches.append(call)
+            call.on_cancel(self._count_cancelled)
+            return
+        size = self.file.stat().st_size
+        if request.inline or self.inline:
+            data = self.file.read_bytes()
+            rows = [Fetched(0, 9, 9, 0, inline_length=size) for _ in request.partitions]
+            call.reply(FetchReply(tuple(rows)), [data] * len(rows))
+            return
+        # In two ranges, as where a segment ends.
+        ranges = (FileRange(1, 0, size // 3), FileRange(1, size // 3, size - size // 3))
+        call.reply(FetchReply(tuple(Fetched(0, 9, 9, 0, ranges) for _ in request.partitions)))
+
+    def _open(self, call: Call) -> None:
+        assert unpack(OpenFile, call.body).file_id == 1
+        self.opened += 1
+        if self.file_gone or self.file is None:
+            call.reply(OpenFileReply(False))
+            return
+        descriptor = os.open(self.file, os.O_RDONLY)
+        try:
+            call.reply(OpenFileReply(True), descriptors=[descriptor])
+        finally:
+            os.close(descriptor)
+
+    def _count_cancelled(self) -> None:
+        self.cancelled += 1

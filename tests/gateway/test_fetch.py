@@ -1,0 +1,180 @@
+"""Fetch, through a real gateway to storage nodes that speak the real RPC."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from libs.wire.errors import ErrorCode
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from tests.gateway.kafka_client import FETCH, fetch_body, read_fetched
+
+VERSIONS = range(4, 19)
+
+
+def name_of(version: int) -> str | bytes:
+    return TOPIC_ID if version >= 13 else TOPIC
+
+
+def with_file(rig: Rig, size: int) -> bytes:
+    """Node 1 answers fetches with a file of so many bytes."""
+    content = os.urandom(size)
+    path = rig.directory / "00000000000000000000.log"
+    Path(path).write_bytes(content)
+    rig.nodes[1].file = path
+    return content
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_every_version_reads_back_the_bytes(rig: Rig, version: int) -> None:
+    await rig.start()
+    content = with_file(rig, 10_000)
+    error, (fetched,) = await (await rig.client(1)).fetch(version, fetch_body(version, [(name_of(version), [(0, 0)])]))
+    assert (error, fetched.error, fetched.high_watermark) == (0, 0, 9)
+    assert fetched.records == content
+
+
+@pytest.mark.parametrize(
+    ("sendfile_bytes_min", "inline"),
+    [(0, False), (1 << 40, False), (250_000, False), (0, True)],
+    ids=["sendfile", "pread", "one range of each", "inline"],
+)
+async def test_sendfile_pread_and_inline_give_the_same_bytes(rig: Rig, sendfile_bytes_min: int, inline: bool) -> None:
+    await rig.start(sendfile_bytes_min=sendfile_bytes_min)
+    rig.nodes[1].inline = inline
+    content = with_file(rig, 600_000)  # one range of 200,000, one of 400,000
+    client = await rig.client(1)
+    for _ in range(3):
+        _, fetched = await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 0), (1, 0)])]))
+        assert [f.records == content for f in fetched] == [True, True]
+    assert rig.nodes[1].opened == (0 if inline else 1)
+
+
+async def test_pipelined_fetches_are_asked_one_at_a_time(rig: Rig) -> None:
+    await rig.start()
+    content = with_file(rig, 3_000_000)
+    client = await rig.client(1)
+    for number in range(4):
+        client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])]), correlation_id=number)
+    for number in range(4):
+        correlation_id, reader = await client.answer(FETCH, 12)
+        assert correlation_id == number
+        assert read_fetched(reader, 12)[1][0].records == content
+
+
+async def test_a_client_that_hangs_up_ends_its_parked_fetch(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=60_000))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+    await client.close()
+    await until(lambda: rig.nodes[1].cancelled == 1)
+
+
+async def test_partitions_of_other_leaders_name_them(rig: Rig) -> None:
+    await rig.start()
+    content = with_file(rig, 1000)
+    client = await rig.client(1)
+    client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0), (2, 0)])], max_wait_ms=60_000))
+    _, (ours, theirs), endpoints = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (ours.error, ours.records) == (0, content)
+    assert (theirs.error, theirs.leader, theirs.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 0)
+    assert endpoints == [(2, "127.0.0.1", rig.port_base + 2)]
+    assert [len(request.partitions) for request in rig.nodes[1].fetches] == [1]
+    assert rig.nodes[1].fetches[0].max_wait_ms == 0, "an error is answered at once"
+    assert rig.nodes[2].fetches == []
+
+
+async def test_the_bootstrap_port_asks_the_first_partitions_leader(rig: Rig) -> None:
+    await rig.start()
+    content = with_file(rig, 1000)
+    _, (first, second) = await (await rig.client()).fetch(12, fetch_body(12, [(TOPIC, [(0, 0), (2, 0)])]))
+    assert (first.error, first.records) == (0, content)
+    assert second.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_unknown_topics_partitions_and_ids_have_their_own_errors(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    _, fetched = await client.fetch(12, fetch_body(12, [("nowhere", [(0, 0)]), (TOPIC, [(9, 0)])]))
+    assert [f.error for f in fetched] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    _, (unknown,) = await client.fetch(13, fetch_body(13, [(b"\7" * 16, [(0, 0)])]))
+    assert (unknown.topic, unknown.error) == (b"\7" * 16, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+async def test_row_48_an_incremental_fetch_has_no_session(rig: Rig) -> None:
+    await rig.start()
+    error, fetched = await (await rig.client(1)).fetch(12, fetch_body(12, [], session=(77, 1)))
+    assert (error, fetched) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+
+
+async def test_a_full_fetch_that_ends_a_session_is_served(rig: Rig) -> None:
+    await rig.start()
+    content = with_file(rig, 100)
+    error, (fetched,) = await (await rig.client(1)).fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])], session=(77, -1)))
+    assert (error, fetched.records) == (0, content)
+
+
+async def test_row_49_the_leaders_judgement_of_epochs_and_offsets_is_passed_on(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 5)])], leader_epoch=3))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+    (asked,) = rig.nodes[1].fetches[0].partitions
+    assert (asked.current_leader_epoch, asked.fetch_offset) == (3, 5)
+    rig.nodes[1].parked_fetches[0].reply([[[ErrorCode.UNKNOWN_LEADER_EPOCH]]])
+    assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].error == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+async def test_row_36_a_fetch_as_a_replica_is_refused(rig: Rig) -> None:
+    await rig.start()
+    _, (fetched,) = await (await rig.client(1)).fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])], replica_id=2))
+    assert fetched.error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert rig.nodes[1].fetches == []
+
+
+async def test_the_whole_answer_has_a_limit_of_ours(rig: Rig) -> None:
+    await rig.start()
+    with_file(rig, 10)
+    await (await rig.client(1)).fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])], max_bytes=(1 << 31) - 1))
+    assert rig.nodes[1].fetches[0].max_bytes == 57_671_680
+
+
+async def test_a_fetch_outlives_a_restart_of_its_node(rig: Rig) -> None:
+    await rig.start()
+    node = rig.nodes[1]
+    client = await rig.client(1)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=5000))
+    await until(lambda: len(node.parked_fetches) == 1)
+    await node.stop()
+    content = with_file(rig, 1000)
+    node.incarnation = 2
+    await node.start()
+    await rig.register(node)
+    assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
+
+
+async def test_a_deleted_file_is_asked_for_again(rig: Rig) -> None:
+    await rig.start()
+    node = rig.nodes[1]
+    content = with_file(rig, 1000)
+    node.file_gone = True
+    client = await rig.client(1)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=5000))
+    await until(lambda: node.opened > 0)
+    node.file_gone = False
+    assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
+
+
+async def test_an_evicted_file_is_read_to_its_end_by_who_has_it(rig: Rig) -> None:
+    """A slow reader, while the only place in the table goes to another incarnation's file."""
+    gateway = await rig.start(sendfile_bytes_min=0, open_files_max=1)
+    content = with_file(rig, 20_000_000)
+    client = await rig.client(1)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])]))
+    await until(lambda: rig.nodes[1].opened == 1)
+    await asyncio.sleep(0.05)
+    gateway.data_path.files.forget(1, 99)
+    assert len(gateway.data_path.files) == 0
+    assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content

@@ -121,7 +121,7 @@ class Log:
         try:
             if self._fits(batches, total):
                 self.active.write(buffers, total)
-                self.active.note_batches(batches)
+                self.active.extend(batches)
             else:
                 self._append_rolling(buffers, batches)
         except (OSError, LogDamaged) as error:
@@ -166,7 +166,7 @@ class Log:
                 else:
                     rest[0] = rest[0][len(part) :]
             self.active.write(share, batch.size)
-            self.active.note_batches([batch])
+            self.active.extend([batch])
             self.log_end_offset = batch.last_offset + 1
 
     def _undo_append(self, error: OSError | LogDamaged, start_offset: int, segments: int, size: int) -> None:

@@ -4,19 +4,32 @@ A loop over batch headers (about a million a second) with the CRC of each; index
 they are what they would have been without the crash.
 """
 
+from collections import deque
+
 from crc32c import crc32c
 
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.producers import ProducerState
+from libs.commitlog.producers import CACHED_BATCHES, ProducerState
 from libs.commitlog.segment import RELATIVE_OFFSET_MAX, Segment
-from libs.wire.batches import CONTROL, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, BatchError, BatchHeader
+from libs.wire.batches import (
+    CONTROL,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    TRANSACTIONAL,
+    BatchError,
+    BatchHeader,
+)
 from libs.wire.records import iter_records
 
 _SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
+_ORDER_MATTERS = TRANSACTIONAL | CONTROL
+_CHUNK = 4096
 
 
-def scan(fs: FileSystem, segment: Segment, position: int, next_offset: int, state: "tuple[LeaderEpochs, ProducerState]") -> int:
+def scan(fs: FileSystem, segment: Segment, position: int, next_offset: int, state: tuple[LeaderEpochs, ProducerState]) -> int:
     """Reads `segment` from `position`, where the batch at `next_offset` or later belongs, to its end or to the first bad byte.
 
     Sets the segment's size and `next_offset` to what is whole, and returns by how many bytes the file is longer.
@@ -29,6 +42,9 @@ def scan(fs: FileSystem, segment: Segment, position: int, next_offset: int, stat
     unpack, last_header = HEADER.unpack_from, end - HEADER_SIZE
     offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
     latest_epoch = epochs.latest
+    found: list[tuple[int, int, int, int, int, int]] = []
+    found_from = position
+    latest = LatestBatches(producers)
     while position <= last_header:
         fields = unpack(view, position)
         base_offset, length, epoch, magic, crc, attributes, delta, _, max_timestamp, producer_id, _, _, _ = fields
@@ -44,18 +60,47 @@ def scan(fs: FileSystem, segment: Segment, position: int, next_offset: int, stat
         ):
             break
         last_offset = base_offset + delta
-        segment.note_batch(position, stop - position, last_offset, max_timestamp, last_offset)
+        found.append((base_offset, last_offset, stop - position, max_timestamp, last_offset, epoch))
+        if len(found) >= _CHUNK:
+            found_from = segment.note_batches(found, found_from)
+            found.clear()
         if epoch > latest_epoch:
             epochs.assign(epoch, base_offset)
             latest_epoch = epoch
         if producer_id >= 0:
-            header = BatchHeader._make(fields)
-            producers.replay(header, coordinator_epoch(view[position:stop]) if attributes & CONTROL else -1)
+            if attributes & _ORDER_MATTERS:
+                latest.replay()
+                marker = coordinator_epoch(view[position:stop]) if attributes & CONTROL else -1
+                producers.replay(BatchHeader._make(fields), marker)
+            else:
+                latest.add(producer_id, fields)
         next_offset = last_offset + 1
         position = stop
+    latest.replay()
+    segment.note_batches(found, found_from)
     segment.size = position
     segment.next_offset = next_offset
     return end - position
+
+
+class LatestBatches:
+    """The last five batches of each producer: the ones before leave no trace outside of transactions, so they need no replay."""
+
+    def __init__(self, producers: ProducerState) -> None:
+        self._producers = producers
+        self._latest: dict[int, deque[tuple[int, ...]]] = {}
+
+    def add(self, producer_id: int, fields: tuple[int, ...]) -> None:
+        try:
+            self._latest[producer_id].append(fields)
+        except KeyError:
+            self._latest[producer_id] = deque((fields,), CACHED_BATCHES)
+
+    def replay(self) -> None:
+        for batches in self._latest.values():
+            for fields in batches:
+                self._producers.replay(BatchHeader._make(fields))
+        self._latest.clear()
 
 
 def coordinator_epoch(batch: memoryview) -> int:

@@ -5,7 +5,7 @@ No byte that was readable is ever written again (append-only inodes): a segment 
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -152,8 +152,7 @@ class Segment:
         """Makes the indexes again from the headers of the first `end` bytes, which were checked when they were written."""
         self.begin_indexes()
         self.extend_indexes(end)
-        for place in self.walk(0, end):
-            self.note_batch(place.position, place.size, place.last_offset, place.max_timestamp, place.last_offset)
+        self.note_batches(self._metas(0, end), 0)
 
     @property
     def offset_index(self) -> MappedEntries:
@@ -241,8 +240,11 @@ class Segment:
         self._offset_of_max_timestamp = self.base_offset + relative
         self._bytes_since_index = 0
         position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
-        for place in self.walk(position, self.size):
-            self.note_batch(place.position, place.size, place.last_offset, place.max_timestamp, place.last_offset)
+        self.note_batches(self._metas(position, self.size), position)
+
+    def _metas(self, position: int, end: int) -> Iterator[BatchMeta]:
+        for place in self.walk(position, end):
+            yield BatchMeta(place.base_offset, place.last_offset, place.size, place.max_timestamp, place.last_offset, -1)
 
     def extend_indexes(self, total_bytes: int) -> None:
         """Room for the entries of so many bytes of batches that are in the file already, whatever the config allows now."""
@@ -281,24 +283,28 @@ class Segment:
                     raise OSError(5, f"{self.file.path}: the disk took none of a write")
                 position += written
 
-    def note_batches(self, batches: Sequence[BatchMeta]) -> None:
+    def extend(self, batches: Sequence[BatchMeta]) -> None:
         """The batches that were just written; `make_room` was asked before."""
-        position = self.size
-        for _, last_offset, size, max_timestamp, offset_of_max_timestamp, _ in batches:
-            self.note_batch(position, size, last_offset, max_timestamp, offset_of_max_timestamp)
-            position += size
-        self.size = position
+        self.size = self.note_batches(batches, self.size)
 
-    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int, offset_of_max_timestamp: int) -> None:
-        """Index upkeep for one batch, as Kafka does it: the entry comes with the first batch after the interval."""
-        if max_timestamp > self._max_timestamp:  # type: ignore[operator]  # an active segment knows
-            self._max_timestamp, self._offset_of_max_timestamp = max_timestamp, offset_of_max_timestamp
-        since = self._bytes_since_index
-        if since > self._index_interval_bytes:
-            self._offset_index.append(last_offset - self.base_offset, position)  # type: ignore[union-attr]
-            self._note_max_timestamp()
-            since = 0
-        self._bytes_since_index = since + size
+    def note_batches(self, batches: Iterable[tuple[int, int, int, int, int, int]], position: int) -> int:
+        """Index upkeep for batches that stand at `position`; each is a BatchMeta or looks like one. Returns where they end.
+
+        As Kafka does it: an entry comes with the first batch after the interval, and never with the first of a segment.
+        """
+        since, interval, greatest = self._bytes_since_index, self._index_interval_bytes, self.max_timestamp
+        for _, last_offset, size, max_timestamp, offset_of_max_timestamp, _ in batches:
+            if max_timestamp > greatest:
+                self._max_timestamp = greatest = max_timestamp
+                self._offset_of_max_timestamp = offset_of_max_timestamp
+            if since > interval:
+                self.offset_index.append(last_offset - self.base_offset, position)
+                self._note_max_timestamp()
+                since = 0
+            position += size
+            since += size
+        self._bytes_since_index = since
+        return position
 
     def _note_max_timestamp(self) -> None:
         times = self.time_index

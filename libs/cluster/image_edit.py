@@ -55,9 +55,10 @@ class ImageEdit:
     def put(self, key: str, value: bytes, created: int, modified: int) -> None:
         """Raises RecordError, which names the key."""
         versions = Versions(created, modified)
+        place = keys.partition_of(key) if key.startswith(keys.PARTITIONS) else None
         try:
-            if key.startswith(keys.PARTITIONS):
-                self._put_partition(key, value, versions)
+            if place is not None:
+                self._put_partition(place, value, versions)
             else:
                 self._put(keys.split(key), value)
                 self._versions.writable()[key] = versions
@@ -66,15 +67,12 @@ class ImageEdit:
 
     def delete(self, key: str) -> None:
         """Raises RecordError for a key that could never have been put."""
-        try:
-            if key.startswith(keys.PARTITIONS):
-                topic_id, index = keys.partition_of(key)
-                self._topic_partitions(topic_id).delete(index)
-            elif key in self._versions.map:
-                self._delete(keys.split(key))
-                del self._versions.writable()[key]
-        except ValueError as error:
-            raise RecordError(f"{key}: {error}") from None
+        if key.startswith(keys.PARTITIONS):
+            topic_id, index = keys.partition_of(key)
+            self._topic_partitions(topic_id).delete(index)
+        elif key in self._versions.map:
+            self._delete(keys.split(key))
+            del self._versions.writable()[key]
 
     def finish(self, revision: int) -> "ClusterImage":
         table = _Draft(self._image.partition_table)
@@ -151,8 +149,8 @@ class ImageEdit:
         self._topics.writable()[name] = topic
         self._topics_by_id.writable()[topic_id] = topic
 
-    def _put_partition(self, key: str, value: bytes, versions: Versions) -> None:
-        topic_id, index = keys.partition_of(key)
+    def _put_partition(self, place: tuple[bytes, int], value: bytes, versions: Versions) -> None:
+        topic_id, index = place
         if not 0 <= index <= MAX_PARTITION_INDEX:
             raise RecordError(f"partition index {index}")
         self._topic_partitions(topic_id).put(index, decode(PartitionState, value), versions)

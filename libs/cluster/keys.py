@@ -3,6 +3,8 @@
 A name never needs escaping: topic names hold no slash, and whatever else may hold one (a group's name) comes last.
 """
 
+from libs.cluster.codec import RecordError
+
 PREFIX = "/penstock/"
 
 CLUSTER_ID = PREFIX + "cluster_id"
@@ -35,9 +37,15 @@ def partitions_of(topic_id: bytes) -> str:
 
 
 def partition_of(key: str) -> tuple[bytes, int]:
-    """The topic id and index of a partition's key. Raises ValueError."""
+    """The topic id and index of a partition's key. Raises RecordError for any other spelling than ours."""
     _, topic_id, index = split(key)
-    return bytes.fromhex(topic_id), int(index)
+    try:
+        found = bytes.fromhex(topic_id), int(index)
+    except ValueError as error:
+        raise RecordError(f"{key}: {error}") from None
+    if partition(*found) != key:
+        raise RecordError(f"{key}: not a partition's key")
+    return found
 
 
 def config(kind: str, name: str) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 
-from libs.cluster.backoff import Backoff
 from libs.cluster.store import MetadataStore, StoreUnavailable
 
 
@@ -40,7 +39,6 @@ class HeldLease:
 
     async def _refresh(self) -> None:
         loop = asyncio.get_running_loop()
-        backoff = Backoff(first_s=self._ttl_s / 20, most_s=self._ttl_s / 3)
         pause = self._ttl_s / 3
         while True:
             await asyncio.sleep(pause)
@@ -49,12 +47,11 @@ class HeldLease:
                 async with asyncio.timeout(self._ttl_s / 3):
                     remaining = await self._store.keep_alive(self.lease_id)
             except (StoreUnavailable, TimeoutError):
-                pause = backoff.next_s()
+                pause = self._ttl_s / 20  # soon: an outage of half our time to live must not cost the lease
                 continue
             if remaining <= 0:
                 self._lose("the lease is gone")
                 return
-            backoff.reset()
             pause = self._ttl_s / 3
             self._deadline = sent + remaining
             self._timer.cancel()

@@ -145,7 +145,7 @@ class LossyProxy:
         await self.reset_connections()
 
 
-class _SkippingSelector(selectors.DefaultSelector):  # type: ignore[misc, valid-type]
+class _SkippingSelector(selectors.DefaultSelector):
     """Where a real one would wait, the clock jumps."""
 
     loop: "VirtualLoop"

@@ -17,6 +17,7 @@ from libs.cluster.store import (
     Delete,
     MetadataStore,
     ModRevisionIs,
+    Operation,
     Outcome,
     Put,
     StoreUnavailable,
@@ -206,7 +207,7 @@ async def test_a_conflict_writes_nothing_at_all(kit: Kit) -> None:
 
 async def test_all_operations_of_a_transaction_share_one_revision(kit: Kit) -> None:
     await put(kit, "old")
-    writes = [Put(kit.prefix + "a", b"1"), Put(kit.prefix + "b", b"2"), Delete(kit.prefix + "old")]
+    writes: list[Operation] = [Put(kit.prefix + "a", b"1"), Put(kit.prefix + "b", b"2"), Delete(kit.prefix + "old")]
     result = await kit.store.txn([], writes)
     listed = await kit.store.range(kit.prefix)
     assert [item.mod_revision for item in listed.items] == [result.revision] * 2
@@ -238,11 +239,9 @@ async def test_a_transaction_of_the_largest_allowed_count_succeeds_and_a_larger_
 
 async def test_what_etcd_would_refuse_is_refused_before_it_is_sent(kit: Kit) -> None:
     key = kit.prefix + "a"
-    for operations in (
-        [Put(key, b"1"), Put(key, b"2")],
-        [Put(key, b"1"), Delete(key)],
-        [Delete(kit.prefix, True), Put(key, b"")],
-    ):
+    write = Put(key, b"")
+    refused: list[list[Operation]] = [[write, write], [write, Delete(key)], [Delete(kit.prefix, prefix=True), write]]
+    for operations in refused:
         with pytest.raises(ValueError, match="in one transaction"):
             await kit.store.txn([], operations)
     with pytest.raises(ValueError, match="bytes"):

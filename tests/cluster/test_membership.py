@@ -1,0 +1,217 @@
+"""Who lives is listed, and who was replaced does not come back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from libs.cluster import keys
+from libs.cluster.codec import decode
+from libs.cluster.etcd_store import EtcdStore
+from libs.cluster.membership import Membership
+from libs.cluster.memory_store import LostAnswer, MemoryStore
+from libs.cluster.records import Member
+from libs.cluster.store import MetadataStore, WatchBatch
+from libs.cluster.watching import watching
+
+Virtually = Callable[[Coroutine[Any, Any, None]], None]
+KEY = keys.member("storage", 1)
+
+
+def member(incarnation: int, rack: str = "") -> Member:
+    return Member("storage", 1, incarnation, "host", rack=rack)
+
+
+async def first(count: int, batches: AsyncIterator[WatchBatch]) -> AsyncIterator[WatchBatch]:
+    while count:
+        batch = await anext(batches)
+        if batch.events:
+            count -= 1
+            yield batch
+
+
+async def listed(store: MetadataStore) -> Member | None:
+    found = await store.get(KEY)
+    return None if found is None else decode(Member, found.value)
+
+
+def test_a_member_is_listed_while_it_lives_and_gone_once_it_leaves(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        membership = Membership(store.peer(), member(1), 2)
+        await membership.start()
+        assert membership.registered
+        assert membership.revision == store.keyspace.revision
+        await asyncio.sleep(3600)
+        assert await listed(store) == member(1)
+        await membership.close()
+        assert await listed(store) is None
+        assert not membership.registered
+
+    virtually(scenario())
+
+
+def test_a_member_that_is_cut_off_vanishes_and_comes_back_by_itself(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        cut = store.peer()
+        lost: list[str] = []
+        membership = Membership(cut, member(1), 2, on_lost=lost.append)
+        await membership.start()
+        cut.unavailable = True
+        await asyncio.sleep(10)
+        assert await listed(store) is None
+        assert len(lost) == 1
+        assert not membership.registered
+        cut.unavailable = False
+        await asyncio.sleep(3)
+        assert await listed(store) == member(1)
+        assert membership.registered
+        await membership.close()
+
+    virtually(scenario())
+
+
+def test_a_short_outage_is_no_loss(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        cut = store.peer()
+        lost: list[str] = []
+        membership = Membership(cut, member(1), 3, on_lost=lost.append)
+        await membership.start()
+        for _ in range(10):
+            cut.unavailable = True
+            await asyncio.sleep(1.5)
+            cut.unavailable = False
+            await asyncio.sleep(1.5)
+        assert lost == []
+        assert membership.revision == store.keyspace.revision
+        await membership.close()
+
+    virtually(scenario())
+
+
+def test_a_lease_that_somebody_revoked_is_replaced_by_a_new_registration(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        lost: list[str] = []
+        membership = Membership(store.peer(), member(1), 3, on_lost=lost.append)
+        await membership.start()
+        found = await store.get(KEY)
+        assert found is not None
+        await store.revoke_lease(found.lease)
+        assert await listed(store) is None
+        await asyncio.sleep(2)
+        assert await listed(store) == member(1)
+        assert lost == ["the lease is gone"]
+        await membership.close()
+
+    virtually(scenario())
+
+
+def test_a_new_incarnation_replaces_the_old_one_at_once_and_outlives_its_lease(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        dead = store.peer()
+        old = Membership(dead, member(1), 5)
+        await old.start()
+        dead.unavailable = True  # as a process that was killed: its lease is still there
+        new = Membership(store.peer(), member(2), 5)
+        await new.start()
+        assert await listed(store) == member(2)
+        await asyncio.sleep(20)
+        assert await listed(store) == member(2)
+        await new.close()
+        await old.close()
+
+    virtually(scenario())
+
+
+def test_the_older_of_two_processes_with_one_id_gives_way_and_says_so(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        paused = store.peer()
+        by: list[Member] = []
+        old = Membership(paused, member(1), 2, on_superseded=by.append)
+        await old.start()
+        paused.unavailable = True
+        new = Membership(store.peer(), member(2), 2)
+        await new.start()
+        await asyncio.sleep(10)
+        paused.unavailable = False
+        await asyncio.sleep(10)
+        assert await listed(store) == member(2)
+        assert by == [member(2)]
+        assert not old.registered
+        await old.close()
+        assert await listed(store) == member(2)
+        await new.close()
+
+    virtually(scenario())
+
+
+def test_an_unknown_answer_is_read_again_and_registration_ends_well_either_way(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        for lost in LostAnswer:
+            store = MemoryStore()
+            unlucky = store.peer()
+            unlucky.lost_answers += [lost, lost]
+            membership = Membership(unlucky, member(1), 2)
+            await membership.start()
+            assert await listed(store) == member(1)
+            found = await store.get(KEY)
+            assert found is not None
+            assert membership.revision == found.mod_revision
+            await membership.close()
+            assert await listed(store) is None
+
+    virtually(scenario())
+
+
+def test_a_member_can_say_something_new_about_itself(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        membership = Membership(store.peer(), member(1), 2)
+        await membership.start()
+        await membership.update(member(1, "rack-b"))
+        assert await listed(store) == member(1, "rack-b")
+        await asyncio.sleep(60)
+        assert await listed(store) == member(1, "rack-b")
+        await membership.close()
+
+    virtually(scenario())
+
+
+def test_a_start_during_an_outage_waits_for_its_end(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        store.unavailable = True
+        membership = Membership(store, member(1), 2)
+        starting = asyncio.ensure_future(membership.start())
+        await asyncio.sleep(50)
+        assert not starting.done()
+        store.unavailable = False
+        await starting
+        assert await listed(store) == member(1)
+        await membership.close()
+
+    virtually(scenario())
+
+
+async def test_on_etcd_a_member_outlives_its_first_lease_and_a_restart_of_the_server(own_etcd: Any) -> None:
+    store = EtcdStore([own_etcd.endpoint], timeout_s=1)
+    membership = Membership(store, member(1), 1)
+    async with asyncio.timeout(60):
+        await membership.start()
+        found = await store.get(KEY)
+        assert found is not None
+        await store.revoke_lease(found.lease)
+        async with watching(store, KEY, found.mod_revision + 1) as batches:
+            seen = [event.value is not None async for batch in first(2, batches) for event in batch.events]
+        assert seen == [False, True]
+        own_etcd.stop()
+        own_etcd.start()
+        await asyncio.sleep(2.5)  # longer than any lease of before: only refreshing, or registering again, can explain the key
+        assert await listed(store) == member(1)
+    await membership.close()
+    assert await listed(store) is None
+    await store.close()

@@ -40,6 +40,7 @@ class Rig:
 
     def __init__(self, ports: Reservation, directory: Path) -> None:
         self.store = MemoryStore()
+        self.metrics = Metrics("gateway")
         self.directory = directory
         self.port_base = ports.first
         self.nodes = {1: FakeNode(1, directory), 2: FakeNode(2, directory)}
@@ -62,7 +63,7 @@ class Rig:
             clock=SystemClock(),
             transport=SocketTransport(),
             store=self.store,
-            metrics=Metrics("gateway"),
+            metrics=self.metrics,
             host_id=HOST_ID,
             incarnation=1,
             version="test",

@@ -1,0 +1,215 @@
+"""What one connection may do to itself, and never to another: framing, slowness, floods."""
+
+import asyncio
+import struct
+
+import pytest
+
+from libs.wire.errors import ErrorCode
+from libs.wire.records import Record, build_batch
+from tests.gateway.conftest import TOPIC, Rig, until
+from tests.gateway.kafka_client import API_VERSIONS, METADATA, PRODUCE, RawClient, frame, produce_body, read_produced
+
+BATCH = bytes(build_batch([Record(None, b"one")]))
+PRODUCE_ONE = produce_body(9, [(TOPIC, [(0, BATCH)])])
+
+
+async def serves(client: RawClient) -> bool:
+    (produced,) = await client.produce(9, PRODUCE_ONE)
+    return produced.error == 0
+
+
+@pytest.fixture
+async def bystander(rig: Rig) -> RawClient:
+    """A connection that behaves, made before the other one misbehaves. It must be served afterwards."""
+    await rig.start(half_frame_s_max=0.2, unread_answers_s_max=0.2, idle_s_max=60.0)
+    client = await rig.client(1)
+    assert await serves(client)
+    return client
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 104_857_601, 2**31 - 1])
+async def test_row_1_an_impossible_frame_length_closes(rig: Rig, bystander: RawClient, length: int) -> None:
+    client = await rig.client(1)
+    client.send(struct.pack(">i", length) + b"whatever")
+    assert await client.ended()
+    assert rig.closed("frame") == 1
+    assert await serves(bystander)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "reason"),
+    [
+        (999, 0, "malformed"),
+        (-1, 0, "malformed"),
+        (11, 0, "api"),
+        (PRODUCE, 2, "version"),
+        (PRODUCE, 14, "version"),
+        (METADATA, 99, "version"),
+        (METADATA, -1, "version"),
+    ],
+)
+async def test_row_3_what_we_do_not_serve_closes(rig: Rig, bystander: RawClient, api_key: int, version: int, reason: str) -> None:
+    client = await rig.client(1)
+    client.ask(api_key, version, b"")
+    assert await client.ended()
+    assert rig.closed(reason) == 1
+    assert await serves(bystander)
+
+
+@pytest.mark.parametrize("version", [5, 99, -1, 32767])
+async def test_row_4_an_unknown_version_of_api_versions_is_told_which_ones_we_have(rig: Rig, version: int) -> None:
+    await rig.start()
+    client = await rig.client()
+    client.ask(API_VERSIONS, version, b"\3x\3y\0", correlation_id=9)
+    correlation_id, reader = await client.answer(API_VERSIONS, 0)
+    assert correlation_id == 9
+    assert reader.int16() == ErrorCode.UNSUPPORTED_VERSION
+    assert reader.array_length(False) == 1
+    assert [reader.int16() for _ in range(3)] == [API_VERSIONS, 0, 4]
+    reader.expect_end()
+    client.ask(API_VERSIONS, 0, b"")
+    assert (await client.answer(API_VERSIONS, 0))[1].int16() == 0, "the connection goes on"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"\0\xff\xff\0\0\0\1\xff\xff\xff\xff\x0f", id="row 6: more topics than bytes"),
+        pytest.param(PRODUCE_ONE[:-1] + b"\xff\xff\xff\xff\x0f", id="row 7: millions of tagged fields"),
+        pytest.param(PRODUCE_ONE + b"\0", id="row 8: trailing bytes"),
+        pytest.param(PRODUCE_ONE[:-5], id="row 8: the body ends early"),
+        pytest.param(b"\0\xff\xff\0\0\0\1\2\3\xff\xfe", id="row 8: a name that is not UTF-8"),
+        pytest.param(b"\x80\x80\x80\x80\x80\x80", id="row 8: an overlong varint"),
+        pytest.param(b"", id="no body"),
+    ],
+)
+async def test_rows_6_to_8_a_malformed_body_closes(rig: Rig, bystander: RawClient, body: bytes) -> None:
+    client = await rig.client(1)
+    client.ask(PRODUCE, 9, body)
+    assert await client.ended()
+    assert rig.closed("malformed") == 1
+    assert await serves(bystander)
+
+
+async def test_a_frame_without_a_header_closes(rig: Rig, bystander: RawClient) -> None:
+    for empty in (b"", b"\0", b"\0\0\0\0\0"):
+        client = await rig.client(1)
+        client.send(struct.pack(">i", len(empty)) + empty)
+        assert await client.ended()
+    assert rig.closed("malformed") == 3
+    assert await serves(bystander)
+
+
+async def test_row_9_half_a_frame_then_silence_closes(rig: Rig, bystander: RawClient) -> None:
+    client = await rig.client(1)
+    client.send(frame(PRODUCE, 9, 1, PRODUCE_ONE)[:-3])
+    assert await client.ended()
+    assert rig.closed("half-frame") == 1
+    assert await serves(bystander)
+
+
+async def test_row_9_a_byte_at_a_time_closes(rig: Rig, bystander: RawClient) -> None:
+    client = await rig.client(1)
+    sent = frame(PRODUCE, 9, 1, PRODUCE_ONE * 100)
+    ended = asyncio.create_task(client.ended())
+    for position in range(len(sent)):
+        client.send(sent[position : position + 1])
+        if (await asyncio.wait([ended], timeout=0.01))[0]:
+            break
+    assert await ended
+    assert rig.closed("half-frame") == 1
+    assert await serves(bystander)
+
+
+async def test_half_received_frames_together_have_a_budget(rig: Rig) -> None:
+    await rig.start(half_received_bytes_max=3_000_000)
+    honest = await rig.client(1)
+    assert await serves(honest)
+    hostile = [await rig.client(1) for _ in range(4)]
+    for client in hostile:
+        client.send(struct.pack(">i", 100_000_000) + bytes(1_000_000))
+        await client.drain()
+    assert await hostile[0].ended(), "the oldest half frame goes first"
+    assert rig.closed("half-received-budget") >= 1
+    assert await serves(honest)
+
+
+async def test_an_idle_connection_closes_and_one_that_waits_for_an_answer_does_not(rig: Rig) -> None:
+    await rig.start(idle_s_max=0.2)
+    waiting, idle = await rig.client(1), await rig.client(1)
+    assert await serves(waiting)
+    rig.nodes[1].holding = True
+    waiting.ask(PRODUCE, 9, PRODUCE_ONE)
+    await until(lambda: len(rig.nodes[1].held) == 1)
+    assert await idle.ended()
+    assert rig.closed("idle") == 1
+    await asyncio.sleep(0.3)
+    rig.nodes[1].release(0)
+    assert read_produced((await waiting.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
+
+
+async def test_row_51_a_client_id_of_any_kind_is_served_and_escaped_in_logs(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    for client_id in (b"a\nevent=forged", b"\x1b[31mred", b"x" * 32_000):
+        client.ask(PRODUCE, 9, PRODUCE_ONE, client_id=client_id)
+        assert read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
+    client.ask(PRODUCE, 99, b"", client_id=b"a\nevent=forged")
+    assert await client.ended()
+    given = [getattr(record, "fields", {}).get("client_id") for record in caplog.records]
+    assert "a\nevent=forged" in given, "the formatter escapes it: see tests of libs.telemetry"
+    assert b"forged" not in rig.metrics.render()
+    assert gateway.meters.connections == 0
+
+
+async def test_row_52_requests_without_end_and_answers_unread_are_held_back_then_closed(rig: Rig, bystander: RawClient) -> None:
+    client = await RawClient.connect(rig.port_base + 1, limit=1024)
+    writer = client._writer
+    # Metadata of a topic that is not there: the name comes back, so that answers are as large as requests.
+    body = b"\2" + b"\xd9\x04" + b"x" * 600 + b"\0" + b"\0\0\0" + b"\0"
+    request = frame(METADATA, 9, 1, body)
+    sent = 0
+    with pytest.raises(ConnectionError):
+        async with asyncio.timeout(20):
+            while True:
+                writer.write(request * 100)
+                sent += 100
+                await writer.drain()
+    assert rig.closed("unread") == 1
+    assert sent < 1_000_000
+    assert await serves(bystander)
+    await client.close()
+
+
+async def test_a_client_that_reads_late_gets_everything(rig: Rig) -> None:
+    await rig.start(unread_answers_s_max=60.0, connection_requests_max=16)
+    client = await rig.client(1)
+
+    async def flood() -> None:
+        for number in range(2000):
+            client.ask(PRODUCE, 9, PRODUCE_ONE, correlation_id=number)
+            await client.drain()
+
+    flooding = asyncio.create_task(flood())
+    await until(lambda: len(rig.nodes[1].stored) > 100)
+    assert [(await client.answer(PRODUCE, 9))[0] for _ in range(2000)] == list(range(2000))
+    await flooding
+    assert len(rig.nodes[1].stored) == 2000
+
+
+async def test_stopping_answers_what_was_asked(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    rig.nodes[1].holding = True
+    client.ask(PRODUCE, 9, PRODUCE_ONE)
+    await until(lambda: len(rig.nodes[1].held) == 1)
+    stopping = asyncio.create_task(gateway.stop())
+    await until(lambda: not gateway.ready()[0])
+    assert (await rig.store.range("/penstock/members/gateway/")).items == ()
+    with pytest.raises(ConnectionError):
+        await rig.client(1)
+    rig.nodes[1].release(0)
+    assert read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
+    assert await client.ended()
+    await stopping

@@ -1,0 +1,198 @@
+"""Leaders die, restart and move; clients should notice no more than a pause (DESIGN section 4, hiding a failover)."""
+
+import asyncio
+
+from libs.cluster import keys
+from libs.cluster.records import NodeRecord
+from libs.wire.errors import ErrorCode
+from libs.wire.records import Record, build_batch
+from tests.gateway.conftest import TOPIC, Rig, until
+from tests.gateway.fake_node import FakeNode
+from tests.gateway.kafka_client import PRODUCE, RawClient, produce_body, read_produced
+
+
+def plain(number: int) -> bytes:
+    return bytes(build_batch([Record(None, str(number).encode())]))
+
+
+def idempotent(number: int) -> bytes:
+    return bytes(build_batch([Record(None, str(number).encode())], producer_id=7, producer_epoch=0, base_sequence=number))
+
+
+def ask(client: RawClient, number: int, batch: bytes, *, partition: int = 0, timeout_ms: int = 20_000, version: int = 9) -> None:
+    body = produce_body(version, [(TOPIC, [(partition, batch)])], timeout_ms=timeout_ms)
+    client.ask(PRODUCE, version, body, correlation_id=number)
+
+
+async def error_of(client: RawClient, number: int) -> int:
+    correlation_id, reader = await client.answer(PRODUCE, 9)
+    assert correlation_id == number
+    return read_produced(reader, 9)[0][0].error
+
+
+async def restart(rig: Rig, node: FakeNode, epoch: int) -> None:
+    node.incarnation += 1
+    node.holding = False
+    await node.start()
+    await rig.register(node)
+    await rig.lead(0, node.node_id, epoch)
+
+
+async def test_what_was_never_sent_waits_for_a_leader_in_order(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    for number in range(5):
+        ask(client, number, plain(number))
+    await until(lambda: gateway.data_path.appends.parked.bytes == 5 * len(plain(0)))
+    assert rig.nodes[1].stored == []
+    await rig.lead(0, 2, 2)
+    assert [await error_of(client, number) for number in range(5)] == [0] * 5
+    assert rig.nodes[2].stored == [(0, plain(number)) for number in range(5)]
+    assert {part.leader_epoch for append in rig.nodes[2].appends for part in append.partitions} == {2}
+    assert gateway.data_path.appends.parked.bytes == 0
+
+
+async def test_other_partitions_go_on_while_one_waits(rig: Rig) -> None:
+    gateway = await rig.start()
+    waiting, other = await rig.client(1), await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    ask(waiting, 1, plain(1))
+    await until(lambda: bool(gateway.data_path.appends.parked))
+    ask(other, 2, plain(2), partition=1)
+    assert await error_of(other, 2) == 0
+
+
+async def test_batches_with_a_producer_id_are_sent_again_after_a_crash_in_order(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.holding = True
+    for number in range(3):
+        ask(client, number, idempotent(number))
+    await until(lambda: len(node.held) == 3)
+    await node.stop()
+    ask(client, 3, idempotent(3))
+    await restart(rig, node, 1)
+    assert [await error_of(client, number) for number in range(4)] == [0] * 4
+    assert [batch for _, batch in node.stored[3:]] == [idempotent(number) for number in range(4)]
+
+
+async def test_batches_without_a_producer_id_are_not_sent_twice(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.holding = True
+    ask(client, 0, plain(0))
+    await until(lambda: len(node.held) == 1)
+    await node.stop()
+    assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await restart(rig, node, 1)
+    ask(client, 1, plain(1))
+    assert await error_of(client, 1) == 0
+    assert [batch for _, batch in node.stored] == [plain(0), plain(1)]
+
+
+async def test_nobody_waits_longer_than_half_of_the_requests_timeout(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    ask(client, 1, plain(1), timeout_ms=400)
+    ask(client, 2, plain(2), timeout_ms=60_000)
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await error_of(client, 2) == ErrorCode.NOT_LEADER_OR_FOLLOWER, "it would have been stored before the one it follows"
+    assert 0.19 < loop.time() - begun < 2
+
+
+async def test_parked_batches_end_with_their_client(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    ask(client, 1, plain(1))
+    await until(lambda: bool(gateway.data_path.appends.parked))
+    await client.close()
+    await until(lambda: not gateway.data_path.appends.parked)
+    assert gateway.data_path.appends.parked.bytes == 0
+
+
+async def test_what_waits_has_a_budget_of_its_own(rig: Rig) -> None:
+    gateway = await rig.start(parked_bytes_max=2 * len(plain(0)))
+    client = await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    others = [await rig.client(1) for _ in range(2)]
+    for number, other in enumerate(others):
+        ask(other, number, plain(number))
+    await until(lambda: gateway.data_path.appends.parked.bytes == 2 * len(plain(0)))
+    ask(client, 9, plain(9))
+    assert await error_of(client, 9) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_leader_that_does_not_know_yet_is_asked_again(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ask(client, 1, plain(1))
+    await until(lambda: len(node.appends) > 2)
+    node.refuse_with = 0
+    assert await error_of(client, 1) == 0
+    assert [batch for _, batch in node.stored] == [plain(1)]
+
+
+async def test_a_refusal_with_later_requests_in_flight_is_the_clients_to_handle(rig: Rig) -> None:
+    """Sending the first again would put it behind the second."""
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.holding = True
+    for number in range(2):
+        ask(client, number, plain(number))
+    await until(lambda: len(node.held) == 2)
+    node.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.release(0)
+    assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.refuse_with = 0
+    node.release(0)
+    assert await error_of(client, 1) == 0
+
+
+async def test_not_leader_answers_carry_the_new_leader_and_where_it_is(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.holding = True
+    ask(client, 1, plain(1), version=10)
+    await until(lambda: len(node.held) == 1)
+    await rig.lead(0, 2, 4)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    await node.stop()
+    produced, endpoints = read_produced((await client.answer(PRODUCE, 10))[1], 10)
+    assert (produced[0].error, produced[0].leader, produced[0].leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 4)
+    assert endpoints == [(2, "127.0.0.1", rig.port_base + 2)]
+
+
+async def test_a_new_storage_nodes_port_opens_and_stays_open_when_it_dies(rig: Rig) -> None:
+    await rig.start()
+    await rig.put(keys.node(5), NodeRecord(5))
+    await until(lambda: rig.gateway is not None and 5 in rig.gateway.debug()["broker_ids"])  # type: ignore[operator]
+    client = await rig.client(5)
+    ask(client, 1, plain(1))
+    assert await error_of(client, 1) == 0
+    await rig.nodes[1].stop()
+    await (await rig.client(1)).close()
+
+
+async def test_an_outage_of_the_metadata_store_stops_nobody(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    rig.store.unavailable = True
+    ask(client, 1, plain(1))
+    assert await error_of(client, 1) == 0
+    rig.store.unavailable = False

@@ -12,6 +12,7 @@ from typing import TypeVar
 from libs.cluster.election import Election, Leadership
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
+from libs.cluster.records import ElectedController
 from libs.cluster.store import MetadataStore, StoreUnavailable
 from libs.rpc.contracts.controller import ProducerIdBlock
 from services.controller import writes
@@ -42,6 +43,7 @@ class Controller:
         store: MetadataStore,
         follower: ImageFollower,
         election: Election,
+        candidate: ElectedController,
         administration: Administration,
         random: Randomness,
         *,
@@ -51,6 +53,7 @@ class Controller:
         self._store = store
         self._follower = follower
         self._election = election
+        self._candidate = candidate
         self._administration = administration
         self._random = random
         self._cluster_defaults = dict(cluster_defaults or {})
@@ -59,6 +62,8 @@ class Controller:
         self._pipeline = asyncio.Lock()
         self._unsettled = asyncio.Event()
         self._term: Term | None = None
+        self.waiting = 0
+        """Requests that wait for their turn, or have it."""
 
     @property
     def elected(self) -> bool:
@@ -68,6 +73,21 @@ class Controller:
     @property
     def image(self) -> ClusterImage:
         return self._follower.image
+
+    def ready(self) -> tuple[bool, str]:
+        """In office, or warm and standing by while somebody else is."""
+        if self.image.revision == 0:
+            return False, "the cluster's metadata have not been read"
+        if self.elected:
+            return True, "in office"
+        incumbent = self.image.controller
+        if incumbent is None or incumbent == self._candidate:
+            return False, "nobody is in office"
+        return True, f"standing by for controller {incumbent.node_id}"
+
+    def debug(self) -> dict[str, Callable[[], object]]:
+        """Views for the admin port."""
+        return {"image": self._summary}
 
     async def run(self) -> None:
         """Needs a started follower. When cancelled, it resigns, so that a successor need not wait for a lease to expire."""
@@ -86,16 +106,14 @@ class Controller:
 
     async def administer(self, job: Callable[[Administration, Term], Awaitable[T]]) -> T:
         """Runs `job` alone, on an image that holds all that was written before it. Raises NotElected."""
-        async with self._pipeline:
-            term = self._in_office()
-            try:
-                return await job(self._administration, term)
-            except Deposed:
-                raise NotElected from None
-            finally:
-                if term.unfinished:
-                    term.unfinished = False
-                    self._unsettled.set()
+        self.waiting += 1
+        try:
+            async with self._pipeline:
+                return await self._carry_out(job, self._in_office())
+        except Deposed:
+            raise NotElected from None
+        finally:
+            self.waiting -= 1
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """Needs no image, so it does not wait behind others. Raises NotElected, Unsettled and StoreUnavailable."""
@@ -103,6 +121,26 @@ class Controller:
             return await self._in_office().allocate_producer_ids()
         except Deposed:
             raise NotElected from None
+
+    async def _carry_out(self, job: Callable[[Administration, Term], Awaitable[T]], term: Term) -> T:
+        try:
+            return await job(self._administration, term)
+        finally:
+            if term.unfinished:
+                term.unfinished = False
+                self._unsettled.set()
+
+    def _summary(self) -> object:
+        image = self.image
+        return {
+            "revision": image.revision,
+            "cluster_id": image.cluster_id,
+            "elected": self.elected,
+            "waiting": self.waiting,
+            "topics": {name: topic.partitions for name, topic in image.topics.items()},
+            "members": {role: sorted(members) for role, members in image.members_by_role.items()},
+            "uncommitted": [topic_id.hex() for topic_id in image.uncommitted_topic_ids()],
+        }
 
     def _in_office(self) -> Term:
         if self._term is None or not self._term.leadership.valid:

@@ -1,0 +1,102 @@
+"""Builds a controller and runs it: `python -m services.controller`. See config.py for what it is told."""
+
+import asyncio
+import os
+import random
+import secrets
+from importlib.metadata import version
+from pathlib import Path
+
+from libs.clock import SystemClock
+from libs.cluster.election import Election
+from libs.cluster.etcd_store import EtcdStore
+from libs.cluster.follower import ImageFollower
+from libs.cluster.membership import Membership
+from libs.cluster.records import ElectedController, Member
+from libs.rpc.server import Hello, RpcServer
+from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.admin import AdminServer
+from libs.runtime.config import load
+from libs.runtime.lifecycle import Lifecycle, run
+from libs.telemetry.logs import configure
+from libs.telemetry.metrics import Metrics
+from services.controller import meters
+from services.controller.administration import Administration
+from services.controller.api import methods
+from services.controller.config import ControllerConfig
+from services.controller.core.assignment import Limits
+from services.controller.service import FEATURE_LEVEL, Controller
+
+
+class Superseded(Exception):
+    """Another process runs with our node id, and is the newer one."""
+
+    def __init__(self, other: Member) -> None:
+        super().__init__(f"controller {other.node_id} runs with incarnation {other.incarnation} elsewhere")
+
+
+async def main(lifecycle: Lifecycle) -> None:
+    config = load(ControllerConfig, env=os.environ)
+    configure("controller", f"controller-{config.node_id}", config.log_level)
+    metrics = Metrics("controller", process=True)
+    incarnation = int(SystemClock().wall_ms())
+    source = random.Random(secrets.randbits(128))
+
+    store = EtcdStore(config.etcd)
+    lifecycle.on_stop(store.close)
+    follower = ImageFollower(store)
+    lifecycle.on_stop(follower.close)
+    candidate = ElectedController(config.node_id, incarnation)
+    controller = Controller(
+        store,
+        follower,
+        Election(store, candidate, config.election_ttl_s),
+        candidate,
+        Administration(source, Limits(partitions_per_request=config.request_partitions_max)),
+        source,
+        cluster_defaults=config.cluster_defaults,
+        patience_s=config.patience_s,
+    )
+    meters.register(metrics, controller)
+    admin = AdminServer(config.admin_host, config.admin_port, ready=controller.ready, metrics=metrics, debug=controller.debug())
+    await admin.start()
+    lifecycle.on_stop(admin.close)
+
+    await follower.start()
+    hello = Hello("controller", config.node_id, incarnation, version("penstock"), FEATURE_LEVEL, follower.image.cluster_id)
+    server = RpcServer(hello, methods(controller), transport=SocketTransport())
+    lifecycle.on_stop(server.close)
+    unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
+    tcp = await server.listen(f"tcp:{config.rpc_tcp}") if config.rpc_tcp else ""
+    member = Member(
+        role="controller",
+        node_id=config.node_id,
+        incarnation=incarnation,
+        host_id=_boot_id(),
+        tcp_address=tcp,
+        unix_address=unix,
+        version=version("penstock"),
+        feature_level=FEATURE_LEVEL,
+    )
+    membership = Membership(store, member, config.member_ttl_s, on_superseded=lambda other: lifecycle.stop(Superseded(other)))
+    lifecycle.on_stop(membership.close)
+    await membership.start()
+
+    office = asyncio.create_task(controller.run(), name="controller")
+    lifecycle.on_stop(lambda: _ended(office))
+    office.add_done_callback(lambda task: None if task.cancelled() else lifecycle.stop(task.exception()))
+
+
+async def _ended(office: "asyncio.Task[None]") -> None:
+    """Cancelled, it resigns."""
+    office.cancel()
+    await asyncio.wait((office,))
+
+
+def _boot_id() -> str:
+    """The same for all processes that share a kernel, and so may share Unix sockets."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,48 @@
+"""The controller's metrics, by Kafka's names where it has one (kafka.controller:type=KafkaController)."""
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from libs.cluster.image import ClusterImage
+from libs.telemetry.metrics import Metrics
+from services.controller.service import Controller
+
+KAFKA = "kafka_controller_kafkacontroller_"
+
+
+class _State(Collector):
+    """Computed when scraped: nothing is counted while nobody looks."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        return [GaugeMetricFamily(name, doc, value) for name, doc, value in gauges(self._controller)]
+
+
+def gauges(controller: Controller) -> list[tuple[str, str, float]]:
+    image = controller.image
+    alive = image.members("storage").keys()
+    partitions, offline, moved = _partitions(image)
+    return [
+        (KAFKA + "activecontrollercount", "1 on the elected controller, else 0", float(controller.elected)),
+        (KAFKA + "globaltopiccount", "Topics of the cluster", len(image.topics)),
+        (KAFKA + "globalpartitioncount", "Partitions of the cluster", partitions),
+        (KAFKA + "offlinepartitionscount", "Partitions without a leader", offline),
+        (KAFKA + "preferredreplicaimbalancecount", "Partitions that another than their first replica leads", moved),
+        (KAFKA + "activebrokercount", "Storage nodes that are registered", len(alive)),
+        (KAFKA + "fencedbrokercount", "Storage nodes that were registered once and are not", len(image.nodes.keys() - alive)),
+        ("penstock_metadata_revision", "Revision of the metadata that this process holds", image.revision),
+        ("penstock_controller_waiting_requests", "Requests that wait for or run in the pipeline", controller.waiting),
+    ]
+
+
+def _partitions(image: ClusterImage) -> tuple[int, int, int]:
+    states = [state for topic_id in image.topics_by_id for state in image.partitions_of(topic_id)]
+    offline = sum(1 for state in states if state is None or state.leader < 0)
+    moved = sum(1 for state in states if state is not None and 0 <= state.leader != state.replicas[0].node_id)
+    return len(states), offline, moved
+
+
+def register(metrics: Metrics, controller: Controller) -> None:
+    metrics.registry.register(_State(controller))

@@ -9,11 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from libs.cluster import keys
+from libs.cluster.codec import RecordError, decode
 from libs.cluster.election import Election, Leadership
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ElectedController
-from libs.cluster.store import MetadataStore, StoreUnavailable
+from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, StoreUnavailable
 from libs.rpc.contracts.controller import ProducerIdBlock
 from services.controller import writes
 from services.controller.administration import Administration
@@ -81,8 +83,8 @@ class Controller:
         if self.elected:
             return True, "in office"
         incumbent = self.image.controller
-        if incumbent is None or incumbent == self._candidate:
-            return False, "nobody is in office"
+        if incumbent is None or incumbent.node_id == self._candidate.node_id:
+            return False, "nobody is in office"  # or our former life, until its lease ends
         return True, f"standing by for controller {incumbent.node_id}"
 
     def debug(self) -> dict[str, Callable[[], object]]:
@@ -93,6 +95,7 @@ class Controller:
         """Needs a started follower. When cancelled, it resigns, so that a successor need not wait for a lease to expire."""
         unsubscribe = self._follower.subscribe(self._image_changed)
         try:
+            await self._retire_former_life()
             while True:
                 leadership = await self._election.campaign()
                 try:
@@ -141,6 +144,16 @@ class Controller:
             "members": {role: sorted(members) for role, members in image.members_by_role.items()},
             "uncommitted": [topic_id.hex() for topic_id in image.uncommitted_topic_ids()],
         }
+
+    async def _retire_former_life(self) -> None:
+        """Restarted, we know that whoever holds office in our name is dead: why wait for its lease. Best effort."""
+        with contextlib.suppress(StoreUnavailable, RecordError):
+            found = await self._store.get(keys.CONTROLLER)
+            incumbent = decode(ElectedController, found.value) if found is not None else None
+            if found is None or incumbent is None or incumbent.node_id != self._candidate.node_id:
+                return
+            if incumbent.incarnation < self._candidate.incarnation:
+                await self._store.txn([CreateRevisionIs(found.key, found.create_revision)], [Delete(found.key)])
 
     def _in_office(self) -> Term:
         if self._term is None or not self._term.leadership.valid:

@@ -10,7 +10,7 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory_store import LostAnswer, MemoryStore
-from libs.cluster.records import InSync, Topic
+from libs.cluster.records import ElectedController, InSync, Topic
 from libs.cluster.store import Delete, Put
 from libs.rpc.contracts.controller import (
     AlterConfigs,
@@ -379,3 +379,27 @@ async def test_it_says_whether_somebody_is_in_office() -> None:
         await chair.elected()
         await until(lambda: standby.controller.ready() == (True, "standing by for controller 1"))
         assert chair.controller.ready() == (True, "in office")
+
+
+@story
+async def test_a_restarted_controller_does_not_wait_for_the_lease_of_its_dead_process() -> None:
+    store = MemoryStore()
+    lease = await store.grant_lease(3600)
+    dead = encode(ElectedController(1, 99))
+    await store.txn([], [Put(keys.CONTROLLER, dead, lease)])
+    async with office(store) as chair:
+        await chair.elected()
+        assert asyncio.get_running_loop().time() < 1
+
+
+@story
+async def test_a_controller_leaves_others_and_its_own_successor_in_office() -> None:
+    for incumbent in (ElectedController(2, 1), ElectedController(1, 101)):
+        store = MemoryStore()
+        lease = await store.grant_lease(3600)
+        await store.txn([], [Put(keys.CONTROLLER, encode(incumbent), lease)])
+        async with office(store) as chair:
+            await asyncio.sleep(60)
+            assert not chair.controller.elected
+            assert chair.image.controller == incumbent
+            assert chair.controller.ready()[0] == (incumbent.node_id == 2)

@@ -61,10 +61,10 @@ class ChunkPool:
 def is_free(chunk: bytearray) -> bool:
     """Whether nothing views the chunk: a bytearray refuses to change its size while it is exported. Costs no allocation."""
     try:
-        chunk.pop()
+        last = chunk.pop()
     except BufferError:
         return False
-    chunk.append(0)
+    chunk.append(last)  # it may hold the last byte of half a frame
     return True
 
 

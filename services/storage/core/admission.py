@@ -23,7 +23,7 @@ class Refusal:
 
 def refuse_client_epoch(requested: int, current: int) -> int:
     """The error for an epoch that a *client* supplied: 0, 74 FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH."""
-    if requested == NO_EPOCH or requested == current:
+    if requested in (NO_EPOCH, current):
         return 0
     return int(ErrorCode.FENCED_LEADER_EPOCH if requested < current else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
@@ -33,7 +33,7 @@ def refuse_caller_epoch(requested: int, current: int, node_id: int) -> Refusal |
 
     Older: the gateway is behind, and the hints tell it how far. Newer: this node is behind, and cannot know who leads.
     """
-    if requested == NO_EPOCH or requested == current:
+    if requested in (NO_EPOCH, current):
         return None
     leader = node_id if requested < current else -1
     return Refusal(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None, leader, current)

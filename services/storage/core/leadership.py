@@ -45,10 +45,11 @@ def assigned_directory(state: PartitionState, node_id: int) -> str:
 
 
 def choose_directory(partitions_in: dict[str, int], assigned: str) -> str | None:
-    """Where a new replica goes: the assigned directory if it is here, else the one with the fewest partitions.
+    """Where a new replica goes: where the state says, else the directory with the fewest partitions.
 
-    None when every directory is offline. Ties go to the first in the order given, so that the choice can be repeated.
+    None: nowhere. A replica whose assigned directory is not here must not start anew, empty, in another: it would be taken for
+    the one that holds what was acknowledged. Ties go to the first in the order given, so that the choice can be repeated.
     """
-    if assigned and assigned in partitions_in:
-        return assigned
+    if assigned:
+        return assigned if assigned in partitions_in else None
     return min(partitions_in, key=lambda directory: partitions_in[directory], default=None)

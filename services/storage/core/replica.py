@@ -23,7 +23,18 @@ class MemberProgress:
 class Replica:
     """The numbers of a partition on this node. A method that can raise the high watermark tells whether it did."""
 
-    __slots__ = ("_alone", "_members", "_own", "high_watermark", "in_sync", "leader_epoch", "leading", "min_in_sync", "node_id", "synced")
+    __slots__ = (
+        "_alone",
+        "_members",
+        "_own",
+        "high_watermark",
+        "in_sync",
+        "leader_epoch",
+        "leading",
+        "min_in_sync",
+        "node_id",
+        "synced",
+    )
 
     def __init__(self, node_id: int, *, log_end: int, durable: int, high_watermark: int, synced: bool) -> None:
         self.node_id = node_id

@@ -28,9 +28,12 @@ def test_a_node_hosts_what_names_it_as_a_replica() -> None:
     assert assigned_directory(state(), 2) == ""
 
 
-def test_a_new_replica_goes_to_its_assigned_directory_or_to_the_emptiest() -> None:
+def test_a_new_replica_goes_to_its_assigned_directory_or_else_to_the_emptiest() -> None:
     assert choose_directory({"d1": 9, "d2": 3}, "d1") == "d1"
     assert choose_directory({"d1": 9, "d2": 3}, "") == "d2"
-    assert choose_directory({"d1": 9, "d2": 3}, "gone") == "d2"
     assert choose_directory({"d1": 3, "d2": 3}, "") == "d1"
     assert choose_directory({}, "") is None
+
+
+def test_a_replica_whose_directory_is_gone_starts_nowhere_else() -> None:
+    assert choose_directory({"d1": 9, "d2": 3}, "gone") is None

@@ -1,0 +1,80 @@
+"""Builds a storage node from its environment and runs it: `python -m services.storage`."""
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from libs.clock import SystemClock
+from libs.cluster.etcd_store import EtcdStore
+from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked
+from libs.commitlog.filesystem import OsFileSystem
+from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.admin import AdminServer
+from libs.runtime.config import ConfigError, load
+from libs.runtime.lifecycle import Lifecycle, run
+from libs.telemetry import logs
+from libs.telemetry.metrics import Metrics
+from services.storage.config import StorageConfig
+from services.storage.incarnation import next_incarnation
+from services.storage.offload import ThreadOffload
+from services.storage.service import StorageNode, Surroundings
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def main() -> None:
+    try:
+        config = load(StorageConfig, env=os.environ)
+    except ConfigError as error:
+        sys.exit(f"storage: {error}")
+    logs.configure("storage", str(config.node_id), config.log_level)
+    fs, clock = OsFileSystem(), SystemClock()
+    fs.make_directories(config.data_dir)
+    try:
+        # Held until the process ends: before anything else is touched, so that a second process changes nothing.
+        lock = fs.lock(f"{config.data_dir}/.lock")
+    except DirectoryLocked:
+        sys.exit(f"storage: {config.data_dir} is in use by another storage process")
+    host_id = BOOT_ID.read_text().strip()
+    incarnation = next_incarnation(fs, f"{config.data_dir}/incarnation", clock.wall_ms())
+
+    async def serve(lifecycle: Lifecycle) -> None:
+        metrics = Metrics("storage", process=True)
+        store = EtcdStore([endpoint.strip() for endpoint in config.etcd.split(",") if endpoint.strip()])
+        lifecycle.on_stop(store.close)
+        world = Surroundings(
+            clock=clock,
+            fs=fs,
+            store=store,
+            transport=SocketTransport(),
+            metrics=metrics,
+            offload=ThreadOffload,
+            new_directory_id=lambda: os.urandom(16),
+            host_id=host_id,
+            version=_version(),
+            die=lifecycle.stop,
+        )
+        node = StorageNode(config, incarnation, world)
+        admin = AdminServer(config.admin_host, config.admin_port, ready=node.ready, metrics=metrics, debug=node.debug())
+        lifecycle.on_stop(admin.close)
+        await admin.start()
+        lifecycle.on_stop(node.stop)
+        try:
+            await node.start()
+        except (DirectoryLocked, DirectoryDamaged) as error:
+            raise SystemExit(f"storage: {error}") from error
+
+    run(serve)
+    fs.close(lock)
+
+
+def _version() -> str:
+    try:
+        return version("penstock")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""The append path: what one socket read brought is checked, staged, written with one `pwritev` a partition, and answered.
+
+Order of effects: check → stage (offsets are given here) → one write per partition at the end of the turn → answers to acks 0
+and 1 → a sync round is kicked → answers to acks=all when the high watermark passes. Nothing is answered with success before
+the write that holds it has returned.
+
+This is the hottest code of the node (tens of thousands of calls a second), so requests are read from their decoded lists
+and answers are written as lists, in the field order of `contracts/storage.py`; a test holds both to the contract.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from libs.clock import Clock
+from libs.commitlog.errors import LogWriteError
+from libs.commitlog.log import BatchMeta
+from libs.commitlog.producers import Duplicate
+from libs.rpc.call import Call
+from libs.telemetry.logs import fields
+from libs.wire.batches import BatchError, patch, set_log_append_time, validate_produce
+from libs.wire.errors import ErrorCode
+from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
+from services.storage.expiry import Expiry
+from services.storage.hosted import Hosted, Key
+from services.storage.meters import Meters
+from services.storage.partitions import Partitions
+from services.storage.waiting import AppendRequest, Staged, appended, refused
+
+log = logging.getLogger(__name__)
+
+INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+INT32_MAX = (1 << 31) - 1
+
+
+class Appends:
+    """`accept` for each call of a socket read, then `end_turn` once. `on_committed` hears of each high watermark that rose."""
+
+    def __init__(self, partitions: Partitions, clock: Clock, meters: Meters, on_committed: Callable[[Hosted], None]) -> None:
+        self._partitions = partitions
+        self._clock = clock
+        self._meters = meters
+        self._on_committed = on_committed
+        self._loop = asyncio.get_running_loop()
+        self._expiry = Expiry(self._loop, meters)
+        self._dirty: list[Hosted] = []
+        self._turn_ms = -1  # wall time of this turn, -1 between turns
+        self._turn_time = 0.0
+        self._stopping = False
+
+    # -- accept ---------------------------------------------------------------------------------------------------------
+
+    def accept(self, call: Call) -> None:
+        """Answers at once what is refused; the rest is answered at the end of the turn, or later."""
+        payload = call.payload
+        body: Any = call.body
+        parts = _partitions_of(body, len(payload))
+        if parts is None:
+            call.fail(INVALID_REQUEST, "not a storage.append")
+            return
+        if self._turn_ms < 0:
+            self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
+        acks: int = body[0]
+        request = AppendRequest(call, acks, self._turn_time + body[1] / 1000, len(parts))
+        self._meters.produce_requests += len(parts)
+        end = 0
+        for slot, part in enumerate(parts):
+            topic_id, index, epoch, length = part[:4]
+            start, end = end, end + length
+            found = self._admit((topic_id, index), epoch, acks)
+            if isinstance(found, Hosted):
+                try:
+                    self._stage(found, request, slot, payload[start:end])
+                except BatchError as error:
+                    self._meters.failed_produces += 1
+                    request.settle(slot, refused(int(error.code), error.message))
+            else:
+                self._refuse(request, slot, found)
+
+    def _admit(self, key: Key, epoch: int, acks: int) -> Hosted | Refusal:
+        hosted = self._partitions.by_key.get(key)
+        if hosted is None or not hosted.replica.leading or hosted.offline or hosted.sync.stalled or self._stopping:
+            return self._why_not(key)
+        replica = hosted.replica
+        if epoch != replica.leader_epoch and (stale := refuse_caller_epoch(epoch, replica.leader_epoch, replica.node_id)):
+            return stale
+        if acks != 1 and (error := refuse_acks(acks, replica.in_sync, replica.min_in_sync)):
+            return Refusal(error)
+        return hosted
+
+    def _why_not(self, key: Key) -> Refusal:
+        found = self._partitions.serving(key)
+        if isinstance(found, Refusal):
+            return found
+        if self._stopping:
+            return Refusal(NOT_LEADER, None, -1, found.leader_epoch)
+        return Refusal(STORAGE_ERROR, "the disk of this partition does not answer")
+
+    def _refuse(self, request: AppendRequest, slot: int, refusal: Refusal) -> None:
+        self._meters.failed_produces += 1
+        request.settle(slot, _answer(refusal))
+
+    def _stage(self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview) -> None:
+        """Gives the batch its offsets. Raises BatchError, with nothing changed."""
+        limits = hosted.limits
+        header = validate_produce(view, limits, self._turn_ms)
+        base = hosted.next_offset
+        epoch = hosted.replica.leader_epoch
+        max_timestamp = header.max_timestamp
+        time_ms = -1
+        if limits.log_append_time:
+            max_timestamp = time_ms = self._turn_ms
+        if header.producer_id >= 0:
+            producers = hosted.log.producers
+            verdict = producers.check(header)
+            if type(verdict) is Duplicate:
+                self._repeat(hosted, request, slot, verdict)
+                return
+            producers.record_stamped(header, base, max_timestamp)
+        patch(view, base, epoch)
+        if time_ms >= 0:
+            set_log_append_time(view, time_ms)
+        if not hosted.staged:
+            self._dirty.append(hosted)
+        hosted.next_offset = end = base + header.last_offset_delta + 1
+        hosted.buffers.append(view)
+        hosted.batches.append(BatchMeta(base, end - 1, len(view), max_timestamp, end - 1, epoch))
+        hosted.staged.append(Staged(request, slot, end, appended(base, time_ms, hosted.log.log_start_offset)))
+
+    def _repeat(self, hosted: Hosted, request: AppendRequest, slot: int, original: Duplicate) -> None:
+        """A duplicate is answered like its original and never before it: it waits for the same offset."""
+        self._meters.duplicates += 1
+        time_ms = original.timestamp if hosted.limits.log_append_time else -1
+        answer = appended(original.base_offset, time_ms, hosted.log.log_start_offset)
+        duplicate = Staged(request, slot, original.last_offset + 1, answer)
+        if duplicate.end_offset > hosted.log.log_end_offset:
+            hosted.staged.append(duplicate)  # the original is of this very turn: its write may still fail
+        else:
+            self._written(hosted, duplicate)
+
+    # -- the end of the turn --------------------------------------------------------------------------------------------
+
+    def end_turn(self) -> None:
+        """Writes what was staged, answers what can be answered, and starts sync rounds."""
+        if self._turn_ms < 0:
+            return
+        self._turn_ms = -1
+        if not self._dirty:
+            return
+        dirty, self._dirty = self._dirty, []
+        for hosted in dirty:
+            self._write(hosted)
+        for hosted in dirty:
+            hosted.sync.kick()
+
+    def _write(self, hosted: Hosted) -> None:
+        staged, buffers, batches = hosted.take_staged()
+        try:
+            hosted.log.append(buffers, batches)
+        except LogWriteError as error:
+            self._write_failed(hosted, staged, error)
+            return
+        meters = self._meters
+        start = batches[0].base_offset
+        meters.messages_in += hosted.next_offset - start
+        meters.bytes_in += sum([batch.size for batch in batches])
+        meters.append_time.observe(self._loop.time() - self._turn_time, len(batches))
+        rose = hosted.replica.appended(hosted.next_offset)
+        for one in staged:
+            self._written(hosted, one)
+        hosted.sync.appended(hosted)
+        if rose:
+            self.committed(hosted)
+
+    def _write_failed(self, hosted: Hosted, staged: list[Staged], error: LogWriteError) -> None:
+        """Nothing of it is in the log, and the producers are as they were: a retry is no duplicate. Reads go on."""
+        hosted.next_offset = hosted.log.log_end_offset
+        log.error("append failed", extra=fields(partition=hosted, reason=error, batches=len(staged), fatal=error.fatal))
+        self._meters.failed_produces += len(staged)
+        for one in staged:
+            one.refuse(refused(STORAGE_ERROR, "the write to disk failed"))
+        if error.fatal:
+            hosted.sync.fail(error)
+
+    def _written(self, hosted: Hosted, one: Staged) -> None:
+        if one.request.acks != -1 or one.end_offset <= hosted.replica.high_watermark:
+            one.succeed()
+            return
+        one.request.written()
+        hosted.parked.park(one.end_offset, one.request.deadline, one)
+        self._expiry.watch(hosted, one.request.deadline)
+
+    # -- what happens to those that wait --------------------------------------------------------------------------------
+
+    def committed(self, hosted: Hosted) -> None:
+        """The high watermark rose: answer in order, then let readers see it."""
+        for one in hosted.parked.committed(hosted.replica.high_watermark):
+            one.succeed()
+        self._on_committed(hosted)
+
+    def refuse_waiting(self, hosted: Hosted, refusal: Refusal) -> None:
+        """Leadership was lost, the disk failed, or the partition is gone: nobody waits here any longer."""
+        answer = _answer(refusal)
+        for one in hosted.parked.drain():
+            self._meters.failed_produces += 1
+            one.refuse(answer)
+
+    def stop(self) -> None:
+        """Takes no more appends: the node is going down, and what comes now would miss the final sync."""
+        self._stopping = True
+
+    def close(self) -> None:
+        self._expiry.close()
+
+
+def _answer(refusal: Refusal) -> list[object]:
+    return refused(refusal.error, refusal.message, leader=refusal.leader, leader_epoch=refusal.leader_epoch)
+
+
+def _partitions_of(body: Any, payload_length: int) -> list[Any] | None:
+    """The partitions of an `Append` whose every type and bound holds; None when one does not."""
+    if len(body) < 3:
+        return None
+    acks, timeout_ms, parts = body[:3]
+    if type(acks) is not int or type(timeout_ms) is not int or type(parts) is not list or not parts:
+        return None
+    if not 0 <= timeout_ms <= INT32_MAX:
+        return None
+    total = 0
+    for part in parts:
+        if type(part) is not list or len(part) < 4:
+            return None
+        topic_id, index, epoch, length = part[:4]
+        if type(topic_id) is not bytes or type(index) is not int or type(epoch) is not int or type(length) is not int:
+            return None
+        if length < 0:
+            return None
+        total += length
+    return parts if total == payload_length else None

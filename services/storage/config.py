@@ -1,0 +1,36 @@
+"""What a storage node is told at its start, by environment variables `PENSTOCK_<FIELD>` or the TOML file."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StorageConfig:
+    """Times end in their unit. Addresses are "host:port"."""
+
+    node_id: int
+    data_dir: str
+    etcd: str
+    """Endpoints, comma separated."""
+    rpc_unix: str = ""
+    """The path of the Unix socket for callers on this host."""
+    rpc_tcp: str = ""
+    """Where callers on other hosts connect; empty: nowhere."""
+    log_dirs: str = ""
+    """Comma separated; empty: `logs` below the data directory."""
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 0
+    log_level: str = "INFO"
+    rack: str = ""
+    member_ttl_s: int = 10
+    sync_hang_s: float = 10.0
+    """A sync round that takes longer counts as hanging."""
+    file_delete_delay_s: float = 60.0
+    """How long a deleted topic's files stay, for readers that have them open by path."""
+    high_watermark_checkpoint_s: float = 5.0
+    recovery_checkpoint_s: float = 60.0
+    rpc_max_frame: int = 128 << 20
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        named = tuple(path.strip() for path in self.log_dirs.split(",") if path.strip())
+        return named or (f"{self.data_dir}/logs",)

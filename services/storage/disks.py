@@ -1,0 +1,161 @@
+"""The log directories of this node: locked, identified, scanned; each with its sync scheduler and its worker threads."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.log import Log
+from libs.commitlog.segment import FileRegistry
+from libs.telemetry.logs import fields
+from services.storage.hosted import Key
+from services.storage.offload import Offload
+from services.storage.sync_scheduler import SyncScheduler
+
+log = logging.getLogger(__name__)
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What a log directory held when it was opened."""
+
+    directory: LogDirectory
+    paths: dict[Key, str]
+    recovery_points: Offsets
+    high_watermarks: Offsets
+    log_starts: Offsets
+
+
+def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str) -> Scanned:
+    """Blocks. Raises DirectoryLocked, DirectoryDamaged, OSError."""
+    directory = LogDirectory.open(path, fs, new_id=new_id, node_id=node_id, cluster_id=cluster_id)
+    return Scanned(
+        directory,
+        {(found.topic_id, found.partition): found.path for found in directory.list_partitions()},
+        directory.read_checkpoint(RECOVERY_POINTS),
+        directory.read_checkpoint(HIGH_WATERMARKS),
+        directory.read_checkpoint(LOG_START_OFFSETS),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Disk:
+    """One log directory in use. `files` runs one thing at a time, in order; `creations` wait for the disk side by side."""
+
+    scanned: Scanned
+    sync: SyncScheduler
+    files: Offload
+    creations: Offload
+    hosted: set[Key] = field(default_factory=set)
+
+    @property
+    def directory(self) -> LogDirectory:
+        return self.scanned.directory
+
+    @property
+    def directory_id(self) -> str:
+        return self.directory.directory_id.hex()
+
+    @property
+    def path(self) -> str:
+        return self.directory.path
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        return self.scanned.high_watermarks.get((topic, index), 0)
+
+    def holds(self, key: Key) -> bool:
+        return key in self.scanned.paths
+
+    async def open_log(self, key: Key, topic: str, config: LogConfig, fs: FileSystem, registry: FileRegistry) -> Log:
+        """Opens or creates. Raises OSError, LogDamaged, DirectoryDamaged."""
+        index = key[1]
+        path = self.scanned.paths.get(key)
+        if path is None:
+            await self._clear_the_name(topic, index)
+            path = await self.creations.submit(lambda: self.directory.create_partition(topic, index, key[0]))
+            self.scanned.paths[key] = path
+        was_clean, recovery = self.directory.was_clean, self.scanned.recovery_points.get((topic, index), 0)
+        start = self.scanned.log_starts.get((topic, index), 0)
+
+        def work(path: str = path) -> Log:
+            return Log.open(
+                path,
+                topic,
+                index,
+                config,
+                fs,
+                registry=registry,
+                clean=was_clean,
+                recovery_point=recovery,
+                log_start_offset=start,
+            )
+
+        opened = await self.files.submit(work)
+        self.hosted.add(key)
+        return opened
+
+    async def _clear_the_name(self, topic: str, index: int) -> None:
+        """A stray of the same name (its topic was deleted while this node was down) makes room: it has another topic id."""
+        path = self.directory.partition_path(topic, index)
+        stray = next((key for key, found in self.scanned.paths.items() if found == path), None)
+        if stray is not None:
+            log.warning("stray partition makes room", extra=fields(path=path, topic_id=stray[0].hex()))
+            await self.bury(stray, topic)
+
+    async def bury(self, key: Key, topic: str) -> str:
+        """The partition's name is free when this returns; its files are below the returned path, for `remove`."""
+        self.hosted.discard(key)
+        self.scanned.paths.pop(key, None)
+        for offsets in (self.scanned.recovery_points, self.scanned.high_watermarks, self.scanned.log_starts):
+            if isinstance(offsets, dict):
+                offsets.pop((topic, key[1]), None)
+        return await self.files.submit(lambda: self.directory.schedule_deletion(topic, key[1], key[0]))
+
+    async def remove(self, path: str) -> None:
+        await self.files.submit(lambda: self.directory.remove(path))
+
+    async def remove_buried(self) -> None:
+        """What an earlier process buried and did not come to remove."""
+
+        def work() -> None:
+            for path in self.directory.scheduled_deletions():
+                self.directory.remove(path)
+
+        await self.files.submit(work)
+
+    def close(self) -> None:
+        """Lets the next process in."""
+        self.sync.close()
+        self.files.close()
+        self.creations.close()
+        self.directory.close()
+
+
+class Disks:
+    """The directories that work. One that was retired is not offered for new partitions."""
+
+    def __init__(self, disks: Sequence[Disk]) -> None:
+        self.all = tuple(disks)
+
+    @property
+    def usable(self) -> list[Disk]:
+        return [disk for disk in self.all if not disk.sync.failed]
+
+    @property
+    def directory_ids(self) -> tuple[str, ...]:
+        return tuple(disk.directory_id for disk in self.usable)
+
+    def holding(self, key: Key) -> Disk | None:
+        return next((disk for disk in self.all if disk.holds(key)), None)
+
+    def of(self, scheduler: SyncScheduler) -> Disk:
+        return next(disk for disk in self.all if disk.sync is scheduler)
+
+    def choose(self, chooser: Callable[[dict[str, int]], str | None]) -> Disk | None:
+        usable = self.usable
+        chosen = chooser({disk.directory_id: len(disk.hosted) for disk in usable})
+        return next((disk for disk in usable if disk.directory_id == chosen), None)

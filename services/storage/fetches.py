@@ -1,0 +1,130 @@
+"""The fetch path: read, answer with file ranges, or park until bytes arrive, a partition moves, or the wait is over.
+
+A parked fetch holds no bytes, only what it asked for; when it wakes it reads again from the start.
+"""
+
+import asyncio
+from functools import partial
+
+from libs.rpc.call import Call
+from libs.rpc.contracts.storage import Fetch
+from libs.rpc.errors import ContractError
+from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
+from services.storage.core.parked_fetches import ParkedFetches
+from services.storage.hosted import Key
+from services.storage.meters import Meters
+from services.storage.partitions import Partitions
+from services.storage.reading import PartitionRead, Reading, read
+
+INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
+INVALID_FETCH_SIZE = int(ErrorCode.INVALID_FETCH_SIZE)
+INLINE_BYTES_MAX = 64 << 20
+"""An inline answer is one frame; a gateway that shares no kernel with us asks for no more than it would forward."""
+
+
+class PendingFetch:
+    """One Fetch call that waits."""
+
+    __slots__ = ("call", "request", "timer")
+
+    def __init__(self, call: Call, request: Fetch) -> None:
+        self.call = call
+        self.request = request
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Fetches:
+    """`accept` answers at once or parks; `wake` is told of every partition whose committed end, leader or existence changed."""
+
+    def __init__(self, partitions: Partitions, meters: Meters) -> None:
+        self._partitions = partitions
+        self._meters = meters
+        self._loop = asyncio.get_running_loop()
+        self._parked: ParkedFetches[Key, PendingFetch] = ParkedFetches()
+
+    @property
+    def parked(self) -> int:
+        return len(self._parked)
+
+    def accept(self, call: Call) -> None:
+        try:
+            request = unpack(Fetch, call.body)
+        except ContractError as error:
+            call.fail(INVALID_REQUEST, str(error))
+            return
+        if request.replica_id >= 0:
+            call.fail(INVALID_REQUEST, "followers cannot fetch yet")
+            return
+        if request.inline and request.max_bytes > INLINE_BYTES_MAX:
+            call.fail(INVALID_FETCH_SIZE, f"an inline fetch asks for at most {INLINE_BYTES_MAX} bytes")
+            return
+        reading = read(request, self._partitions.serving)
+        if reading.complete or request.max_wait_ms <= 0:
+            self._answer(call, request, reading)
+            return
+        fetch = PendingFetch(call, request)
+        fetch.timer = self._loop.call_later(request.max_wait_ms / 1000, self._time_out, fetch)
+        self._parked.park(fetch, [(wanted.topic_id, wanted.partition) for wanted in request.partitions])
+        call.on_cancel(partial(self._forget, fetch))
+
+    def wake(self, key: Key) -> None:
+        """Those who wait on the partition look again."""
+        for fetch in self._parked.waiting_on(key):
+            reading = read(fetch.request, self._partitions.serving)
+            if reading.complete:
+                self._forget(fetch)
+                self._answer(fetch.call, fetch.request, reading)
+
+    def close(self) -> None:
+        """The node stops: everyone gets what there is."""
+        for fetch in self._parked.everyone():
+            self._time_out(fetch)
+
+    def _time_out(self, fetch: PendingFetch) -> None:
+        self._forget(fetch)
+        self._answer(fetch.call, fetch.request, read(fetch.request, self._partitions.serving))
+
+    def _forget(self, fetch: PendingFetch) -> None:
+        self._parked.remove(fetch)
+        if fetch.timer is not None:
+            fetch.timer.cancel()
+            fetch.timer = None
+
+    def _answer(self, call: Call, request: Fetch, reading: Reading) -> None:
+        """As file ranges, or with the bytes behind the body when the caller shares no kernel with us."""
+        inline = request.inline
+        self._meters.fetch_requests += len(reading.partitions)
+        self._meters.bytes_out += reading.taken
+        self._meters.failed_fetches += sum([result.error != 0 for result in reading.partitions])
+        rows = [_fetched(result, inline=inline) for result in reading.partitions]
+        if inline:
+            slices = [result.slice for result in reading.partitions if result.slice is not None]
+            call.reply([rows], files=[(found.file.fd, found.position, found.length) for found in slices])
+        else:
+            call.reply([rows])
+
+
+def _fetched(result: PartitionRead, *, inline: bool) -> list[object]:
+    """A `Fetched`, in the field order of the contract."""
+    ranges: list[tuple[int, int, int]] = []
+    length = 0
+    found = result.slice
+    if found is not None and inline:
+        length = found.length
+    elif found is not None:
+        ranges = [(found.file.file_id, found.position, found.length)]
+    divergence = result.divergence
+    return [
+        result.error,
+        result.high_watermark,
+        result.last_stable_offset,
+        result.log_start_offset,
+        ranges,
+        length,
+        (),
+        divergence.epoch if divergence is not None else -1,
+        divergence.end_offset if divergence is not None else -1,
+        result.leader,
+        result.leader_epoch,
+    ]

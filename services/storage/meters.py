@@ -1,0 +1,95 @@
+"""What a storage node counts. Plain numbers on the hot path, turned into Prometheus samples when somebody scrapes.
+
+Kafka's own names where Kafka has one: its JMX names, in the form that its usual Prometheus exporters give them.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from libs.telemetry.metrics import LATENCY_BUCKETS, Metrics
+
+if TYPE_CHECKING:
+    from services.storage.partitions import Partitions
+
+EDGES = (*(f"{edge:g}" for edge in LATENCY_BUCKETS), "+Inf")
+
+
+class Durations:
+    """One histogram of seconds. `observe` may stand for several requests that passed the stage together."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.total_s = 0.0
+
+    def observe(self, seconds: float, times: int = 1) -> None:
+        self.counts[bisect_left(LATENCY_BUCKETS, seconds)] += times
+        self.total_s += seconds * times
+
+    def family(self, name: str, documentation: str) -> HistogramMetricFamily:
+        total = 0
+        samples: list[tuple[str, float]] = []
+        for edge, count in zip(EDGES, self.counts, strict=True):
+            total += count
+            samples.append((edge, float(total)))
+        return HistogramMetricFamily(name, documentation, samples, self.total_s)
+
+
+class Meters:
+    """A collector in the service's registry. The stage durations of an append are those of its stage clock: received →
+    appended, appended → synced. All requests of one turn pass both stages at the same moment, so one clock serves them."""
+
+    def __init__(self, metrics: Metrics, partitions: "Partitions") -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.messages_in = 0
+        self.produce_requests = 0
+        self.fetch_requests = 0
+        self.failed_produces = 0
+        self.failed_fetches = 0
+        self.expired_produces = 0
+        self.duplicates = 0
+        self.rounds_failed = 0
+        self.stalled: set[str] = set()
+        self.offline: set[str] = set()
+        self.append_time = Durations()
+        self.flush_time = Durations()
+        self._partitions = partitions
+        metrics.registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        topics = "kafka_server_brokertopicmetrics_"
+        for name, text, value in (
+            ("bytesin", "Bytes of record batches appended.", self.bytes_in),
+            ("bytesout", "Bytes of record batches answered to fetches.", self.bytes_out),
+            ("messagesin", "Records appended.", self.messages_in),
+            ("totalproducerequests", "Partitions in append calls.", self.produce_requests),
+            ("totalfetchrequests", "Partitions in answered fetch calls.", self.fetch_requests),
+            ("failedproducerequests", "Partitions in append calls answered with an error.", self.failed_produces),
+            ("failedfetchrequests", "Partitions in fetch calls answered with an error.", self.failed_fetches),
+        ):
+            yield CounterMetricFamily(topics + name, text, value=value)
+        yield CounterMetricFamily(
+            "kafka_server_delayedoperationpurgatory_expired_produces", "acks=all that timed out.", value=self.expired_produces
+        )
+        yield CounterMetricFamily("penstock_storage_duplicates", "Batches that were in the log already.", value=self.duplicates)
+        yield self.append_time.family("penstock_storage_append_seconds", "From received to written, per batch.")
+        yield self.flush_time.family("kafka_log_logflushstats_logflushrateandtimes_seconds", "Sync rounds.")
+        hosted = self._partitions.by_key.values()
+        yield GaugeMetricFamily(
+            "kafka_server_replicamanager_partitioncount", "Partitions hosted.", value=len(self._partitions.by_key)
+        )
+        yield GaugeMetricFamily(
+            "kafka_server_replicamanager_leadercount", "Partitions led.", value=sum(one.leading for one in hosted)
+        )
+        yield GaugeMetricFamily("kafka_log_log_size", "Bytes in all logs.", value=sum(one.log.size for one in hosted))
+        yield GaugeMetricFamily(
+            "kafka_log_logmanager_offlinelogdirectorycount", "Retired log directories.", value=len(self.offline)
+        )
+        yield GaugeMetricFamily(
+            "penstock_storage_stalled_directories", "Log directories whose sync round hangs.", value=len(self.stalled)
+        )

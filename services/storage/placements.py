@@ -1,0 +1,97 @@
+"""Tells the elected controller in which log directories this node has put its replicas, until the partition states say so."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from libs.cluster.image import ClusterImage
+from libs.rpc.client import RpcClient
+from libs.rpc.contracts.controller import ASSIGN_DIRS, AssignDirs
+from libs.rpc.errors import RpcFailure
+from libs.rpc.schema import pack
+from libs.telemetry.logs import fields
+from services.storage.core.leadership import assigned_directory, hosts
+from services.storage.hosted import Key
+
+log = logging.getLogger(__name__)
+
+BATCH = 1000
+RETRY_S = 1.0
+TIMEOUT_S = 5.0
+
+
+class Placements:
+    """`settled` for every partition once its log is open. What the image already says is not reported."""
+
+    def __init__(
+        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], connect: Callable[[str], RpcClient], host_id: str
+    ) -> None:
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._image = image
+        self._connect = connect
+        self._host_id = host_id
+        self._unreported: dict[Key, str] = {}
+        self._changed = asyncio.Event()
+        self._client: RpcClient | None = None
+        self._address = ""
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="placement reports")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+
+    def settled(self, key: Key, directory_id: str) -> None:
+        self._unreported[key] = directory_id
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while batch := self._batch():
+                try:
+                    await self._report(batch)
+                except RpcFailure as error:
+                    log.info("placement report waits", extra=fields(reason=error, partitions=len(batch)))
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                for key, directory_id in batch:
+                    if self._unreported.get(key) == directory_id:
+                        del self._unreported[key]
+
+    def _batch(self) -> list[tuple[Key, str]]:
+        """What the image does not say yet. What it says, or no longer asks for, is forgotten here."""
+        image = self._image()
+        for key, directory_id in list(self._unreported.items()):
+            state = image.partition(*key)
+            if state is None or not hosts(state, self._node_id) or assigned_directory(state, self._node_id) == directory_id:
+                del self._unreported[key]
+        return list(self._unreported.items())[:BATCH]
+
+    async def _report(self, batch: list[tuple[Key, str]]) -> None:
+        client = await self._controller()
+        body = AssignDirs(
+            self._node_id, self._incarnation, tuple((topic, index, directory) for (topic, index), directory in batch)
+        )
+        await client.call(ASSIGN_DIRS, pack(body), timeout_s=TIMEOUT_S)
+
+    async def _controller(self) -> RpcClient:
+        """A client of whoever is elected now. Raises RpcFailure when nobody is."""
+        image = self._image()
+        elected = image.controller
+        member = image.members("controller").get(elected.node_id) if elected is not None else None
+        if member is None:
+            raise RpcFailure("no controller is elected", sent=False)
+        address = member.unix_address if member.host_id == self._host_id and member.unix_address else member.tcp_address
+        if self._client is None or self._address != address:
+            if self._client is not None:
+                await self._client.close()
+            self._client, self._address = self._connect(address), address
+        return self._client

@@ -1,0 +1,103 @@
+"""Reads the partitions of one fetch in order, within its budget. Only looks: parking and answering are the caller's."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.commitlog.errors import LogDamaged, OffsetOutOfRange
+from libs.commitlog.reading import Slice
+from libs.rpc.contracts.storage import Fetch, FetchPartition
+from libs.telemetry.logs import fields
+from libs.wire.errors import ErrorCode
+from services.storage.core.admission import Refusal, refuse_client_epoch
+from services.storage.core.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
+from services.storage.partition_view import PartitionView
+
+log = logging.getLogger(__name__)
+
+READ_COMMITTED = 1
+OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+
+Lookup = Callable[[tuple[bytes, int]], PartitionView | Refusal]
+
+
+@dataclass(slots=True)
+class PartitionRead:
+    """What one partition answers. `slice` is None when there is nothing to read (yet)."""
+
+    error: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    slice: Slice | None = None
+    divergence: Divergence | None = None
+    leader: int = -1
+    leader_epoch: int = -1
+    final: bool = False
+    """Waiting would bring nothing: an error, a divergence, or bytes that end with a file that grows no more."""
+
+
+@dataclass(slots=True)
+class Reading:
+    partitions: list[PartitionRead]
+    taken: int
+    complete: bool
+    """Enough bytes, or nothing to wait for."""
+
+
+def read(request: Fetch, lookup: Lookup) -> Reading:
+    budget = FetchBudget(min_bytes=request.min_bytes, max_bytes=request.max_bytes)
+    committed = request.isolation == READ_COMMITTED
+    partitions: list[PartitionRead] = []
+    final = not request.partitions
+    for wanted in request.partitions:
+        view = lookup((wanted.topic_id, wanted.partition))
+        if isinstance(view, Refusal):
+            result = _error(view.error, leader=view.leader, leader_epoch=view.leader_epoch)
+        else:
+            result = _read_partition(view, wanted, budget, committed=committed)
+        final = final or result.final
+        partitions.append(result)
+    return Reading(partitions, budget.taken, budget.enough or final)
+
+
+def _error(error: int, *, leader: int = -1, leader_epoch: int = -1) -> PartitionRead:
+    return PartitionRead(error, leader=leader, leader_epoch=leader_epoch, final=True)
+
+
+def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBudget, *, committed: bool) -> PartitionRead:
+    # Epochs come before offsets: an offset means nothing in an epoch that the client does not know.
+    if error := refuse_client_epoch(wanted.current_leader_epoch, view.leader_epoch):
+        return _error(error, leader=view.node_id, leader_epoch=view.leader_epoch)
+    result = PartitionRead(0, view.high_watermark, view.last_stable_offset, view.log_start_offset)
+    offset = wanted.fetch_offset
+    if error := refuse_offset(offset, result.log_start_offset, view.log_end_offset):
+        result.error, result.final = error, True
+        return result
+    if wanted.last_fetched_epoch >= 0:
+        match diverges(wanted.last_fetched_epoch, offset, *view.end_of_epoch(wanted.last_fetched_epoch)):
+            case Divergence() as divergence:
+                result.divergence, result.final = divergence, True
+                return result
+            case int() as unknown:
+                result.error, result.final = unknown, True
+                return result
+    end = result.last_stable_offset if committed else result.high_watermark
+    limit = budget.limit(wanted.max_bytes)
+    if offset >= end or (not limit and not budget.owes_a_batch):
+        return result
+    try:
+        found = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
+    except OffsetOutOfRange:
+        result.error, result.final = OFFSET_OUT_OF_RANGE, True
+        return result
+    except (LogDamaged, OSError) as error:
+        log.error("read failed", extra=fields(partition=view, offset=offset, reason=error))
+        result.error, result.final = STORAGE_ERROR, True
+        return result
+    if found is not None:
+        budget.take(found.length)
+        result.slice = found
+        result.final = found.file is not view.active_file
+    return result

@@ -1,0 +1,305 @@
+"""Makes the partitions on this node what the cluster image says: opens, creates, leads, resigns, deletes.
+
+What an image change takes away is taken away at once, on the event loop: leadership, and partitions of deleted topics. What it
+gives needs the disk, so each partition has a task of its own, which works towards the newest image, never towards the one that
+started it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from functools import partial
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import PartitionState, Topic
+from libs.commitlog.errors import DirectoryDamaged, LogDamaged
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.segment import FileRegistry
+from libs.telemetry.logs import fields
+from libs.wire.errors import ErrorCode
+from services.storage.appends import Appends
+from services.storage.core.admission import Refusal, effective_min_in_sync
+from services.storage.core.leadership import Lead, assigned_directory, choose_directory, decide_role, hosts
+from services.storage.core.replica import Replica
+from services.storage.disks import Disk, Disks
+from services.storage.fetches import Fetches
+from services.storage.hosted import Hosted, Key
+from services.storage.partitions import Partitions
+from services.storage.placements import Placements
+from services.storage.topic_settings import TopicConfigs, log_config
+
+log = logging.getLogger(__name__)
+
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+OPENINGS_MAX = 32
+RETRY_S = 5.0
+
+
+class Residents:
+    """Follows images. One task per partition that needs work; they share the disks' worker threads."""
+
+    def __init__(
+        self,
+        incarnation: int,
+        partitions: Partitions,
+        disks: Disks,
+        fs: FileSystem,
+        registry: FileRegistry,
+        appends: Appends,
+        fetches: Fetches,
+        placements: Placements,
+        *,
+        file_delete_delay_s: float,
+    ) -> None:
+        self._node_id = partitions.node_id
+        self._incarnation = incarnation
+        self._partitions = partitions
+        self._disks = disks
+        self._fs = fs
+        self._registry = registry
+        self._appends = appends
+        self._fetches = fetches
+        self._placements = placements
+        self._file_delete_delay_s = file_delete_delay_s
+        self._configs = TopicConfigs(partitions.node_id)
+        self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._again: set[Key] = set()
+        self._names: dict[str, asyncio.Lock] = {}
+        self._openings = asyncio.Semaphore(OPENINGS_MAX)
+        self._loop = asyncio.get_running_loop()
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._removals: set[asyncio.Task[None]] = set()
+
+    # -- following --------------------------------------------------------------------------------------------------------
+
+    def follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        """An `ImageFollower` subscriber; for the first image, `old` is the empty one."""
+        self._partitions.image = new
+        if self._configs.follow(new):
+            for hosted, _ in self._homes.values():
+                self._configure(hosted)
+        for key in _changed_keys(old, new):
+            self._take_away(key)
+            self._work_on(key)
+
+    async def settled(self) -> None:
+        """Returns once what the images asked for until now is done, or has failed."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+    def open_logs(self) -> list[tuple[Hosted, Disk]]:
+        return list(self._homes.values())
+
+    def _desired(self, key: Key) -> tuple[Topic, PartitionState] | None:
+        """A topic's record is its commit: partition states without one are not (or no longer) a topic's."""
+        image = self._partitions.image
+        topic = image.topics_by_id.get(key[0])
+        if topic is None or key[1] >= topic.partitions:
+            return None
+        state = image.partition(*key)
+        return (topic, state) if state is not None and hosts(state, self._node_id) else None
+
+    def _take_away(self, key: Key) -> None:
+        """Whoever waits for what this node no longer leads, or no longer has, hears of it now."""
+        hosted = self._partitions.by_key.get(key)
+        if hosted is None:
+            return
+        desired = self._desired(key)
+        if desired is None:
+            del self._partitions.by_key[key]
+            hosted.replica.resign(hosted.leader_epoch)
+            self._appends.refuse_waiting(hosted, Refusal(UNKNOWN))
+            self._fetches.wake(key)
+            return
+        role = decide_role(desired[1], node_id=self._node_id, incarnation=self._incarnation)
+        if hosted.leading and not (isinstance(role, Lead) and role.leader_epoch == hosted.leader_epoch):
+            self._resign(hosted, -1 if isinstance(role, Lead) else role.leader, role.leader_epoch)
+
+    def _resign(self, hosted: Hosted, leader: int, leader_epoch: int) -> None:
+        hosted.replica.resign(leader_epoch)
+        self._appends.refuse_waiting(hosted, Refusal(NOT_LEADER, None, leader, leader_epoch))
+        self._fetches.wake(hosted.key)
+
+    def _configure(self, hosted: Hosted) -> None:
+        desired = self._desired(hosted.key)
+        config = self._configs.of(hosted.topic)
+        hosted.configure(config)
+        replicas = len(desired[1].replicas) if desired is not None else 1
+        minimum = effective_min_in_sync(config.min_insync_replicas, replicas)
+        became_synced = config.synced and not hosted.replica.synced
+        if hosted.replica.configure(synced=config.synced, min_in_sync=minimum):
+            self._appends.committed(hosted)
+        if became_synced:
+            hosted.sync.owe(hosted)
+            hosted.sync.kick()
+
+    # -- working ----------------------------------------------------------------------------------------------------------
+
+    def _work_on(self, key: Key) -> None:
+        if key in self._tasks:
+            self._again.add(key)
+        elif key in self._homes or self._desired(key) is not None:
+            task = self._tasks[key] = self._loop.create_task(self._work(key))
+            task.add_done_callback(partial(self._worked, key))
+
+    def _worked(self, key: Key, task: "asyncio.Task[None]") -> None:
+        del self._tasks[key]
+        if key in self._again:
+            self._again.discard(key)
+            if not task.cancelled():
+                self._work_on(key)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("partition work failed", exc_info=error, extra=fields(topic_id=key[0].hex(), partition=key[1]))
+
+    async def _work(self, key: Key) -> None:
+        desired = self._desired(key)
+        home = self._homes.get(key)
+        if desired is None:
+            if home is not None:
+                await self._evict(*home)
+            return
+        topic, state = desired
+        if home is None:
+            async with self._openings, self._names.setdefault(f"{topic.name}-{key[1]}", asyncio.Lock()):
+                opened = await self._open(key, topic, state)
+            if opened is None:
+                return
+            hosted = opened
+            desired = self._desired(key)
+            if desired is None:
+                self._again.add(key)  # deleted while it was opened: come again, to evict it
+                return
+        else:
+            hosted = home[0]
+        self._partitions.by_key[key] = hosted
+        self._play(hosted, desired[1])
+
+    def _play(self, hosted: Hosted, state: PartitionState) -> None:
+        """The role that the state gives this node, now that the log is here."""
+        role = decide_role(state, node_id=self._node_id, incarnation=self._incarnation)
+        if not isinstance(role, Lead):
+            if hosted.leading:
+                self._resign(hosted, role.leader, role.leader_epoch)
+            return
+        if role.leader_epoch < hosted.leader_epoch or hosted.offline:
+            return
+        if not hosted.leading:
+            # The epoch starts at the log's end, before the first write in it. The sync round that makes that write durable
+            # writes the epoch's start too; after a crash in between, the batches themselves tell the epoch.
+            hosted.log.epochs.assign(role.leader_epoch, hosted.log_end_offset)
+            hosted.sync.owe(hosted)
+            log.info("leading", extra=fields(partition=hosted, leader_epoch=role.leader_epoch, log_end=hosted.log_end_offset))
+        minimum = effective_min_in_sync(hosted.config.min_insync_replicas, len(state.replicas))
+        hosted.replica.configure(synced=hosted.config.synced, min_in_sync=minimum)
+        if hosted.replica.lead(role.leader_epoch, role.in_sync):
+            self._appends.committed(hosted)
+        self._fetches.wake(hosted.key)
+        hosted.sync.kick()
+
+    # -- opening and deleting -----------------------------------------------------------------------------------------------
+
+    async def _open(self, key: Key, topic: Topic, state: PartitionState) -> Hosted | None:
+        assigned = assigned_directory(state, self._node_id)
+        disk = self._disks.holding(key) or self._disks.choose(lambda load: choose_directory(load, assigned))
+        if disk is None or disk.sync.failed:
+            self._partitions.broken.add(key)
+            log.error("log directory is not here", extra=fields(topic=topic.name, partition=key[1], directory=assigned))
+            return None
+        config = self._configs.of(topic.name)
+        try:
+            opened = await disk.open_log(key, topic.name, log_config(config), self._fs, self._registry)
+        except (OSError, LogDamaged, DirectoryDamaged) as error:
+            # One partition's trouble is not the directory's: a full disk, too many files, a damaged log. Others go on.
+            log.error("log cannot be opened", extra=fields(topic=topic.name, partition=key[1], path=disk.path, reason=error))
+            self._partitions.broken.add(key)
+            if isinstance(error, OSError):
+                self._later(RETRY_S, partial(self._work_on, key))
+            return None
+        self._partitions.broken.discard(key)
+        if opened.scanned_bytes:
+            log.info("recovered", extra=fields(path=opened.directory, scanned=opened.scanned_bytes, cut=opened.cut_bytes))
+        config = self._configs.of(topic.name)  # it may have changed meanwhile
+        replica = Replica(
+            self._node_id,
+            log_end=opened.log_end_offset,
+            durable=opened.durable_offset,
+            high_watermark=max(disk.high_watermark(topic.name, key[1]), opened.log_start_offset),
+            synced=config.synced,
+        )
+        hosted = Hosted(key, topic.name, opened, replica, config, disk.sync)
+        hosted.configure(config)
+        hosted.offline = disk.sync.failed
+        self._homes[key] = (hosted, disk)
+        disk.sync.owe(hosted)
+        if assigned != disk.directory_id:
+            self._placements.settled(key, disk.directory_id)
+        return hosted
+
+    async def _evict(self, hosted: Hosted, disk: Disk) -> None:
+        """The partition left the image: its name is freed now, its files go after `file_delete_delay_s`."""
+        async with self._names.setdefault(str(hosted), asyncio.Lock()):
+            disk.sync.forget(hosted)
+            await disk.sync.quiet()  # a round may be writing into the directory that is about to be renamed
+            del self._homes[hosted.key]
+            hosted.log.close(clean=False)
+            if disk.sync.failed:
+                return
+            try:
+                path = await disk.bury(hosted.key, hosted.topic)
+            except OSError as error:
+                log.error("partition cannot be deleted", extra=fields(partition=hosted, reason=error))
+                return
+        log.info("deleted", extra=fields(partition=hosted, path=path))
+        self._later(self._file_delete_delay_s, partial(self._remove, disk, path))
+
+    def _remove(self, disk: Disk, path: str) -> None:
+        task = self._loop.create_task(self._remove_files(disk, path))
+        self._removals.add(task)
+        task.add_done_callback(self._removals.discard)
+
+    async def _remove_files(self, disk: Disk, path: str) -> None:
+        try:
+            await disk.remove(path)
+        except OSError as error:
+            log.warning("files of a deleted partition stay", extra=fields(path=path, reason=error))
+
+    def _later(self, delay_s: float, work: "partial[None]") -> None:
+        def run() -> None:
+            self._timers.discard(handle)
+            work()
+
+        handle = self._loop.call_later(delay_s, run)
+        self._timers.add(handle)
+
+    # -- the disk's fate ----------------------------------------------------------------------------------------------------
+
+    def retire(self, disk: Disk) -> None:
+        """Everything on it goes offline with 56 and stays so."""
+        for hosted, home in self._homes.values():
+            if home is disk:
+                hosted.offline = True
+                self._appends.refuse_waiting(hosted, Refusal(int(ErrorCode.KAFKA_STORAGE_ERROR), "the log directory failed"))
+                self._fetches.wake(hosted.key)
+
+    async def close(self) -> None:
+        """No more work: what is open stays open, for whoever closes the logs."""
+        for handle in self._timers:
+            handle.cancel()
+        for task in [*self._tasks.values(), *self._removals]:
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), *self._removals, return_exceptions=True)
+
+
+def _changed_keys(old: ClusterImage, new: ClusterImage) -> Iterator[Key]:
+    """Partitions whose state, or whose topic's record, differs."""
+    for change in new.partition_changes_since(old):
+        yield change.topic_id, change.index
+    if new.topics_by_id is old.topics_by_id:
+        return
+    for topic_id in {**old.topics_by_id, **new.topics_by_id}:
+        before, after = old.topics_by_id.get(topic_id), new.topics_by_id.get(topic_id)
+        if before is not after:
+            for index in range(max(topic.partitions for topic in (before, after) if topic is not None)):
+                yield topic_id, index

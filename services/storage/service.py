@@ -1,0 +1,364 @@
+"""The storage node: follows the cluster image, serves RPC, and ties appends, syncs, fetches and partitions together.
+
+Order of a start: lock → incarnation → image → log directories → logs → RPC → membership. It registers only once it can lead, and
+leads only when a partition state names the incarnation that registered (Rule: restarts).
+Order of a stop: no more appends → final sync → logs closed → clean mark → lease revoked, so that nobody is elected in its place
+while its last answers are still on their way.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+
+from libs.clock import Clock
+from libs.cluster.configs.resolve import effective_broker_int
+from libs.cluster.follower import ImageFollower
+from libs.cluster.membership import Membership
+from libs.cluster.records import Member
+from libs.cluster.store import MetadataStore
+from libs.commitlog.errors import DirectoryLocked
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.log import Log
+from libs.commitlog.segment import FileRegistry
+from libs.rpc.client import RpcClient
+from libs.rpc.contracts.storage import APPEND, FETCH, LIST_OFFSETS, OPEN_FILE
+from libs.rpc.server import Hello, RpcServer
+from libs.rpc.transport import Transport
+from libs.telemetry.logs import fields
+from libs.telemetry.metrics import Metrics
+from services.storage.appends import Appends
+from services.storage.checkpoints import Checkpoints
+from services.storage.config import StorageConfig
+from services.storage.disks import Disk, Disks, Scanned, scan
+from services.storage.fetches import Fetches
+from services.storage.hosted import Hosted
+from services.storage.list_offsets import OffsetListing
+from services.storage.meters import Meters
+from services.storage.offload import Offload
+from services.storage.open_file import FileOpening
+from services.storage.partitions import Partitions
+from services.storage.placements import Placements
+from services.storage.residents import Residents
+from services.storage.sync_scheduler import SyncScheduler
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+PRODUCER_EXPIRY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a node takes from the world, built in `__main__` or by a test."""
+
+    clock: Clock
+    fs: FileSystem
+    store: MetadataStore
+    transport: Transport
+    metrics: Metrics
+    offload: Callable[[str, int], Offload]
+    """(name, threads) → somewhere to block."""
+    new_directory_id: Callable[[], bytes]
+    host_id: str
+    version: str
+    die: Callable[[BaseException], None]
+    """Ends the process: it can serve nobody any more."""
+
+
+class StorageNode:
+    """`start` returns when the node is registered; `ready` tells how far it is until then."""
+
+    def __init__(self, config: StorageConfig, incarnation: int, world: Surroundings) -> None:
+        self._config = config
+        self._incarnation = incarnation
+        self._world = world
+        self._loop = asyncio.get_running_loop()
+        self._state = "starting"
+        self._follower = ImageFollower(world.store)
+        self._partitions = Partitions(config.node_id)
+        self._registry = FileRegistry()
+        self._meters = Meters(world.metrics, self._partitions)
+        self._fetches = Fetches(self._partitions, self._meters)
+        self._appends = Appends(self._partitions, world.clock, self._meters, self._committed)
+        self._disks = Disks(())
+        self._residents: Residents | None = None
+        self._placements: Placements | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._server: RpcServer | None = None
+        self._membership: Membership | None = None
+        self._member: Member | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def ready(self) -> tuple[bool, str]:
+        if self._state != "serving":
+            return False, self._state
+        if not self._disks.usable:
+            return False, "every log directory has failed"
+        stalled = [disk.path for disk in self._disks.all if disk.sync.stalled]
+        if stalled:
+            return False, f"a sync of {stalled[0]} hangs"
+        return True, ""
+
+    def debug(self) -> Mapping[str, Callable[[], object]]:
+        """For the admin port's /debug."""
+        return {"partitions": self._debug_partitions}
+
+    def _debug_partitions(self) -> object:
+        return {
+            str(hosted): {
+                "leading": hosted.leading,
+                "leader_epoch": hosted.leader_epoch,
+                "log_start": hosted.log_start_offset,
+                "high_watermark": hosted.high_watermark,
+                "durable": hosted.log.durable_offset,
+                "log_end": hosted.log_end_offset,
+                "parked_produces": len(hosted.parked),
+                "offline": hosted.offline,
+            }
+            for hosted in self._partitions.by_key.values()
+        }
+
+    # -- start ------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Raises DirectoryLocked, DirectoryDamaged, OSError: then the node cannot run here."""
+        self._state = "waiting for the cluster image"
+        await self._follower.start()
+        cluster_id = await self._cluster_id()
+        self._state = "opening log directories"
+        self._disks = Disks(await self._open_disks(cluster_id))
+        hello = Hello("storage", self._config.node_id, self._incarnation, self._world.version, 1, cluster_id)
+        self._placements = self._make_placements(hello)
+        self._residents = residents = Residents(
+            self._incarnation,
+            self._partitions,
+            self._disks,
+            self._world.fs,
+            self._registry,
+            self._appends,
+            self._fetches,
+            self._placements,
+            file_delete_delay_s=self._config.file_delete_delay_s,
+        )
+        self._checkpoints = Checkpoints(self._disks, residents)
+        self._state = "opening logs"
+        self._follower.subscribe(residents.follow)
+        residents.follow(type(self._follower.image)(), self._follower.image)
+        await residents.settled()
+        self._state = "registering"
+        await self._listen(hello)
+        self._placements.start()
+        self._tasks = [self._loop.create_task(self._upkeep(), name="storage upkeep")]
+        for disk in self._disks.all:
+            self._tasks.append(self._loop.create_task(self._remove_buried(disk), name="removal of deleted partitions"))
+        await self._register()
+        self._state = "serving"
+        log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(residents.open_logs())))
+
+    async def _cluster_id(self) -> str:
+        """The first controller gives the cluster its id; until then there is nothing to serve."""
+        while not self._follower.image.cluster_id:
+            changed = asyncio.Event()
+            unsubscribe = self._follower.subscribe(lambda old, new, changed=changed: changed.set())  # type: ignore[misc]
+            try:
+                if not self._follower.image.cluster_id:
+                    await changed.wait()
+            finally:
+                unsubscribe()
+        return self._follower.image.cluster_id
+
+    async def _open_disks(self, cluster_id: str) -> list[Disk]:
+        """Those that open. A directory held by another process ends the start; one that is broken is left out."""
+        opened: list[Disk] = []
+        failures: list[OSError] = []
+        for number, path in enumerate(self._config.directories):
+            files = self._world.offload(f"files-{number}", 1)
+            new_id = self._world.new_directory_id()
+
+            def work(path: str = path, new_id: bytes = new_id) -> Scanned:
+                return scan(path, self._world.fs, new_id=new_id, node_id=self._config.node_id, cluster_id=cluster_id)
+
+            try:
+                scanned = await files.submit(work)
+            except DirectoryLocked:
+                raise
+            except OSError as error:
+                log.error("log directory cannot be used", extra=fields(path=path, reason=error))
+                self._meters.offline.add(path)
+                failures.append(error)
+                continue
+            syncing = self._world.offload(f"sync-{number}", 1)
+            scheduler = SyncScheduler(path, self._world.fs, syncing, self, hang_s=self._config.sync_hang_s)
+            opened.append(Disk(scanned, scheduler, files, self._world.offload(f"create-{number}", 8)))
+        if not opened:
+            raise failures[0]
+        return opened
+
+    def _make_placements(self, hello: Hello) -> Placements:
+        def connect(address: str) -> RpcClient:
+            return RpcClient(address, hello, self._world.transport)
+
+        return Placements(self._config.node_id, self._incarnation, lambda: self._follower.image, connect, self._world.host_id)
+
+    async def _listen(self, hello: Hello) -> None:
+        methods = {
+            APPEND: self._appends.accept,
+            FETCH: self._fetches.accept,
+            LIST_OFFSETS: OffsetListing(self._partitions).accept,
+            OPEN_FILE: FileOpening(self._registry).accept,
+        }
+        self._server = RpcServer(
+            hello,
+            methods,
+            transport=self._world.transport,
+            max_frame=self._config.rpc_max_frame,
+            on_turn_end=self._appends.end_turn,
+        )
+        unix = tcp = ""
+        if self._config.rpc_unix:
+            unix = await self._server.listen(f"unix:{self._config.rpc_unix}")
+        if self._config.rpc_tcp:
+            tcp = await self._server.listen(f"tcp:{self._config.rpc_tcp}")
+        self._member = Member(
+            role="storage",
+            node_id=self._config.node_id,
+            incarnation=self._incarnation,
+            host_id=self._world.host_id,
+            tcp_address=tcp,
+            unix_address=unix,
+            rack=self._config.rack,
+            log_dirs=self._disks.directory_ids,
+            version=self._world.version,
+        )
+
+    async def _register(self) -> None:
+        assert self._member is not None
+        self._membership = Membership(self._world.store, self._member, self._config.member_ttl_s, on_superseded=self._superseded)
+        await self._membership.start()
+
+    def _superseded(self, other: Member) -> None:
+        self._world.die(RuntimeError(f"another process runs as storage node {other.node_id}, incarnation {other.incarnation}"))
+
+    # -- events -------------------------------------------------------------------------------------------------------------
+
+    def _committed(self, hosted: Hosted) -> None:
+        hosted.log.high_watermark = hosted.high_watermark
+        self._fetches.wake(hosted.key)
+
+    def synced(self, hosted: Hosted) -> None:
+        if hosted.replica.synced_to(hosted.log.durable_offset):
+            self._appends.committed(hosted)
+
+    def round_ended(self, seconds: float) -> None:
+        self._meters.flush_time.observe(seconds)
+
+    def sync_stalled(self, scheduler: SyncScheduler, *, stalled: bool) -> None:
+        """While it hangs, its partitions take no more appends; what waits there ends by its own timeout."""
+        (self._meters.stalled.add if stalled else self._meters.stalled.discard)(scheduler.disk)
+        log.error("sync hangs" if stalled else "sync returned", extra=fields(path=scheduler.disk))
+
+    def retired(self, scheduler: SyncScheduler, error: Exception) -> None:
+        """Rule: never retried. Its partitions go offline, and the cluster is told which directories are left."""
+        log.critical("log directory retired", extra=fields(path=scheduler.disk, reason=error))
+        self._meters.offline.add(scheduler.disk)
+        assert self._residents is not None
+        self._residents.retire(self._disks.of(scheduler))
+        # The process stays, even without any directory: after a failed fsync the page cache may hold what the disk does not, and
+        # a restarted process would recover from the page cache.
+        if self._membership is not None and self._member is not None:
+            self._tasks.append(self._loop.create_task(self._tell_directories(), name="log directories changed"))
+
+    async def _tell_directories(self) -> None:
+        assert self._membership is not None
+        assert self._member is not None
+        self._member = replace(self._member, log_dirs=self._disks.directory_ids)
+        await self._membership.update(self._member)
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------------
+
+    async def _upkeep(self) -> None:
+        """What is done every so often. A failure is logged, and the next turn comes."""
+        assert self._checkpoints is not None
+        config = self._config
+        due: list[tuple[float, Callable[[], Awaitable[None]]]] = [
+            (config.high_watermark_checkpoint_s, self._checkpoints.write_high_watermarks),
+            (config.recovery_checkpoint_s, self._write_recovery_points),
+            (PRODUCER_EXPIRY_S, self._expire_producers),
+        ]
+        next_at = [self._loop.time() + every for every, _ in due]
+        while True:
+            await asyncio.sleep(min(TICK_S, *(every for every, _ in due)))
+            for disk in self._disks.usable:
+                disk.sync.flush_overdue()
+            for slot, (every, work) in enumerate(due):
+                if self._loop.time() >= next_at[slot]:
+                    next_at[slot] = self._loop.time() + every
+                    try:
+                        await work()
+                    except Exception:
+                        log.exception("upkeep failed")
+
+    async def _write_recovery_points(self) -> None:
+        """`replicated` topics are synced now and then too: it bounds what a restart must read again."""
+        assert self._checkpoints is not None
+        for disk in self._disks.usable:
+            disk.sync.flush_overdue(age_s_max=self._config.recovery_checkpoint_s)
+        await self._checkpoints.write_recovery_points()
+
+    async def _expire_producers(self) -> None:
+        now_ms = self._world.clock.wall_ms()
+        expiration_ms = effective_broker_int(self._follower.image, "producer.id.expiration.ms", broker_id=self._config.node_id)
+        for hosted in self._partitions.by_key.values():
+            hosted.log.producers.expire(now_ms, expiration_ms)
+
+    async def _remove_buried(self, disk: Disk) -> None:
+        try:
+            await disk.remove_buried()
+        except OSError as error:
+            log.warning("files of deleted partitions stay", extra=fields(path=disk.path, reason=error))
+
+    # -- stop ---------------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Clean: what was acknowledged is on disk, and the next start reads nothing again."""
+        self._state = "stopping"
+        self._appends.stop()
+        for disk in self._disks.usable:
+            await disk.sync.drain()
+        self._fetches.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._placements is not None:
+            await self._placements.close()
+        if self._server is not None:
+            await self._server.close(drain_s=2.0)
+        await self._follower.close()
+        if self._residents is not None:
+            await self._residents.close()
+            await self._close_logs(self._residents)
+        self._appends.close()
+        for disk in self._disks.all:
+            disk.close()
+        if self._membership is not None:
+            await self._membership.close()
+        self._state = "stopped"
+
+    async def _close_logs(self, residents: Residents) -> None:
+        """A directory is marked clean only if every log in it was closed cleanly."""
+        assert self._checkpoints is not None
+        await self._checkpoints.write_high_watermarks()
+        await self._checkpoints.write_recovery_points()
+        for disk in self._disks.usable:
+            logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
+
+            def work(disk: Disk = disk, logs: "list[Log]" = logs) -> None:
+                for one in logs:
+                    one.close(clean=True)
+                disk.directory.mark_clean()
+
+            try:
+                await disk.files.submit(work)
+            except OSError as error:
+                log.error("log directory not closed cleanly", extra=fields(path=disk.path, reason=error))

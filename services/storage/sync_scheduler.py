@@ -1,0 +1,160 @@
+"""Makes what was appended survive a power cut: one sync round in flight per log directory, many waiters.
+
+A round takes every partition that is dirty when it starts, whoever waits for it: an acks=1 write must become visible too. What is
+appended during a round goes into the next one.
+
+Rule: a failed fsync retires the directory and is never retried. The kernel may have dropped the pages and marked them clean: a
+second fsync would succeed and lie. A sync that hangs is noticed after `hang_s`: until it returns, the directory counts as stalled
+and takes no more appends.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.sync import SyncTargets, run_round
+from services.storage.offload import Offload
+
+if TYPE_CHECKING:
+    from services.storage.hosted import Hosted
+
+log = logging.getLogger(__name__)
+
+
+class SyncEvents(Protocol):
+    """What a scheduler tells, on the event loop."""
+
+    def synced(self, hosted: "Hosted") -> None:
+        """The log's durable offset rose."""
+        ...
+
+    def round_ended(self, seconds: float) -> None: ...
+
+    def sync_stalled(self, scheduler: "SyncScheduler", *, stalled: bool) -> None: ...
+
+    def retired(self, scheduler: "SyncScheduler", error: Exception) -> None:
+        """Once: the directory is of no more use to this process."""
+        ...
+
+
+class SyncScheduler:
+    """One per log directory. Tell it of appends, then `kick` once: partitions that moved together share a round."""
+
+    def __init__(self, disk: str, fs: FileSystem, offload: Offload, events: SyncEvents, *, hang_s: float) -> None:
+        self.disk = disk
+        self.stalled = False
+        self.failed = False
+        self._fs = fs
+        self._offload = offload
+        self._events = events
+        self._hang_s = hang_s
+        self._loop = asyncio.get_running_loop()
+        self._dirty: dict[Hosted, None] = {}
+        self._lazy: dict[Hosted, float] = {}  # appended to, not owed a round yet; since when
+        self._in_flight: list[tuple[Hosted, SyncTargets]] = []
+        self._running = False
+        self._quiet: list[asyncio.Future[None]] = []
+        self._started_at = 0.0
+        self._hang_timer: asyncio.TimerHandle | None = None
+
+    def appended(self, hosted: "Hosted") -> None:
+        """A `replicated` topic is owed a round only as its flush.messages and flush.ms say."""
+        unsynced = hosted.log.log_end_offset - hosted.log.durable_offset
+        if hosted.replica.synced or unsynced >= hosted.config.flush_messages:
+            self._dirty[hosted] = None
+        elif hosted not in self._lazy:
+            self._lazy[hosted] = self._loop.time()
+
+    def owe(self, hosted: "Hosted") -> None:
+        """It needs a round, whatever its topic says: a new epoch, or what a crash left in memory only."""
+        self._dirty[hosted] = None
+
+    def kick(self) -> None:
+        """Starts a round, unless one runs already (its end starts the next) or there is nothing to do."""
+        if self._running or self.failed or not self._dirty:
+            return
+        in_flight = []
+        for hosted in self._dirty:
+            self._lazy.pop(hosted, None)
+            targets = hosted.log.sync_targets()
+            if targets is not None:
+                in_flight.append((hosted, targets))
+        self._dirty = {}
+        if not in_flight:
+            return
+        self._running = True
+        self._in_flight = in_flight
+        self._started_at = self._loop.time()
+        self._hang_timer = self._loop.call_at(self._started_at + self._hang_s, self._hangs)
+        work = partial(run_round, [targets for _, targets in in_flight], self._fs, self.disk)
+        self._offload.submit(work).add_done_callback(self._ended)
+
+    def flush_overdue(self, *, age_s_max: float | None = None) -> None:
+        """Every so often: `replicated` topics that have waited for their flush.ms, or all that have waited for `age_s_max`."""
+        now = self._loop.time()
+        for hosted, since in list(self._lazy.items()):
+            limit = hosted.config.flush_ms / 1000
+            if now - since >= (limit if age_s_max is None else min(limit, age_s_max)):
+                self._dirty[hosted] = None
+        self.kick()
+
+    def forget(self, hosted: "Hosted") -> None:
+        """It leaves. A round that runs may still hold its files, which therefore stay open until it ends."""
+        self._dirty.pop(hosted, None)
+        self._lazy.pop(hosted, None)
+        self._in_flight = [entry for entry in self._in_flight if entry[0] is not hosted]
+
+    async def quiet(self) -> None:
+        """Returns when the round that runs now, if any, has ended."""
+        if self._running:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._quiet.append(waiter)
+            await waiter
+
+    async def drain(self) -> None:
+        """Returns when everything that was appended is durable, or the directory has failed."""
+        self._dirty.update(dict.fromkeys(self._lazy))
+        self.kick()
+        while self._running:
+            await self.quiet()
+
+    def fail(self, error: Exception) -> None:
+        """Retires the directory, once and for all."""
+        if self.failed:
+            return
+        self.failed = True
+        self._dirty, self._lazy = {}, {}
+        self._events.retired(self, error)
+
+    def close(self) -> None:
+        if self._hang_timer is not None:
+            self._hang_timer.cancel()
+
+    def _ended(self, done: "asyncio.Future[None]") -> None:
+        if self._hang_timer is not None:
+            self._hang_timer.cancel()
+        if self.stalled:
+            self.stalled = False
+            self._events.sync_stalled(self, stalled=False)
+        self._running = False
+        finished, self._in_flight = self._in_flight, []
+        if not done.cancelled() and not self.failed:
+            error = done.exception()
+            if error is None:
+                for hosted, targets in finished:
+                    hosted.log.mark_synced(targets)
+                    self._events.synced(hosted)
+                self._events.round_ended(self._loop.time() - self._started_at)
+                self.kick()
+            elif isinstance(error, Exception):
+                self.fail(error)
+        waiters, self._quiet = self._quiet, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _hangs(self) -> None:
+        self.stalled = True
+        self._events.sync_stalled(self, stalled=True)

@@ -1,0 +1,48 @@
+"""What a topic's configs mean to its logs, its batches and its replicas on this node."""
+
+from libs.cluster.configs.resolve import TopicConfig, effective_topic_config
+from libs.cluster.image import ClusterImage
+from libs.commitlog.config import LogConfig
+from libs.wire.records import ProduceLimits
+
+
+def log_config(config: TopicConfig) -> LogConfig:
+    return LogConfig(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.segment_ms,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+    )
+
+
+def produce_limits(config: TopicConfig) -> ProduceLimits:
+    return ProduceLimits(
+        max_message_bytes=config.max_message_bytes,
+        segment_bytes=config.segment_bytes,
+        log_append_time=config.log_append_time,
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+    )
+
+
+class TopicConfigs:
+    """The configs in force on this node, computed once per topic and image."""
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+        self._image = ClusterImage()
+        self._cached: dict[str, TopicConfig] = {}
+
+    def follow(self, image: ClusterImage) -> bool:
+        """Whether any override changed."""
+        changed = image.overrides_by_resource is not self._image.overrides_by_resource
+        if changed:
+            self._cached = {}
+        self._image = image
+        return changed
+
+    def of(self, topic: str) -> TopicConfig:
+        config = self._cached.get(topic)
+        if config is None:
+            config = self._cached[topic] = effective_topic_config(self._image, topic, broker_id=self._node_id)
+        return config

@@ -1,0 +1,56 @@
+"""One Append call and the answers that it still waits for. It is answered once, when the last of its partitions is settled."""
+
+from libs.rpc.call import EMPTY, Call
+
+Answer = list[object]
+"""An `Appended`, in the field order of the contract."""
+
+
+class AppendRequest:
+    """The last `settle` answers the call."""
+
+    __slots__ = ("_answers", "_call", "_waiting", "acks", "deadline")
+
+    def __init__(self, call: Call, acks: int, deadline: float, partitions: int) -> None:
+        self.acks = acks
+        self.deadline = deadline
+        self._call = call
+        self._answers: list[Answer | None] = [None] * partitions
+        self._waiting = partitions
+
+    def settle(self, slot: int, answer: Answer) -> None:
+        assert self._answers[slot] is None, "a partition is answered once"
+        self._answers[slot] = answer
+        self._waiting -= 1
+        if not self._waiting:
+            self._call.reply([self._answers])
+
+    def written(self) -> None:
+        """The bytes are where they belong: the receive buffer may be used again while this waits to be committed."""
+        self._call.payload = EMPTY
+
+
+class Staged:
+    """An append that has its offsets and waits: for the write, then perhaps for the high watermark to reach `end_offset`."""
+
+    __slots__ = ("_answer", "end_offset", "request", "slot")
+
+    def __init__(self, request: AppendRequest, slot: int, end_offset: int, answer: Answer) -> None:
+        self.request = request
+        self.slot = slot
+        self.end_offset = end_offset
+        self._answer = answer
+
+    def succeed(self) -> None:
+        self.request.settle(self.slot, self._answer)
+
+    def refuse(self, answer: Answer) -> None:
+        self.request.settle(self.slot, answer)
+
+
+def appended(base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Answer:
+    return [0, base_offset, log_append_time_ms, log_start_offset, None, (), -1, -1]
+
+
+def refused(error: int, message: str | None = None, *, leader: int = -1, leader_epoch: int = -1) -> Answer:
+    return [error, -1, -1, -1, message, (), leader, leader_epoch]

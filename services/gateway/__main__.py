@@ -15,7 +15,7 @@ from libs.telemetry.metrics import Metrics
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 async def main(lifecycle: Lifecycle) -> None:
@@ -31,7 +31,7 @@ async def main(lifecycle: Lifecycle) -> None:
         transport=SocketTransport(),
         store=store,
         metrics=metrics,
-        host_id=BOOT_ID.read_text().strip(),
+        host_id=BOOT_ID,
         incarnation=int(clock.wall_ms()),
         version=version("penstock"),
     )

@@ -16,6 +16,7 @@ from libs.wire.frames import FrameError, FrameReader
 from libs.wire.headers import read_request_header, write_response_header
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.api import Api
+from services.gateway.core.produce_shape import ProduceShape
 from services.gateway.core.session import Session
 from services.gateway.exchange import Answer, Exchange, FilePart, drop_answer
 from services.gateway.handlers import APIS, fetch, produce
@@ -31,6 +32,9 @@ FETCH = int(ApiKey.FETCH)
 OUTPUT_BYTES_MAX = 256 * 1024
 """Of answers that the client has not taken yet. Beyond, its next request does not begin."""
 
+SHAPE_MISSES_MAX = 8
+"""A producer to many topics would otherwise pay for learning a shape with each request."""
+
 _PEEK = struct.Struct(">h")
 _LENGTH = struct.Struct(">i")
 
@@ -41,10 +45,12 @@ class Connection:
     __slots__ = (
         "_connections",
         "_loop",
+        "_misses",
         "_paused",
         "_pumping",
         "_reader",
         "_session",
+        "_shape",
         "_stream",
         "_task",
         "broker_id",
@@ -66,6 +72,8 @@ class Connection:
         self._stream = stream
         self._reader = FrameReader(connections.config.frame_bytes_max, pool=connections.chunks)
         self._session: Session[Exchange] = Session(connections.session_limits)
+        self._shape: ProduceShape | None = None
+        self._misses = 0
         self._paused = False
         self._pumping = False
         self._task: asyncio.Task[None] | None = None
@@ -103,6 +111,8 @@ class Connection:
         except FrameError as error:
             self.close("frame", str(error))
             return
+        finally:
+            connections.data_path.appends.flush()
         if reader.pending:
             if not begun_before:
                 self.half_frame_since = now
@@ -134,6 +144,10 @@ class Connection:
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
         try:
+            if exchange.api_key == PRODUCE and self._shape is not None:
+                if produce.begin_alike(self._connections.data_path, exchange, self._shape, frame):
+                    return
+                self._misses += 1
             reader = Reader(frame)
             header = read_request_header(reader)
             api = APIS.get(header.api_key)
@@ -146,7 +160,9 @@ class Connection:
             if not api.min_version <= version <= api.max_version and header.api_key is not ApiKey.API_VERSIONS:
                 self.close("version", f"{header.api_key.name} version {version}")
             elif exchange.api_key == PRODUCE:
-                produce.begin(self._connections.data_path, exchange, reader)
+                shape = produce.begin(self._connections.data_path, exchange, reader)
+                if self._shape is None or (shape is not None and self._misses >= SHAPE_MISSES_MAX):
+                    self._shape, self._misses = shape, 0
             elif exchange.api_key == FETCH:
                 fetch.begin(self._connections.data_path, exchange, reader)
             else:
@@ -199,7 +215,7 @@ class Connection:
         self._connections.answered(exchange.api_key, self._loop.time() - exchange.received_at)
         if answer is None:
             return
-        if isinstance(answer, bytearray):
+        if isinstance(answer, (bytes, bytearray)):
             self._connections.bytes_out += len(answer)
             stream.write(answer)
             return
@@ -216,12 +232,16 @@ class Connection:
         session = self._session
         session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
         self._pumping = True
+        begun = False
         try:
             while not self.closed and (exchange := session.begin_next()) is not None:
+                begun = True
                 self._begin(exchange)
                 session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
         finally:
             self._pumping = False
+            if begun:
+                self._connections.data_path.appends.flush()
         if self.closed:
             return
         if self.draining:

@@ -24,13 +24,13 @@ class FilePart:
         self.release()
 
 
-Answer = bytearray | Sequence[Buffer | FilePart] | None
+Answer = bytes | bytearray | Sequence[Buffer | FilePart] | None
 """A whole response frame, length prefix included, in one piece or several. None: this request gets none (acks=0)."""
 
 
 def drop_answer(answer: Answer) -> None:
     """For an answer that will never be sent: unpins the files in it."""
-    if answer is not None and not isinstance(answer, bytearray):
+    if answer is not None and not isinstance(answer, (bytes, bytearray)):
         for part in answer:
             if isinstance(part, FilePart):
                 part.release()

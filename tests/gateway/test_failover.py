@@ -72,7 +72,7 @@ async def test_batches_with_a_producer_id_are_sent_again_after_a_crash_in_order(
     node.holding = True
     for number in range(3):
         ask(client, number, idempotent(number))
-    await until(lambda: len(node.held) == 3)
+    await until(lambda: len(node.stored) == 3)
     await node.stop()
     ask(client, 3, idempotent(3))
     await restart(rig, node, 1)
@@ -154,7 +154,7 @@ async def test_a_refusal_with_later_requests_in_flight_is_the_clients_to_handle(
     node.holding = True
     for number in range(2):
         ask(client, number, plain(number))
-    await until(lambda: len(node.held) == 2)
+        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
     node.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
     node.release(0)
     assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER

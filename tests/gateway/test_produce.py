@@ -6,7 +6,7 @@ from libs.wire.errors import ErrorCode
 from libs.wire.records import Record, build_batch
 from services.gateway.handlers.produce import ADMIN_CLIENT
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
-from tests.gateway.kafka_client import PRODUCE, produce_body, read_produced
+from tests.gateway.kafka_client import PRODUCE, frame, produce_body, read_produced
 
 VERSIONS = range(3, 14)
 BATCH = bytes(build_batch([Record(None, b"one")]))
@@ -52,11 +52,25 @@ async def test_answers_leave_in_request_order_whatever_the_nodes_do(rig: Rig) ->
     node.holding = True
     for number in range(5):
         client.ask(PRODUCE, 9, produce_body(9, [(TOPIC, [(number % 2, numbered(number))])]), correlation_id=number)
-    await until(lambda: len(node.held) == 5)
+        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
     assert node.stored == [(number % 2, numbered(number)) for number in range(5)], "first in, first out"
     for _ in range(5):
         node.release(len(node.held) - 1)
     assert [(await client.answer(PRODUCE, 9))[0] for _ in range(5)] == list(range(5))
+
+
+async def test_requests_for_one_partition_that_come_together_leave_together(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    await client.produce(9, produce_body(9, [(TOPIC, [(0, BATCH)])]))  # its shape is known from here on
+    requests = [frame(PRODUCE, 9, number, produce_body(9, [(TOPIC, [(number % 2, numbered(number))])])) for number in range(10)]
+    client.send(b"".join(requests))
+    for number in range(10):
+        correlation_id, reader = await client.answer(PRODUCE, 9)
+        (produced,) = read_produced(reader, 9)[0]
+        assert (correlation_id, produced.index, produced.error) == (number, number % 2, 0)
+        assert produced.base_offset == number // 2 + (number % 2 == 0)
+    assert [len(append.partitions) for append in rig.nodes[1].appends] == [1, 5, 5]
 
 
 async def test_pipelined_requests_of_many_reads_keep_their_order(rig: Rig) -> None:

@@ -20,7 +20,17 @@ from libs.wire.headers import write_response_header
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, read_produce, write_produce_response
 from libs.wire.primitives import Reader, Writer
 from services.gateway.appends import NOT_LEADER, Batch
-from services.gateway.core.routing import TopicRoute
+from services.gateway.core.produce_shape import (
+    ATTRIBUTES_AT,
+    CODEC,
+    FIRST_WITH_ZSTD,
+    HEADER_BYTES,
+    TRANSACTIONAL,
+    ZSTD,
+    ProduceShape,
+    learn,
+)
+from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange
 
@@ -29,17 +39,11 @@ ADMIN_CLIENT = "__admin_client"
 """Kafka's own exception: its tools may write internal topics under this client id."""
 
 VALID_ACKS = (-1, 0, 1)
-FIRST_WITH_ZSTD = 7
 FIRST_WITH_HINTS = 10
 FIRST_WITH_ABORTABLE = 11
 FIRST_WITH_TOPIC_IDS = 13
 
 _LENGTH = struct.Struct(">i")
-_HEADER_BYTES = 61
-_ATTRIBUTES_AT = 22  # the low byte
-_CODEC = 0x07
-_ZSTD = 4
-_TRANSACTIONAL = 0x10
 
 
 class PendingProduce:
@@ -82,11 +86,11 @@ class PendingProduce:
         if self.gone:
             return
         produced = self._results[slot]
-        produced.error_code = result.error
         if result.error == 0:
             produced.base_offset = result.base_offset
             produced.log_append_time_ms = result.log_append_time_ms
         else:
+            produced.error_code = result.error
             produced.record_errors = result.record_errors
             produced.leader_id, produced.leader_epoch = result.leader, result.leader_epoch
         produced.log_start_offset = result.log_start_offset
@@ -134,11 +138,11 @@ class PendingProduce:
             return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not records:
             return int(ErrorCode.INVALID_RECORD)  # no batch at all
-        if len(records) >= _HEADER_BYTES:
-            attributes = records[_ATTRIBUTES_AT]
-            if attributes & _CODEC == _ZSTD and version < FIRST_WITH_ZSTD:
+        if len(records) >= HEADER_BYTES:
+            attributes = records[ATTRIBUTES_AT]
+            if attributes & CODEC == ZSTD and version < FIRST_WITH_ZSTD:
                 return int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-            if attributes & _TRANSACTIONAL:
+            if attributes & TRANSACTIONAL:
                 abortable = version >= FIRST_WITH_ABORTABLE
                 return int(ErrorCode.TRANSACTION_ABORTABLE if abortable else ErrorCode.INVALID_TXN_STATE)
         return 0
@@ -155,41 +159,102 @@ class PendingProduce:
         return [batch for batch in batches if seen[batch.key] == 1]
 
     def _answer(self) -> None:
-        exchange, version = self._exchange, self._exchange.api_version
-        failed = [produced for produced in self._results if produced.error_code]
-        for produced in failed:
-            self._data_path.meters.produce_failed(produced.error_code)
-        if self.acks == 0:
-            if failed:
-                # Nobody waits for an answer; a lost connection is the only way to say it, and Kafka's.
-                exchange.close("acks-0", f"error {failed[0].error_code}")
-            else:
-                exchange.finish(None)
-            return
-        writer = Writer()
-        writer.buffer += b"\0\0\0\0"
-        write_response_header(writer, ApiKey.PRODUCE, version, exchange.correlation_id)
-        leaders = self._hint() if failed and version >= FIRST_WITH_HINTS else set()
-        endpoints = self._data_path.endpoints(leaders, exchange.connection) if leaders else ()
-        write_produce_response(writer, version, self._topics, 0, endpoints)
-        _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
-        exchange.finish(writer.buffer)
+        _answer(self._data_path, self._exchange, self.acks, self._topics)
 
-    def _hint(self) -> set[int]:
-        """Fills in the leaders of partitions answered with error 6 (KIP-951); those named."""
-        routes = self._data_path.routes
-        leaders: set[int] = set()
-        for topic in self._topics:
-            route = routes.topic_by_id(topic.topic_id) if topic.topic_id is not None else routes.topic(topic.name or "")
-            for produced in topic.partitions:
-                if produced.error_code != NOT_LEADER:
-                    continue
-                known = route.partition(produced.index) if route is not None else None
-                if known is not None and known.leader >= 0 and known.leader_epoch >= produced.leader_epoch:
-                    produced.leader_id, produced.leader_epoch = known
-                if produced.leader_id >= 0:
-                    leaders.add(produced.leader_id)
-        return leaders
+
+class SoleProduce(Batch):
+    """A request with one batch, of a known shape: request and batch in one, and an answer made from numbers alone."""
+
+    __slots__ = ("_data_path", "_exchange", "_shape", "acks", "gone", "timeout_ms", "transactional_id")
+
+    def __init__(
+        self, data_path: DataPath, exchange: Exchange, shape: ProduceShape, topic: TopicRoute, index: int, records: memoryview
+    ) -> None:
+        self.request = self
+        self.slot = 0
+        self.topic = topic
+        self.partition = index
+        self.records = records
+        self.order = next(data_path.orders)
+        self.deadline = 0.0
+        self.acks = shape.acks
+        self.timeout_ms = shape.timeout_ms
+        self.transactional_id: str | None = None
+        self.gone = False
+        self._shape = shape
+        self._data_path = data_path
+        self._exchange = exchange
+
+    def stored(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
+        if not self.gone:
+            exchange = self._exchange
+            exchange.finish(
+                self._shape.answer(exchange.correlation_id, self.partition, base_offset, log_append_time_ms, log_start_offset)
+            )
+
+    def settle(self, slot: int, result: Appended) -> None:
+        if not self.gone:
+            topic = ProducedTopic(self._shape.name, self._shape.topic_id, [_produced(self.partition, result)])
+            _answer(self._data_path, self._exchange, self.acks, [topic])
+
+    def may_overtake_nothing(self) -> bool:
+        return self._exchange.connection.is_alone(self._exchange)
+
+    def hang_up(self) -> None:
+        self.gone = True
+        self._data_path.appends.hang_up(self)
+
+
+def _produced(index: int, result: Appended) -> ProducedPartition:
+    if result.error == 0:
+        return ProducedPartition(index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
+    return ProducedPartition(
+        index,
+        result.error,
+        log_start_offset=result.log_start_offset,
+        record_errors=result.record_errors,
+        error_message=result.message,
+        leader_id=result.leader,
+        leader_epoch=result.leader_epoch,
+    )
+
+
+def _answer(data_path: DataPath, exchange: Exchange, acks: int, topics: list[ProducedTopic]) -> None:
+    version = exchange.api_version
+    errors = [produced.error_code for topic in topics for produced in topic.partitions if produced.error_code]
+    for error in errors:
+        data_path.meters.produce_failed(error)
+    if acks == 0:
+        if errors:
+            # Nobody waits for an answer; a lost connection is the only way to say it, and Kafka's.
+            exchange.close("acks-0", f"error {errors[0]}")
+        else:
+            exchange.finish(None)
+        return
+    writer = Writer()
+    writer.buffer += b"\0\0\0\0"
+    write_response_header(writer, ApiKey.PRODUCE, version, exchange.correlation_id)
+    leaders = _hint(data_path.routes, topics) if errors and version >= FIRST_WITH_HINTS else set()
+    endpoints = data_path.endpoints(leaders, exchange.connection) if leaders else ()
+    write_produce_response(writer, version, topics, 0, endpoints)
+    _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
+    exchange.finish(writer.buffer)
+
+
+def _hint(routes: Routes, topics: list[ProducedTopic]) -> set[int]:
+    """Fills in the leaders of partitions answered with error 6 (KIP-951); those named."""
+    leaders: set[int] = set()
+    for topic in topics:
+        route = routes.topic_by_id(topic.topic_id) if topic.topic_id is not None else routes.topic(topic.name or "")
+        for produced in topic.partitions:
+            if produced.error_code != NOT_LEADER:
+                continue
+            known = route.partition(produced.index) if route is not None else None
+            if known is not None and known.leader >= 0 and known.leader_epoch >= produced.leader_epoch:
+                produced.leader_id, produced.leader_epoch = known
+            if produced.leader_id >= 0:
+                leaders.add(produced.leader_id)
+    return leaders
 
 
 def _refuse_all(request: ProduceRequest) -> int:
@@ -199,13 +264,36 @@ def _refuse_all(request: ProduceRequest) -> int:
     if request.transactional_id is None:
         for topic in request.topics:
             for _, records in topic.partitions:
-                if records is not None and len(records) >= _HEADER_BYTES and records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                if records is not None and len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT] & TRANSACTIONAL:
                     return int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return 0
 
 
-def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> None:
-    """Raises ProtocolError. The answer may be known before this returns, or long after."""
+def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> ProduceShape | None:
+    """Raises ProtocolError. The answer may be known before this returns, or long after.
+
+    Returns the request's shape, if it has one, for `begin_alike` of the requests that follow.
+    """
     request = read_produce(reader, exchange.api_version)
     reader.expect_end()
+    shape = learn(reader.view, exchange.api_version, exchange.client_id, request)
     PendingProduce(data_path, exchange, request).start(request)
+    return shape
+
+
+def begin_alike(data_path: DataPath, exchange: Exchange, shape: ProduceShape, frame: memoryview) -> bool:
+    """False: the frame is not of this shape, or has an error; nothing was begun. Call `data_path.appends.flush` after a turn."""
+    found = shape.match(frame)
+    if found is None:
+        return False
+    routes = data_path.routes
+    topic = routes.topic(shape.name) if shape.name is not None else routes.topic_by_id(shape.topic_id or b"")
+    if topic is None or topic.internal or topic.partition(found.partition) is None or topic.name in INTERNAL_TOPICS:
+        return False
+    exchange.api_version = shape.version
+    exchange.correlation_id = found.correlation_id
+    exchange.client_id = shape.client_id
+    batch = SoleProduce(data_path, exchange, shape, topic, found.partition, found.records)
+    exchange.on_hang_up = batch.hang_up
+    data_path.appends.stage(batch)
+    return True

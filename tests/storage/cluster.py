@@ -1,0 +1,215 @@
+"""One storage node in this process, over a store in memory and a real Unix socket; the test plays the controller."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from libs.clock import SystemClock
+from libs.cluster import keys
+from libs.cluster.codec import decode, encode
+from libs.cluster.memory_store import MemoryStore
+from libs.cluster.records import ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
+from libs.cluster.store import Delete, Outcome, Put
+from libs.commitlog.filesystem import OsFileSystem
+from libs.rpc.client import Response, RpcClient
+from libs.rpc.contracts.storage import (
+    APPEND,
+    FETCH,
+    LIST_OFFSETS,
+    Append,
+    Appended,
+    AppendPartition,
+    AppendReply,
+    Fetch,
+    Fetched,
+    FetchPartition,
+    FetchReply,
+    ListedOffset,
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsReply,
+)
+from libs.rpc.schema import unpack
+from libs.rpc.server import Hello
+from libs.rpc.socket_transport import SocketTransport
+from libs.telemetry.metrics import Metrics
+from libs.wire.records import Record, build_batch
+from services.storage.config import StorageConfig
+from services.storage.offload import ThreadOffload
+from services.storage.service import StorageNode, Surroundings
+
+NODE_ID = 1
+WAIT_S = 10.0
+
+
+class StorageCluster:
+    """A store, a directory and at most one running node. `incarnation` rises with each start."""
+
+    def __init__(self, path: Path, sockets: Path, fs: OsFileSystem) -> None:
+        self.store = MemoryStore()
+        self.fs = fs
+        self.config = StorageConfig(
+            node_id=NODE_ID,
+            data_dir=str(path),
+            etcd="",
+            rpc_unix=str(sockets / "s"),
+            file_delete_delay_s=0.05,
+            high_watermark_checkpoint_s=0.2,
+        )
+        self.incarnation = 0
+        self.deaths: list[BaseException] = []
+        self.node: StorageNode | None = None
+        self.client: RpcClient | None = None
+        self._topic_ids = itertools.count(1)
+        self._callers = itertools.count(1)
+
+    # -- the node ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> StorageNode:
+        await self.write(keys.CLUSTER_ID, encode("test-cluster"))
+        self.incarnation += 1
+        world = Surroundings(
+            clock=SystemClock(),
+            fs=self.fs,
+            store=self.store,
+            transport=SocketTransport(),
+            metrics=Metrics("storage"),
+            offload=ThreadOffload,
+            new_directory_id=lambda: os.urandom(16),
+            host_id="this-host",
+            version="test",
+            die=self.deaths.append,
+        )
+        self.node = StorageNode(self.config, self.incarnation, world)
+        async with asyncio.timeout(WAIT_S):
+            await self.node.start()
+        self.client = await self.connect()
+        return self.node
+
+    async def connect(self) -> RpcClient:
+        hello = Hello("gateway", next(self._callers), 1, "test", 1, "test-cluster")
+        client = RpcClient(f"unix:{self.config.rpc_unix}", hello, SocketTransport())
+        await client.ready(WAIT_S)
+        return client
+
+    async def stop(self) -> None:
+        if self.client is not None:
+            await self.client.close()
+            self.client = None
+        if self.node is not None:
+            node, self.node = self.node, None
+            await node.stop()
+
+    # -- what a controller does -------------------------------------------------------------------------------------------
+
+    async def write(self, key: str, value: bytes | None) -> None:
+        done = await self.store.txn([], [Put(key, value) if value is not None else Delete(key)])
+        assert done.outcome is Outcome.OK
+
+    async def topic(self, name: str, *, partitions: int = 1, epoch: int = 0, **configs: str) -> bytes:
+        """Creates it, and waits until the node leads all of it."""
+        topic_id = next(self._topic_ids).to_bytes(16, "big")
+        if configs:
+            values = {name.replace("_", "."): value for name, value in configs.items()}
+            await self.write(keys.config("topic", name), encode(ConfigOverrides(values)))
+        for index in range(partitions):
+            await self.state(topic_id, index, epoch=epoch)
+        await self.write(keys.topic(name), encode(Topic(name, topic_id.hex(), partitions)))
+        for index in range(partitions):
+            await self.leads(topic_id, index, epoch)
+        return topic_id
+
+    async def state(self, topic_id: bytes, index: int = 0, *, epoch: int, incarnation: int = -1, leader: int = NODE_ID) -> None:
+        incarnation = self.incarnation if incarnation < 0 else incarnation
+        state = PartitionState((Replica(NODE_ID, ""),), leader, incarnation, epoch, 0, (InSync(NODE_ID, incarnation),))
+        await self.write(keys.partition(topic_id, index), encode(state))
+
+    async def member(self) -> Member | None:
+        found = await self.store.get(keys.member("storage", NODE_ID))
+        return decode(Member, found.value) if found is not None else None
+
+    async def leads(self, topic_id: bytes, index: int = 0, epoch: int = 0) -> None:
+        async def led() -> bool:
+            reply = await self.list_offset(topic_id, -1, index=index)
+            return reply.error == 0 and reply.leader_epoch == epoch
+
+        await eventually(led)
+
+    # -- what a gateway does ----------------------------------------------------------------------------------------------
+
+    def send(
+        self, batches: Sequence[tuple[bytes, int, bytes]], *, acks: int = -1, timeout_ms: int = 5000, epoch: int = -1
+    ) -> "asyncio.Future[Response]":
+        assert self.client is not None
+        parts = tuple(AppendPartition(topic_id, index, epoch, len(batch)) for topic_id, index, batch in batches)
+        payload = [batch for _, _, batch in batches]
+        return self.client.call(APPEND, Append(acks, timeout_ms, parts), payload, timeout_s=WAIT_S)
+
+    async def append(
+        self, topic_id: bytes, batch: bytes, *, index: int = 0, acks: int = -1, timeout_ms: int = 5000, epoch: int = -1
+    ) -> Appended:
+        reply = await self.send([(topic_id, index, batch)], acks=acks, timeout_ms=timeout_ms, epoch=epoch)
+        return appended(reply)[0]
+
+    def fetching(self, topic_id: bytes, offset: int, *, inline: bool = False, **changes: int) -> "asyncio.Future[Response]":
+        """`changes`: fields of Fetch or FetchPartition."""
+        assert self.client is not None
+        wanted = FetchPartition(topic_id, 0, offset, 1 << 20)
+        fetch = Fetch(0, 1, 1 << 20, 0, (), inline=inline)
+        for field, value in changes.items():
+            if field in FetchPartition.__dataclass_fields__ and field != "max_bytes":
+                wanted = replace(wanted, **{field: value})
+            else:
+                fetch = replace(fetch, **{field: value})
+        return self.client.call(FETCH, replace(fetch, partitions=(wanted,)), timeout_s=WAIT_S)
+
+    async def fetch(self, topic_id: bytes, offset: int, **changes: int) -> Fetched:
+        return fetched(await self.fetching(topic_id, offset, **changes))[0]
+
+    async def list_offset(self, topic_id: bytes, timestamp: int, *, index: int = 0, epoch: int = -1) -> ListedOffset:
+        assert self.client is not None
+        request = ListOffsets(0, (ListOffsetsPartition(topic_id, index, timestamp, epoch),))
+        reply = await self.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
+        return unpack(ListOffsetsReply, reply.body).partitions[0]
+
+
+def appended(response: Response) -> tuple[Appended, ...]:
+    return unpack(AppendReply, response.body).partitions
+
+
+def fetched(response: Response) -> tuple[Fetched, ...]:
+    return unpack(FetchReply, response.body).partitions
+
+
+def batch(*values: bytes, timestamp: int = 1_700_000_000_000, producer: tuple[int, int, int] = (-1, -1, -1)) -> bytes:
+    """One batch as a client sends it. `producer`: (id, epoch, first sequence)."""
+    records = [Record(None, value, timestamp + index) for index, value in enumerate(values)]
+    producer_id, epoch, sequence = producer
+    return bytes(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Waits for a condition, or an asynchronous one, to hold."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            held = condition()
+            if asyncio.iscoroutine(held):
+                held = await held
+            if held:
+                return
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def storage_cluster(path: Path, sockets: Path, fs: OsFileSystem) -> AsyncIterator[StorageCluster]:
+    cluster = StorageCluster(path, sockets, fs)
+    try:
+        await cluster.start()
+        yield cluster
+    finally:
+        await cluster.stop()
+        await cluster.store.close()

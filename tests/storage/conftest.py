@@ -1,0 +1,32 @@
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.storage.cluster import StorageCluster, storage_cluster
+from tests.storage.held_disk import HeldDisk
+
+
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    """For Unix sockets, whose paths may have 107 bytes."""
+    path = Path(tempfile.mkdtemp(prefix="ps-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def disk() -> Iterator[HeldDisk]:
+    held = HeldDisk()
+    yield held
+    held.release()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncIterator[StorageCluster]:
+    """Overrides the real cluster of the same name: here a single node in this process."""
+    async with storage_cluster(tmp_path, short_dir, disk) as running:
+        yield running
+        disk.release()

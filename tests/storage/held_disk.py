@@ -1,0 +1,44 @@
+"""The operating system's files, with a hand on them: syncs can be held back, and operations can be made to fail."""
+
+import errno
+import threading
+from collections.abc import Sequence
+
+from libs.commitlog.filesystem import Buffer, OsFileSystem
+
+
+class HeldDisk(OsFileSystem):
+    """`hold` keeps every fdatasync and syncfs waiting (in its thread) until `release`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open = threading.Event()
+        self._open.set()
+        self.syncs_begun = 0
+        self.fail_writes: int | None = None
+        self.fail_syncs: int | None = None
+
+    def hold(self) -> None:
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
+
+    def fdatasync(self, fd: int) -> None:
+        self._sync()
+        super().fdatasync(fd)
+
+    def sync_all(self, path: str) -> None:
+        self._sync()
+        super().sync_all(path)
+
+    def _sync(self) -> None:
+        self.syncs_begun += 1
+        self._open.wait()
+        if self.fail_syncs is not None:
+            raise OSError(self.fail_syncs, errno.errorcode[self.fail_syncs])
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        if self.fail_writes is not None:
+            raise OSError(self.fail_writes, errno.errorcode[self.fail_writes])
+        return super().pwritev(fd, buffers, position)

@@ -1,0 +1,125 @@
+"""What is appended can be fetched: as file ranges, through a passed descriptor, or inline."""
+
+import fcntl
+import os
+
+from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
+from libs.rpc.schema import unpack
+from libs.wire.batches import BatchHeader
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, fetched
+from tests.storage.held_disk import HeldDisk
+
+
+async def test_appended_bytes_come_back_through_a_passed_descriptor(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("lines", epoch=7)
+    first, second = batch(b"one", b"two"), batch(b"three")
+    assert (await cluster.append(topic, first)).base_offset == 0
+    assert (await cluster.append(topic, second)).base_offset == 2
+    found = await cluster.fetch(topic, 0)
+    assert (found.error, found.high_watermark, found.last_stable_offset, found.log_start_offset) == (0, 3, 3, 0)
+    (place,) = found.ranges
+    assert cluster.client is not None
+    opened = await cluster.client.call(OPEN_FILE, OpenFile(place.file_id), timeout_s=WAIT_S)
+    assert unpack(OpenFileReply, opened.body).found
+    (descriptor,) = opened.descriptors
+    try:
+        stored = os.pread(descriptor, place.length, place.position)
+        assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    finally:
+        os.close(descriptor)
+    assert len(stored) == len(first) + len(second)
+    header = BatchHeader.at(stored, len(first))
+    assert (header.base_offset, header.leader_epoch) == (2, 7)
+    # Offsets and epoch are the leader's, all the rest is as it was sent.
+    assert stored[16 : len(first)] == first[16:]
+    assert stored[len(first) + 16 :] == second[16:]
+
+
+async def test_the_same_bytes_come_inline_for_a_caller_on_another_host(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("lines")
+    sent = batch(b"one", b"two")
+    await cluster.append(topic, sent)
+    response = await cluster.fetching(topic, 0, inline=True)
+    (found,) = fetched(response)
+    assert (found.ranges, found.inline_length) == ((), len(sent))
+    assert bytes(response.payload)[16:] == sent[16:]
+
+
+async def test_a_file_that_is_not_there_is_said_to_be_gone(cluster: StorageCluster) -> None:
+    assert cluster.client is not None
+    opened = await cluster.client.call(OPEN_FILE, OpenFile(999), timeout_s=WAIT_S)
+    assert not unpack(OpenFileReply, opened.body).found
+    assert opened.descriptors == ()
+
+
+async def test_one_request_may_carry_many_partitions_and_each_answers_for_itself(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("many", partitions=3)
+    unknown = b"\xff" * 16
+    bad = bytearray(batch(b"x"))
+    bad[-1] ^= 1
+    reply = await cluster.send(
+        [
+            (topic, 0, batch(b"a")),
+            (topic, 9, batch(b"b")),
+            (unknown, 0, batch(b"c")),
+            (topic, 2, bytes(bad)),
+            (topic, 0, batch(b"d", b"e")),
+        ]
+    )
+    assert [one.error for one in appended(reply)] == [0, 3, 100, 2, 0]
+    assert [one.base_offset for one in appended(reply)] == [0, -1, -1, -1, 1]
+
+
+async def test_answers_keep_the_field_order_of_the_contract(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("shape", epoch=3)
+    stored = await cluster.append(topic, batch(b"x"), epoch=3)
+    assert (stored.error, stored.base_offset, stored.log_append_time_ms, stored.log_start_offset) == (0, 0, -1, 0)
+    assert (stored.message, stored.record_errors, stored.leader, stored.leader_epoch) == (None, (), -1, -1)
+    refused = await cluster.append(topic, batch(b"x"), epoch=2)
+    assert (refused.error, refused.base_offset, refused.leader, refused.leader_epoch) == (6, -1, 1, 3)
+    missing = await cluster.fetch(topic, 0, current_leader_epoch=2)
+    assert (missing.error, missing.leader, missing.leader_epoch) == (74, 1, 3)
+
+
+async def test_a_topic_with_log_append_time_stamps_the_batch_and_says_so(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("stamped", message_timestamp_type="LogAppendTime")
+    stored = await cluster.append(topic, batch(b"x", timestamp=5))
+    assert stored.log_append_time_ms > 1_600_000_000_000
+    response = await cluster.fetching(topic, 0, inline=True)
+    header = BatchHeader.at(response.payload)
+    assert header.is_log_append_time
+    assert header.max_timestamp == stored.log_append_time_ms
+    assert (await cluster.list_offset(topic, stored.log_append_time_ms)).offset == 0
+
+
+async def test_a_replicated_topic_commits_without_waiting_for_the_disk(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("fast", durability="replicated")
+    disk.hold()
+    assert (await cluster.append(topic, batch(b"x"))).error == 0
+    assert (await cluster.fetch(topic, 0)).high_watermark == 1
+    disk.release()
+
+
+async def test_offsets_are_listed_as_kafka_lists_them(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("listed", epoch=4)
+    await cluster.append(topic, batch(b"a", b"b", timestamp=1000))
+    await cluster.append(topic, batch(b"c", timestamp=5000))
+    await cluster.append(topic, batch(b"d", timestamp=3000))
+    assert [
+        (one.offset, one.timestamp, one.leader_epoch)
+        for one in [await cluster.list_offset(topic, ts) for ts in (-1, -2, -4, -5, -6)]
+    ] == [
+        (4, -1, 4),
+        (0, -1, 4),
+        (0, -1, 4),
+        (-1, -1, -1),
+        (-1, -1, -1),
+    ]
+    latest = await cluster.list_offset(topic, -3)
+    assert (latest.offset, latest.timestamp) == (2, 5000)
+    found = await cluster.list_offset(topic, 1001)
+    assert (found.offset, found.timestamp) == (1, 1001)
+    assert (await cluster.list_offset(topic, 5001)).offset == -1
+    assert (await cluster.list_offset(topic, -7)).error == 35
+    assert (await cluster.list_offset(topic, -1, epoch=3)).error == 74
+    assert (await cluster.list_offset(topic, -1, epoch=5)).error == 75

@@ -1,0 +1,122 @@
+"""What an answer promises: acks=all means on disk, and a disk that fails is never believed again."""
+
+import asyncio
+import errno
+
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import StorageCluster, appended, batch, eventually
+from tests.storage.held_disk import HeldDisk
+
+
+async def test_acks_all_is_answered_only_after_the_sync_that_holds_it(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("synced")
+    await cluster.append(topic, batch(b"before"))
+    disk.hold()
+    begun = disk.syncs_begun
+    waiting = cluster.send([(topic, 0, batch(b"x"))])
+    await eventually(lambda: disk.syncs_begun > begun)
+    # acks=1 overtakes it, and neither is visible yet.
+    assert (await cluster.append(topic, batch(b"y"), acks=1)).base_offset == 2
+    assert not waiting.done()
+    assert (await cluster.fetch(topic, 1)).high_watermark == 1
+    disk.release()
+    assert appended(await waiting)[0].base_offset == 1
+    # Whoever waits or not: what acks=1 wrote becomes visible too.
+    await eventually(lambda: _committed(cluster, topic, 3))
+
+
+async def _committed(cluster: StorageCluster, topic: bytes, offset: int) -> bool:
+    return (await cluster.list_offset(topic, -1)).offset == offset
+
+
+async def test_an_append_that_waits_too_long_is_told_so_and_stays(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("late")
+    disk.hold()
+    assert (await cluster.append(topic, batch(b"x"), timeout_ms=30)).error == ErrorCode.REQUEST_TIMED_OUT
+    assert (await cluster.append(topic, batch(b"y"), timeout_ms=60)).error == ErrorCode.REQUEST_TIMED_OUT
+    disk.release()
+    await eventually(lambda: _committed(cluster, topic, 2))
+
+
+async def test_a_duplicate_of_something_uncommitted_waits_like_the_original(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("twice")
+    sent = batch(b"a", b"b", producer=(5, 0, 0))
+    disk.hold()
+    original = cluster.send([(topic, 0, sent)])
+    duplicate = cluster.send([(topic, 0, sent)])
+    impatient = await cluster.append(topic, sent, acks=1)
+    assert (impatient.error, impatient.base_offset) == (0, 0)
+    assert not original.done()
+    assert not duplicate.done()
+    disk.release()
+    assert [appended(await one)[0].base_offset for one in (original, duplicate)] == [0, 0]
+    assert (await cluster.list_offset(topic, -1)).offset == 2
+    assert (await cluster.append(topic, sent)).base_offset == 0  # committed by now: answered at once
+    assert (await cluster.append(topic, batch(b"c", producer=(5, 0, 9)))).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_a_full_disk_refuses_appends_and_serves_reads(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("full")
+    await cluster.append(topic, batch(b"kept"))
+    disk.fail_writes = errno.ENOSPC
+    refused = batch(b"lost", producer=(5, 0, 0))
+    for acks in (-1, 1, 0):
+        assert (await cluster.append(topic, refused, acks=acks)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    found = await cluster.fetch(topic, 0)
+    assert (found.error, found.high_watermark, len(found.ranges)) == (0, 1, 1)
+    disk.fail_writes = None
+    # Nothing of the refused batch is remembered: its retry is an original, at the next offset.
+    assert (await cluster.append(topic, refused)).base_offset == 1
+
+
+async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("broken")
+    await cluster.append(topic, batch(b"kept"))
+    member = await cluster.member()
+    assert member is not None
+    assert len(member.log_dirs) == 1
+    disk.fail_syncs = errno.EIO
+    assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.fail_syncs = None
+    begun = disk.syncs_begun
+    assert (await cluster.append(topic, batch(b"y"), acks=1)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await cluster.fetch(topic, 0)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert disk.syncs_begun == begun
+
+    async def told() -> bool:
+        now = await cluster.member()
+        return now is not None and now.log_dirs == ()
+
+    await eventually(told)
+    assert cluster.node is not None
+    assert cluster.node.ready() == (False, "every log directory has failed")
+
+
+async def test_a_sync_that_hangs_is_noticed_and_takes_no_more_appends(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("hanging")
+    await cluster.append(topic, batch(b"before"))  # no round of the creation runs any more
+    assert cluster.node is not None
+    for one in cluster.node._disks.all:
+        one.sync._hang_s = 0.02
+    disk.hold()
+    waiting = cluster.send([(topic, 0, batch(b"x"))])
+    await eventually(lambda: cluster.node is not None and not cluster.node.ready()[0])
+    assert (await cluster.append(topic, batch(b"y"), acks=1)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.release()
+    assert appended(await waiting)[0].error == 0
+    assert cluster.node.ready() == (True, "")
+    assert (await cluster.append(topic, batch(b"y"), acks=1)).error == 0
+
+
+async def test_what_arrived_in_one_read_shares_its_write_and_its_round(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("grouped")
+    await cluster.append(topic, batch(b"warm"))
+    disk.hold()
+    begun = disk.syncs_begun
+    first = cluster.send([(topic, 0, batch(b"first"))])
+    await eventually(lambda: disk.syncs_begun > begun)
+    many = [cluster.send([(topic, 0, batch(b"%d" % number))]) for number in range(50)]
+    await cluster.fetch(topic, 0)  # answered after them: they are written
+    disk.release()
+    await asyncio.gather(first, *many)
+    assert disk.syncs_begun - begun <= 4

@@ -109,16 +109,15 @@ class Call:
         """
         answers = self._answers
         if answers is not None:
-            packed = pack_any(body)
+            answers.answer(self, Kind.RESPONSE, pack_any(body), payload, files, descriptors)
             self._answers = None
-            answers.answer(self, Kind.RESPONSE, packed, payload, files, descriptors)
             self._forget()
 
     def fail(self, code: int, message: str) -> None:
         answers = self._answers
         if answers is not None:
-            self._answers = None
             answers.answer(self, Kind.ERROR, pack_body((code, message)), (), (), ())
+            self._answers = None
             self._forget()
 
     def cancel(self) -> None:

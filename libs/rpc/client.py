@@ -281,7 +281,7 @@ class RpcClient:
             async with asyncio.timeout(self._connect_timeout_s):
                 stream = await self._transport.connect(self.address, self._make_link, self._connect_timeout_s)
                 await greeting
-        except (OSError, EnvelopeError) as error:
+        except Exception as error:  # whatever it was, those who wait must hear of it
             if stream is not None:
                 stream.abort(error)
             self._backoff_s = self._next_backoff()

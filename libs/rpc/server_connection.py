@@ -165,21 +165,23 @@ class ServerConnection:
     def answer(
         self, call: Call, kind: Kind, body: bytes, payload: Sequence[Buffer], files: Sequence[FileSlice], fds: Sequence[int]
     ) -> None:
-        if self.pending.pop(call.request_id, None) is None:
+        if call.request_id not in self.pending:
             return
-        self._outstanding -= call.cost
         stream = self._stream
         length = payload_size(payload) if payload else 0
         if not files and not fds:
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
         else:
-            length += sum(file_length for _, _, file_length in files)
+            # All that can fail comes before the first byte: a frame that is begun must be finished.
+            own = _duplicate([fd for fd, _, _ in files])
             if fds:
                 stream.attach_descriptors(fds)
+            length += sum(file_length for _, _, file_length in files)
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length, len(fds)), *payload)
-            for fd, position, file_length in files:
-                own = os.dup(fd)
-                stream.write_file(own, position, file_length, close_when_sent(own))
+            for fd, (_, position, file_length) in zip(own, files, strict=True):
+                stream.write_file(fd, position, file_length, close_when_sent(fd))
+        del self.pending[call.request_id]
+        self._outstanding -= call.cost
         if self._paused:
             self._balance()
 
@@ -218,6 +220,18 @@ class ServerConnection:
         elif now - self._since > (HELLO_TIMEOUT_S if self.peer is None else STALL_TIMEOUT_S):
             self.refuse("nothing moves", TimeoutError("nothing moves"))
         self._progress = progress
+
+
+def _duplicate(fds: Sequence[int]) -> list[int]:
+    own: list[int] = []
+    try:
+        for fd in fds:
+            own.append(os.dup(fd))
+    except OSError:
+        for fd in own:
+            os.close(fd)
+        raise
+    return own
 
 
 def fail_with(call: Call, error: Exception) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ def test_a_frame_comes_back_as_it_was_packed() -> None:
     assert int.from_bytes(packed[:4], "big") == len(packed)  # 4 of payload come instead of the length field
     frame = unpack_frame(view(packed + b"data"))
     assert frame[:8] == (Kind.REQUEST, 7, "storage.append", 1500, b"trace", 2, 99, [1, "two", b"3"])
-    assert frame.payload == b"data"
+    assert bytes(frame.payload) == b"data"
     assert not frame.payload.readonly
 
 

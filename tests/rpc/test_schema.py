@@ -3,9 +3,9 @@
 import dataclasses
 import typing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -55,7 +55,7 @@ def test_every_kind_of_field_survives_the_wire() -> None:
 
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if dataclasses.is_dataclass(hint):
-        return st.builds(hint, *(values_of(each) for each in typing.get_type_hints(hint).values()))
+        return st.builds(cast(Any, hint), *(values_of(each) for each in typing.get_type_hints(hint).values()))
     args = typing.get_args(hint)
     if typing.get_origin(hint) is tuple and args[1:] == (...,):
         return st.lists(values_of(args[0]), max_size=3).map(tuple)

@@ -1,0 +1,75 @@
+"""The admin port: alive, ready, metrics, and a look inside."""
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from libs.runtime.admin import AdminServer
+from libs.telemetry.metrics import Metrics
+
+
+class Service:
+    readiness = (False, "no image of the cluster yet")
+
+
+@pytest.fixture
+async def get() -> AsyncIterator["Get"]:
+    service = Service()
+    metrics = Metrics("test")
+    metrics.counter("penstock_things", "Things.").inc()
+    debug = {"partitions": lambda: {"t-0": {"epoch": 3, "id": b"\x01\xff", "isr": {2, 1}}}, "odd": lambda: object}
+    admin = AdminServer("127.0.0.1", 0, ready=lambda: service.readiness, metrics=metrics, debug=debug)
+    await admin.start()
+    async with aiohttp.ClientSession() as session:
+        yield Get(session, admin.port, service)
+    await admin.close()
+    await admin.close()  # twice does no harm
+
+
+class Get:
+    def __init__(self, session: aiohttp.ClientSession, port: int, service: Service) -> None:
+        self.session = session
+        self.port = port
+        self.service = service
+
+    async def __call__(self, path: str) -> tuple[int, str]:
+        async with self.session.get(f"http://127.0.0.1:{self.port}{path}") as response:
+            return response.status, await response.text()
+
+
+async def test_a_process_that_answers_is_alive(get: Get) -> None:
+    assert await get("/healthz") == (200, "ok\n")
+
+
+async def test_readiness_comes_with_its_reason(get: Get) -> None:
+    assert await get("/readyz") == (503, "no image of the cluster yet\n")
+    get.service.readiness = (True, "")
+    assert await get("/readyz") == (200, "ready\n")
+
+
+async def test_metrics_are_in_prometheus_format(get: Get) -> None:
+    status, text = await get("/metrics")
+    assert (status, "penstock_things_total 1.0" in text) == (200, True)
+
+
+async def test_debug_views_are_json(get: Get) -> None:
+    assert json.loads((await get("/debug"))[1]) == ["odd", "partitions"]
+    assert json.loads((await get("/debug/partitions"))[1]) == {"t-0": {"epoch": 3, "id": "01ff", "isr": [1, 2]}}
+    assert (await get("/debug/odd"))[0] == 200
+    assert await get("/debug/nothing") == (404, "there is: odd, partitions\n")
+
+
+async def test_a_port_that_is_taken_is_an_error_at_start(get: Get) -> None:
+    second = AdminServer("127.0.0.1", get.port, ready=lambda: (True, ""), metrics=Metrics("second"))
+    with pytest.raises(OSError):
+        await second.start()
+    await second.close()
+
+
+def test_importing_it_does_not_import_aiohttp() -> None:
+    code = "import sys, libs.runtime.admin, libs.runtime.lifecycle; sys.exit('aiohttp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

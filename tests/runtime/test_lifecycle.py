@@ -1,0 +1,147 @@
+"""Start, drain, exit."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from libs.runtime.lifecycle import ABORTED, Lifecycle, supervise
+
+
+def closer(done: list[str], name: str) -> Callable[[], Coroutine[Any, Any, None]]:
+    async def close() -> None:
+        done.append(name)
+
+    return close
+
+
+async def test_what_was_opened_is_closed_in_reverse_order() -> None:
+    done: list[str] = []
+    lifecycle = Lifecycle()
+
+    async def main(given: Lifecycle) -> None:
+        for name in ("store", "server", "port"):
+            given.on_stop(closer(done, name))
+        given.stop()
+
+    assert await supervise(main, lifecycle) == 0
+    assert done == ["port", "server", "store"]
+
+
+async def test_a_main_that_returns_goes_on_until_it_is_told_to_stop() -> None:
+    lifecycle = Lifecycle()
+
+    async def main(given: Lifecycle) -> None:
+        pass
+
+    running = asyncio.create_task(supervise(main, lifecycle))
+    await asyncio.sleep(0.01)
+    assert not running.done()
+    lifecycle.stop()
+    assert await running == 0
+
+
+async def test_a_main_that_runs_is_cancelled_before_draining() -> None:
+    done: list[str] = []
+    lifecycle = Lifecycle()
+
+    async def main(given: Lifecycle) -> None:
+        given.on_stop(closer(done, "closed"))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            done.append("cancelled")
+
+    running = asyncio.create_task(supervise(main, lifecycle))
+    await asyncio.sleep(0.01)
+    lifecycle.stop()
+    assert await running == 0
+    assert done == ["cancelled", "closed"]
+
+
+async def test_a_start_that_fails_closes_what_was_open_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    done: list[str] = []
+
+    async def main(given: Lifecycle) -> None:
+        given.on_stop(closer(done, "store"))
+        raise OSError("the port is taken")
+
+    assert await supervise(main, Lifecycle()) == 1
+    assert done == ["store"]
+    assert "the port is taken" in caplog.text
+
+
+async def test_a_failure_while_running_stops_the_process_with_an_error() -> None:
+    lifecycle = Lifecycle()
+
+    async def main(given: Lifecycle) -> None:
+        given.stop(RuntimeError("the disk is gone"))
+        given.stop(RuntimeError("and so is everything else"))
+
+    assert await supervise(main, lifecycle) == 1
+    assert str(lifecycle.failure) == "the disk is gone"
+
+
+async def test_a_step_that_fails_or_hangs_does_not_keep_the_others_from_closing() -> None:
+    done: list[str] = []
+    lifecycle = Lifecycle()
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    for close in (closer(done, "first"), hang, closer(done, "second"), fail, closer(done, "third")):
+        lifecycle.on_stop(close)
+    assert not await lifecycle.drain(0.05)
+    assert done == ["third", "second", "first"]
+
+
+PROCESS = """
+    import asyncio, sys
+    from libs.runtime.lifecycle import run
+    from libs.telemetry.logs import configure
+
+    async def main(lifecycle):
+        async def close():
+            print("draining", flush=True)
+            if "hang" in sys.argv:
+                await asyncio.Event().wait()
+            print("drained", flush=True)
+        lifecycle.on_stop(close)
+        print("up", flush=True)
+
+    configure("test", "test-1", "info")
+    run(main)
+"""
+
+
+def start(*arguments: str) -> "subprocess.Popen[str]":
+    code = textwrap.dedent(PROCESS)
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_exits_with_0(number: int) -> None:
+    with start() as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(number)
+        assert process.stdout.read() == "draining\ndrained\n"
+        assert process.wait(10) == 0
+
+
+def test_a_second_signal_aborts() -> None:
+    with start("hang") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.terminate()
+        assert process.stdout.readline() == "draining\n"
+        process.terminate()
+        assert process.wait(10) == ABORTED

@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.rpc.envelope import Kind, pack_body
+from libs.rpc.envelope import EMPTY, Kind, pack_body
 from libs.rpc.schema import pack
 from libs.rpc.transport import Buffer
-
-EMPTY = memoryview(b"")
 
 FileSlice = tuple[int, int, int]
 """(descriptor, position, length)"""

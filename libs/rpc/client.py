@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from libs.rpc.call import pack_any
+from libs.rpc.descriptors import close_all
 from libs.rpc.envelope import Frame, Hello, Kind, pack_frame, payload_size
 from libs.rpc.errors import UNKNOWN_SERVER_ERROR, DeadlineExceeded, Disconnected, EnvelopeError, Overloaded, RpcError
-from libs.rpc.link import Link, OnReply, Response, close_all
+from libs.rpc.link import Link, OnReply, Response
 from libs.rpc.transport import Buffer, Receiver, Stream, Transport
 
 __all__ = ["Hello", "OnReply", "Response", "RpcClient"]
@@ -197,7 +198,7 @@ class RpcClient:
     def _transmit(self, link: Link, request_id: int, pending: _Pending) -> None:
         now = self._loop.time()
         size = payload_size(pending.payload) if pending.payload else 0
-        left_ms = int((pending.deadline - now) * 1000)
+        left_ms = max(1, int((pending.deadline - now) * 1000))
         frame = pack_frame(
             Kind.REQUEST, request_id, pending.method, left_ms, pending.trace, pending.body, size, 0, int(now * 1000)
         )

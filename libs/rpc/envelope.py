@@ -69,6 +69,8 @@ class Frame(NamedTuple):
     payload: memoryview
 
 
+EMPTY = memoryview(b"")
+
 _packb = msgpack.Packer().pack
 
 
@@ -132,7 +134,9 @@ def unpack_frame(frame: memoryview) -> Frame:
     except Exception as error:
         # struct.error, ValueError and its many kinds in msgpack, TypeError of a comparison
         raise EnvelopeError(f"not an RPC frame: {error!r}") from None
-    return Frame(kind, request_id, method, deadline_ms, trace, descriptors, sent_at_ms, body, frame[body_end:])
+    # Even an empty view would pin the receive buffer, for as long as a parked call lives.
+    payload = frame[body_end:] if payload_length else EMPTY
+    return Frame(kind, request_id, method, deadline_ms, trace, descriptors, sent_at_ms, body, payload)
 
 
 def _refuse_extension(code: int, data: bytes) -> Any:

@@ -1,10 +1,10 @@
 """A client's one connection, from its hello to its end."""
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from libs.rpc.descriptors import close_all
 from libs.rpc.envelope import Frame, Hello, Kind, pack_hello, read_hello, unpack_frame
 from libs.rpc.errors import EnvelopeError
 from libs.rpc.transport import Buffer, Stream
@@ -87,11 +87,6 @@ class Link:
         close_all(self._descriptors)
         self._descriptors = []
         self._owner.lost(self, reason)
-
-
-def close_all(descriptors: Sequence[int]) -> None:
-    for fd in descriptors:
-        os.close(fd)
 
 
 OnReply = Callable[["Response | Exception"], None]

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from libs.rpc.call import EMPTY, Call, Peer
-from libs.rpc.envelope import Hello, pack_hello
+from libs.rpc.call import Call, Peer
+from libs.rpc.envelope import EMPTY, Hello, pack_hello
 from libs.rpc.errors import EnvelopeError
 from libs.rpc.server_connection import ServerConnection, fail_with
 from libs.rpc.transport import Listener, Receiver, Stream, Transport

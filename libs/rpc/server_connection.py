@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from libs.rpc.call import Call, FileSlice, Peer, close_when_sent
+from libs.rpc.descriptors import close_all, duplicate
 from libs.rpc.envelope import Frame, Hello, Kind, pack_frame, payload_size, read_hello, unpack_frame
 from libs.rpc.errors import (
     BROKER_NOT_AVAILABLE,
@@ -73,8 +73,7 @@ class ServerConnection:
         self._balance()
 
     def descriptors_received(self, fds: list[int]) -> None:
-        for fd in fds:  # no method takes any yet
-            os.close(fd)
+        close_all(fds)  # no method takes any yet
 
     def write_ready(self) -> None:
         self._balance()
@@ -173,7 +172,7 @@ class ServerConnection:
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
         else:
             # All that can fail comes before the first byte: a frame that is begun must be finished.
-            own = _duplicate([fd for fd, _, _ in files])
+            own = duplicate([fd for fd, _, _ in files])
             if fds:
                 stream.attach_descriptors(fds)
             length += sum(file_length for _, _, file_length in files)
@@ -220,18 +219,6 @@ class ServerConnection:
         elif now - self._since > (HELLO_TIMEOUT_S if self.peer is None else STALL_TIMEOUT_S):
             self.refuse("nothing moves", TimeoutError("nothing moves"))
         self._progress = progress
-
-
-def _duplicate(fds: Sequence[int]) -> list[int]:
-    own: list[int] = []
-    try:
-        for fd in fds:
-            own.append(os.dup(fd))
-    except OSError:
-        for fd in own:
-            os.close(fd)
-        raise
-    return own
 
 
 def fail_with(call: Call, error: Exception) -> None:

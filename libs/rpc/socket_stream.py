@@ -4,7 +4,6 @@ asyncio's own transports forbid `add_writer` and copy on partial writes; `loop.s
 is one receive, all answers leave in one `sendmsg`, and file ranges go by `os.sendfile` in their place among them.
 """
 
-import array
 import asyncio
 import logging
 import os
@@ -14,18 +13,16 @@ from concurrent.futures import Executor
 from typing import Any
 
 from libs.rpc.cold_files import WINDOW, is_cached, warm
+from libs.rpc.descriptors import ANCILLARY_SIZE, MAX_DESCRIPTORS, Descriptors, received_descriptors
 from libs.rpc.transport import Buffer, Receiver
 
 log = logging.getLogger(__name__)
 
 IOV_MAX = 1024
-MAX_DESCRIPTORS = 16
-"""Per message: what one receive makes room for."""
 LOW_WATER = 65_536
 FAIR_SHARE = 4 << 20
 """After so many bytes in one flush the other connections get their turn."""
 CLOSE_TIMEOUT_S = 5.0
-_ANCILLARY = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4)
 
 
 class _FileRange:
@@ -37,10 +34,6 @@ class _FileRange:
         self.stop = position + length
         self.on_sent = on_sent
         self.cached_to = position
-
-
-class _Descriptors(list[int]):
-    """Ours (duplicates); they ride with the buffer that comes next in the queue."""
 
 
 class SocketStream:
@@ -86,7 +79,7 @@ class SocketStream:
         self._fd = connected.fileno()
         self._executor = executor
         self._receiver: Receiver | None = None
-        self._queue: list[Buffer | _FileRange | _Descriptors] = []
+        self._queue: list[Buffer | _FileRange | Descriptors] = []
         self._specials = 0  # entries in the queue that are not buffers
         self._in_turn = self._flushing = self._flush_scheduled = False
         self._blocked = False  # the socket is full, and watched
@@ -129,9 +122,9 @@ class SocketStream:
             try:
                 buffer = receiver.get_buffer()
                 if self.is_unix:
-                    nbytes, ancillary, flags, _ = self._socket.recvmsg_into([buffer], _ANCILLARY, socket.MSG_CMSG_CLOEXEC)
+                    nbytes, ancillary, flags, _ = self._socket.recvmsg_into([buffer], ANCILLARY_SIZE, socket.MSG_CMSG_CLOEXEC)
                     if ancillary or flags & socket.MSG_CTRUNC:
-                        self._take_descriptors(receiver, ancillary, flags)
+                        receiver.descriptors_received(received_descriptors(ancillary, flags))
                 else:
                     nbytes = self._socket.recv_into(buffer)
             except (BlockingIOError, InterruptedError):
@@ -152,19 +145,6 @@ class SocketStream:
             self._in_turn = False
         if self._queue and not self._blocked and not self._warming:
             self.flush()
-
-    def _take_descriptors(self, receiver: Receiver, ancillary: Sequence[tuple[int, int, bytes]], flags: int) -> None:
-        fds = array.array("i")
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-        if flags & socket.MSG_CTRUNC:
-            # The kernel dropped some: which ones belong to which frame is unknown from here on.
-            for fd in fds:
-                os.close(fd)
-            raise OSError("descriptors were cut off")
-        if fds:
-            receiver.descriptors_received(fds.tolist())
 
     # Writing
 
@@ -192,7 +172,7 @@ class SocketStream:
         if len(fds) > MAX_DESCRIPTORS:
             raise ValueError(f"{len(fds)} descriptors; the most is {MAX_DESCRIPTORS}")
         if not self.closing and fds:
-            self._queue.append(_Descriptors(os.dup(fd) for fd in fds))
+            self._queue.append(Descriptors(fds))
             self._specials += 1
 
     def _queued(self, size: int) -> None:
@@ -262,19 +242,20 @@ class SocketStream:
     def _send_buffers(self) -> None:
         """One system call for the buffers at the head of the queue, up to the next file range or descriptors."""
         queue = self._queue
+        riding: Descriptors | None = None
         ancillary: list[tuple[int, int, Any]] = []
         if not self._specials and len(queue) <= IOV_MAX:
-            first, batch, flags = 0, queue, 0
+            batch, flags = queue, 0
         else:
-            head = queue[0]
             first = 0
-            if isinstance(head, _Descriptors):
+            head = queue[0]
+            if isinstance(head, Descriptors):
+                riding = head
+                ancillary = head.ancillary()
                 first = 1
-                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", head))]
             batch = []
-            for index in range(first, min(len(queue), first + IOV_MAX)):
-                item = queue[index]
-                if isinstance(item, (_FileRange, _Descriptors)):
+            for item in queue[first : first + IOV_MAX]:
+                if isinstance(item, (_FileRange, Descriptors)):
                     break
                 batch.append(item)
             flags = socket.MSG_MORE if first + len(batch) < len(queue) else 0
@@ -282,10 +263,12 @@ class SocketStream:
         sent = self._socket.sendmsg(batch, ancillary, flags)  # type: ignore[arg-type]
         self.bytes_sent += sent
         self.pending_bytes -= sent
-        if first and sent:
-            self._close_descriptors(queue.pop(0))
-        elif first:
-            return
+        if riding is not None:
+            if not sent:
+                return
+            del queue[0]
+            self._specials -= 1
+            riding.close()
         if sent and self.pending_bytes == 0:
             queue.clear()
             return
@@ -368,16 +351,10 @@ class SocketStream:
         self._socket.close()
         dropped, self._queue = self._queue, []
         for index, item in enumerate(dropped):
-            if isinstance(item, _Descriptors):
-                self._close_descriptors(item)
+            if isinstance(item, Descriptors):
+                item.close()
             elif isinstance(item, _FileRange) and item.on_sent is not None and not (index == 0 and self._warming):
                 self._loop.call_soon(item.on_sent, False)  # of the range being warmed: when its thread is done with it
         self._specials = self.pending_bytes = 0
         if self._receiver is not None:
             self._loop.call_soon(self._receiver.connection_lost, reason)
-
-    def _close_descriptors(self, item: object) -> None:
-        assert isinstance(item, _Descriptors)
-        self._specials -= 1
-        for fd in item:
-            os.close(fd)

@@ -136,3 +136,10 @@ def test_a_damaged_frame_is_read_or_refused_never_worse(data: st.DataObject) -> 
         frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(EnvelopeError):
         unpack_frame(memoryview(frame))
+
+
+def test_a_frame_without_payload_does_not_pin_the_receive_buffer() -> None:
+    chunk = bytearray(pack_frame(Kind.REQUEST, 1, "m", 0, None, pack_body([1])))
+    frame = unpack_frame(memoryview(chunk)[4:])
+    chunk.append(0)  # BufferError if anything still views it
+    assert bytes(frame.payload) == b""

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import libs.rpc.socket_stream as socket_stream
-from libs.rpc.socket_stream import MAX_DESCRIPTORS, SocketStream
+from libs.rpc.descriptors import MAX_DESCRIPTORS
+from libs.rpc.socket_stream import SocketStream
 from libs.rpc.socket_transport import SocketTransport, parse_address
 from libs.rpc.transport import Stream
 from tests.rpc.conftest import until

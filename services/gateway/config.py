@@ -37,5 +37,5 @@ class GatewayConfig:
     drain_s_max: float = 10.0
 
     fetch_bytes_max: int = 57_671_680  # fetch.max.bytes
-    sendfile_bytes_min: int = 262_144
+    sendfile_bytes_min: int = 131_072
     open_files_max: int = 512

@@ -203,6 +203,8 @@ class Connection:
             return
         for leaving in self._session.answer(exchange, answer):
             self._send(leaving)
+        if not exchange.pipelined:
+            self._stream.flush()  # nothing else can follow it in this turn
         if not self._pumping:
             self._output_moved()
 

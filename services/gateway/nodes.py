@@ -104,8 +104,9 @@ class Nodes:
             try:
                 await node.client.ready(CONNECT_S_MAX)
             except RpcFailure as error:
-                # The client backs off by itself; when it was closed, the node was replaced.
-                log.info("storage node unreachable", extra=fields(node=node.node_id, error=str(error)))
+                # The client backs off by itself; when it was closed, the node was replaced and this ends.
+                if self._storage.get(node.node_id) is node:
+                    log.info("storage node unreachable", extra=fields(node=node.node_id, error=str(error)))
                 continue
             self._on_ready(node.node_id)
             return

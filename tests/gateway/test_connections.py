@@ -170,12 +170,16 @@ async def test_row_52_requests_without_end_and_answers_unread_are_held_back_then
     body = b"\2" + b"\xd9\x04" + b"x" * 600 + b"\0" + b"\0\0\0" + b"\0"
     request = frame(METADATA, 9, 1, body)
     sent = 0
+
+    async def flood() -> None:
+        nonlocal sent
+        while True:
+            writer.write(request * 100)
+            sent += 100
+            await writer.drain()
+
     with pytest.raises(ConnectionError):
-        async with asyncio.timeout(20):
-            while True:
-                writer.write(request * 100)
-                sent += 100
-                await writer.drain()
+        await asyncio.wait_for(flood(), 20)
     assert rig.closed("unread") == 1
     assert sent < 1_000_000
     assert await serves(bystander)

@@ -1,0 +1,84 @@
+"""Where the image says that things are."""
+
+from collections import Counter
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import InSync, Listener, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.store import KeyValue, RangeResult
+from services.gateway.core.routing import Routes, broker_endpoint, broker_ids
+
+TOPIC_ID = b"\1" * 16
+
+
+def image(records: dict[str, object]) -> ClusterImage:
+    items = tuple(KeyValue(key, encode(record), 1, 1, 0) for key, record in sorted(records.items()))
+    return ClusterImage.from_range(RangeResult(items, 1))
+
+
+def gateway(node_id: int, host_id: str = "", rack: str = "", name: str = "PLAINTEXT") -> tuple[str, Member]:
+    listener = Listener(name, f"gateway-{node_id}", 9000 + 100 * node_id)
+    return keys.member("gateway", node_id), Member("gateway", node_id, 1, host_id, rack=rack, listeners=(listener,))
+
+
+def storage(node_id: int, host_id: str = "", rack: str = "") -> tuple[str, Member]:
+    return keys.member("storage", node_id), Member("storage", node_id, 1, host_id, rack=rack)
+
+
+def host_for(at: ClusterImage, node_id: int, client: str = "10.0.0.1", listener: str = "PLAINTEXT") -> str | None:
+    found = broker_endpoint(at, node_id, client, listener)
+    return found.host if found is not None else None
+
+
+def test_a_gateway_on_the_nodes_host_comes_first_then_one_in_its_zone() -> None:
+    at = image(
+        dict(
+            [
+                gateway(1, "h1", "a"),
+                gateway(2, "h2", "b"),
+                gateway(3, "h3", "c"),
+                storage(1, "h2", "a"),
+                storage(2, "h9", "c"),
+            ]
+        )
+    )
+    assert host_for(at, 1) == "gateway-2"
+    assert host_for(at, 2) == "gateway-3"
+
+
+def test_a_client_gets_the_same_answer_from_everybody_and_clients_spread() -> None:
+    at = image(dict([gateway(1), gateway(2), gateway(3)]))
+    chosen = Counter(host_for(at, node, f"10.0.{n}.1") for n in range(100) for node in (1, 2, 3))
+    assert set(chosen) == {"gateway-1", "gateway-2", "gateway-3"}
+    assert min(chosen.values()) > 50
+
+
+def test_the_death_of_a_gateway_moves_only_its_own_clients() -> None:
+    three, two = image(dict([gateway(1), gateway(2), gateway(3)])), image(dict([gateway(1), gateway(2)]))
+    for client in (f"10.0.{n}.1" for n in range(100)):
+        before = host_for(three, 7, client)
+        assert before == "gateway-3" or host_for(two, 7, client) == before
+
+
+def test_only_gateways_with_the_clients_listener_count() -> None:
+    at = image(dict([gateway(1, name="INTERNAL"), gateway(2)]))
+    assert host_for(at, 1, listener="INTERNAL") == "gateway-1"
+    assert host_for(at, 1, listener="SASL") is None
+
+
+def test_nodes_that_ever_registered_keep_their_ports() -> None:
+    at = image({keys.node(4): NodeRecord(4), **dict([storage(7)])})
+    assert broker_ids(at) == {4, 7}
+
+
+def test_routes_name_the_leader_of_each_partition_and_none_where_there_is_no_state() -> None:
+    state = PartitionState((Replica(3, ""),), 3, 1, 5, 6, (InSync(3, 1),))
+    routes = Routes(image({keys.topic("t"): Topic("t", TOPIC_ID.hex(), 2), keys.partition(TOPIC_ID, 1): state}))
+    topic = routes.topic("t")
+    assert topic is not None
+    assert topic is routes.topic_by_id(TOPIC_ID)
+    assert topic.partition(1) == (3, 5)
+    assert [topic.partition(index) for index in (0, 2, -1)] == [None] * 3
+    assert routes.topic("u") is None
+    assert routes.topic_by_id(b"\2" * 16) is None

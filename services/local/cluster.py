@@ -60,6 +60,10 @@ class Cluster:
         self.plans = {plan.name: plan for plan in plan_cluster(shape, run, python=python, etcd=etcd)}
 
     def names_down(self) -> list[str]:
+        """Whom `up` would start. One that runs without its pid file, since a launcher was interrupted, gets it back."""
+        for pid, name in self.running().items():
+            if name in self.plans and self.pid_of(name) is None:
+                processes.write_pid(self.run.pid_file(name), pid)
         return [name for name in self.plans if self.pid_of(name) is None]
 
     def up(self) -> None:

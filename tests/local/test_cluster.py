@@ -101,6 +101,15 @@ def test_a_pid_file_that_names_a_foreign_process_is_not_believed(make):
     assert cluster.pid_of("storage-1") is None
 
 
+def test_a_process_whose_pid_file_is_lost_is_not_started_twice(make):
+    cluster = make()
+    cluster.up()
+    pid = cluster.pid_of("gateway-1")
+    cluster.run.pid_file("gateway-1").unlink()
+    cluster.up()
+    assert cluster.pid_of("gateway-1") == pid
+
+
 def test_a_process_whose_pid_file_is_lost_is_still_stopped(make):
     cluster = make()
     cluster.up()

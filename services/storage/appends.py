@@ -39,11 +39,20 @@ INT32_MAX = (1 << 31) - 1
 class Appends:
     """`accept` for each call of a socket read, then `end_turn` once. `on_committed` hears of each high watermark that rose."""
 
-    def __init__(self, partitions: Partitions, clock: Clock, meters: Meters, on_committed: Callable[[Hosted], None]) -> None:
+    def __init__(
+        self,
+        partitions: Partitions,
+        clock: Clock,
+        meters: Meters,
+        *,
+        on_committed: Callable[[Hosted], None],
+        readers_wait: Callable[[Key], bool],
+    ) -> None:
         self._partitions = partitions
         self._clock = clock
         self._meters = meters
         self._on_committed = on_committed
+        self._readers_wait = readers_wait
         self._loop = asyncio.get_running_loop()
         self._expiry = Expiry(self._loop, meters)
         self._dirty: list[Hosted] = []
@@ -172,6 +181,8 @@ class Appends:
         for one in staged:
             self._written(hosted, one)
         hosted.sync.appended(hosted)
+        if hosted.parked or self._readers_wait(hosted.key):
+            hosted.sync.hurry()
         if rose:
             self.committed(hosted)
 

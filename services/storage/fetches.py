@@ -47,6 +47,10 @@ class Fetches:
     def parked(self) -> int:
         return len(self._parked)
 
+    def waiting_on(self, key: Key) -> bool:
+        """Whether somebody waits for the partition's next bytes."""
+        return self._parked.anyone_on(key)
+
     def accept(self, call: Call) -> None:
         try:
             request = unpack(Fetch, call.body)
@@ -65,7 +69,13 @@ class Fetches:
             return
         fetch = PendingFetch(call, request)
         fetch.timer = self._loop.call_later(request.max_wait_ms / 1000, self._time_out, fetch)
-        self._parked.park(fetch, [(wanted.topic_id, wanted.partition) for wanted in request.partitions])
+        keys = [(wanted.topic_id, wanted.partition) for wanted in request.partitions]
+        self._parked.park(fetch, keys)
+        for key in keys:
+            hosted = self._partitions.by_key.get(key)
+            if hosted is not None and hosted.log_end_offset > hosted.high_watermark:
+                hosted.sync.hurry()
+                hosted.sync.kick()
         call.on_cancel(partial(self._forget, fetch))
 
     def wake(self, key: Key) -> None:

@@ -80,7 +80,13 @@ class StorageNode:
         self._registry = FileRegistry()
         self._meters = Meters(world.metrics, self._partitions)
         self._fetches = Fetches(self._partitions, self._meters)
-        self._appends = Appends(self._partitions, world.clock, self._meters, self._committed)
+        self._appends = Appends(
+            self._partitions,
+            world.clock,
+            self._meters,
+            on_committed=self._committed,
+            readers_wait=self._fetches.waiting_on,
+        )
         self._disks = Disks(())
         self._residents: Residents | None = None
         self._placements: Placements | None = None

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+PACE_S = 0.01
+
+
 class SyncEvents(Protocol):
     """What a scheduler tells, on the event loop."""
 
@@ -40,7 +43,11 @@ class SyncEvents(Protocol):
 
 
 class SyncScheduler:
-    """One per log directory. Tell it of appends, then `kick` once: partitions that moved together share a round."""
+    """One per log directory. Tell it of appends, then `kick` once: partitions that moved together share a round.
+
+    A round starts at once when somebody waits for it. When nobody does (acks=1, and no reader at the end of the log), rounds
+    keep `PACE_S` apart: back to back they would slow the very appends that they serve, by the file system's journal.
+    """
 
     def __init__(self, disk: str, fs: FileSystem, offload: Offload, events: SyncEvents, *, hang_s: float) -> None:
         self.disk = disk
@@ -58,6 +65,9 @@ class SyncScheduler:
         self._quiet: list[asyncio.Future[None]] = []
         self._started_at = 0.0
         self._hang_timer: asyncio.TimerHandle | None = None
+        self._urgent = False
+        self._paced_until = 0.0
+        self._pace_timer: asyncio.TimerHandle | None = None
 
     def appended(self, hosted: "Hosted") -> None:
         """A `replicated` topic is owed a round only as its flush.messages and flush.ms say."""
@@ -70,11 +80,32 @@ class SyncScheduler:
     def owe(self, hosted: "Hosted") -> None:
         """It needs a round, whatever its topic says: a new epoch, or what a crash left in memory only."""
         self._dirty[hosted] = None
+        self._urgent = True
+
+    def hurry(self) -> None:
+        """Somebody waits for what was appended: `kick` will not pace the next round."""
+        self._urgent = True
 
     def kick(self) -> None:
-        """Starts a round, unless one runs already (its end starts the next) or there is nothing to do."""
+        """Starts a round, unless one runs already (its end starts the next), it is too early or there is nothing to do."""
         if self._running or self.failed or not self._dirty:
             return
+        if not self._urgent and self._loop.time() < self._paced_until:
+            if self._pace_timer is None:
+                self._pace_timer = self._loop.call_at(self._paced_until, self._paced)
+            return
+        self._start()
+
+    def _paced(self) -> None:
+        self._pace_timer = None
+        self.hurry()
+        self.kick()
+
+    def _start(self) -> None:
+        self._urgent = False
+        if self._pace_timer is not None:
+            self._pace_timer.cancel()
+            self._pace_timer = None
         in_flight = []
         for hosted in self._dirty:
             self._lazy.pop(hosted, None)
@@ -116,8 +147,9 @@ class SyncScheduler:
     async def drain(self) -> None:
         """Returns when everything that was appended is durable, or the directory has failed."""
         self._dirty.update(dict.fromkeys(self._lazy))
-        self.kick()
-        while self._running:
+        while (self._running or self._dirty) and not self.failed:
+            self.hurry()
+            self.kick()
             await self.quiet()
 
     def fail(self, error: Exception) -> None:
@@ -129,8 +161,9 @@ class SyncScheduler:
         self._events.retired(self, error)
 
     def close(self) -> None:
-        if self._hang_timer is not None:
-            self._hang_timer.cancel()
+        for timer in (self._hang_timer, self._pace_timer):
+            if timer is not None:
+                timer.cancel()
 
     def _ended(self, done: "asyncio.Future[None]") -> None:
         if self._hang_timer is not None:
@@ -146,7 +179,9 @@ class SyncScheduler:
                 for hosted, targets in finished:
                     hosted.log.mark_synced(targets)
                     self._events.synced(hosted)
-                self._events.round_ended(self._loop.time() - self._started_at)
+                now = self._loop.time()
+                self._events.round_ended(now - self._started_at)
+                self._paced_until = now + PACE_S
                 self.kick()
             elif isinstance(error, Exception):
                 self.fail(error)

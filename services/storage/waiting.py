@@ -1,6 +1,7 @@
 """One Append call and the answers that it still waits for. It is answered once, when the last of its partitions is settled."""
 
-from libs.rpc.call import EMPTY, Call
+from libs.rpc.call import Call
+from libs.rpc.envelope import EMPTY
 
 Answer = list[object]
 """An `Appended`, in the field order of the contract."""

@@ -28,6 +28,9 @@ class ParkedFetches(Generic[K, F]):
         for key in own:
             self._by_key.setdefault(key, {})[fetch] = None
 
+    def anyone_on(self, key: K) -> bool:
+        return key in self._by_key
+
     def waiting_on(self, key: K) -> tuple[F, ...]:
         return tuple(self._by_key.get(key, ()))
 

@@ -61,7 +61,9 @@ _TABLE: Final = (
         "Fetch",
         4,
         18,
-        differences="There are no fetch sessions yet: every answer has session id 0, so that clients go on with full fetches.",
+        differences="There are no fetch sessions yet: every answer has session id 0, so that clients go on with full fetches, "
+        "and an incremental request answers FETCH_SESSION_ID_NOT_FOUND. A fetch as a replica answers TOPIC_AUTHORIZATION_FAILED: "
+        "followers pull by RPC. The bootstrap port passes a fetch on to the leader of its first partition.",
     ),
     Api(
         ApiKey.LIST_OFFSETS,

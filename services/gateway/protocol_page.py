@@ -1,0 +1,101 @@
+"""Writes docs/protocol.md from the table of APIs: `python -m services.gateway.protocol_page [--check]`."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from libs.wire.api import ApiKey
+from services.gateway.api import Api
+from services.gateway.handlers import APIS
+
+PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+
+_NEVER: Final = {
+    "between Kafka's own brokers and controllers": (
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.UPDATE_RAFT_VOTER,
+    ),
+}
+
+_TOP = """# The Kafka protocol, as Penstock serves it
+
+Made by `python -m services.gateway.protocol_page` from the table in `services/gateway/handlers/__init__.py`; do not edit.
+
+The level is Apache Kafka 4.2. What is advertised is what is served, with one exception, which is Kafka's own: Produce is
+advertised from version 0 and accepted from version 3 (KAFKA-18659). Anything else closes the connection, as in Kafka.
+
+## Served
+
+| key | API | versions | differences from Kafka, and why |
+|--:|---|---|---|
+"""
+
+_STRICTER = """
+## Everywhere
+
+- Broker ids are storage node ids. A gateway has one port per broker id, and a bootstrap port that stands for no broker.
+- Stricter than Kafka: more than 64 tagged fields in one section, more than 1,000,000 array elements in one message, overlong
+  varints, lengths below -1, strings that are not UTF-8 and bytes after the end of a message close the connection.
+- A connection executes one request at a time, except that consecutive Produces are pipelined; answers keep the order.
+- `throttle_time_ms` is always 0, since there are no quotas yet.
+"""
+
+
+def page() -> str:
+    rows = [_row(api) for api in sorted(APIS.values(), key=lambda api: api.key)]
+    foreign = {key for keys in _NEVER.values() for key in keys}
+    missing = [f"{_name(key)} ({int(key)})" for key in ApiKey if key not in APIS and key not in foreign]
+    never = [f"- Spoken only {where}: {', '.join(_name(key) for key in keys)}." for where, keys in _NEVER.items()]
+    return "".join(
+        [
+            _TOP,
+            *(row + "\n" for row in rows),
+            _STRICTER,
+            "\n## Not built yet\n\nNot advertised; a request closes the connection.\n\n",
+            *(f"- {name}\n" for name in missing),
+            "\n## Not for clients\n\n",
+            *(line + "\n" for line in never),
+        ]
+    )
+
+
+def _row(api: Api) -> str:
+    versions = str(api.min_version) if api.min_version == api.max_version else f"{api.min_version}-{api.max_version}"
+    if api.advertised_min_version != api.min_version:
+        versions += f" (advertised {api.advertised_min_version}-{api.max_version})"
+    return f"| {int(api.key)} | {api.name} | {versions} | {api.differences or 'none known'} |"
+
+
+def _name(key: ApiKey) -> str:
+    return "".join(part.capitalize() for part in key.name.split("_"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
+    check = parser.parse_args().check
+    text = page()
+    if PAGE.exists() and PAGE.read_text() == text:
+        return 0
+    if check:
+        print(f"out of date: {PAGE.name}; run python -m services.gateway.protocol_page")
+        return 1
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(text)
+    print(f"wrote: {PAGE.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -61,6 +61,7 @@ class Cluster:
 
     def names_down(self) -> list[str]:
         """Whom `up` would start. One that runs without its pid file, since a launcher was interrupted, gets it back."""
+        self.run.create()
         for pid, name in self.running().items():
             if name in self.plans and self.pid_of(name) is None:
                 processes.write_pid(self.run.pid_file(name), pid)
@@ -68,7 +69,6 @@ class Cluster:
 
     def up(self) -> None:
         """Starts what is down and returns when everything is ready."""
-        self.run.create()
         down = [self.plans[name] for name in self.names_down()]
         _refuse_taken_ports(down)
         self.run.write_shape(self.shape)

@@ -18,6 +18,10 @@ MAX_VERSION: Final = 13
 NOT_ASKED: Final = -2147483648
 """Authorized operations that were not asked for."""
 
+# librdkafka (2.16, list_topics) writes "all topics" as an int32 of zero where one byte belongs. Kafka reads on from the second
+# byte and ignores what is left over at the end, so these requests must be answered.
+_LIBRDKAFKA_LEFTOVER: Final = 3
+
 
 class RequestedTopic(NamedTuple):
     """By id when `name` is None (12+). In versions 10 and 11 the id is on the wire, but may not be used."""
@@ -88,6 +92,8 @@ def read_request(reader: Reader, version: int) -> MetadataRequest:
         message.include_topic_authorized_operations = reader.boolean()
     if flexible:
         reader.skip_tagged_fields()
+        if topics is None and reader.remaining == _LIBRDKAFKA_LEFTOVER:
+            reader.position = reader.end
     return message
 
 

@@ -16,6 +16,7 @@ from libs.wire.frames import FrameError, FrameReader
 from libs.wire.headers import read_request_header, write_response_header
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.api import Api
+from services.gateway.core.fetch_shape import FetchShape
 from services.gateway.core.produce_shape import ProduceShape
 from services.gateway.core.session import Session
 from services.gateway.exchange import Answer, Exchange, FilePart, drop_answer
@@ -44,13 +45,14 @@ class Connection:
 
     __slots__ = (
         "_connections",
+        "_fetch_shape",
         "_loop",
         "_misses",
         "_paused",
+        "_produce_shape",
         "_pumping",
         "_reader",
         "_session",
-        "_shape",
         "_stream",
         "_task",
         "broker_id",
@@ -72,7 +74,8 @@ class Connection:
         self._stream = stream
         self._reader = FrameReader(connections.config.frame_bytes_max, pool=connections.chunks)
         self._session: Session[Exchange] = Session(connections.session_limits)
-        self._shape: ProduceShape | None = None
+        self._produce_shape: ProduceShape | None = None
+        self._fetch_shape: FetchShape | None = None
         self._misses = 0
         self._paused = False
         self._pumping = False
@@ -144,10 +147,8 @@ class Connection:
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
         try:
-            if exchange.api_key == PRODUCE and self._shape is not None:
-                if produce.begin_alike(self._connections.data_path, exchange, self._shape, frame):
-                    return
-                self._misses += 1
+            if self._begin_alike(exchange, frame):
+                return
             reader = Reader(frame)
             header = read_request_header(reader)
             api = APIS.get(header.api_key)
@@ -161,10 +162,13 @@ class Connection:
                 self.close("version", f"{header.api_key.name} version {version}")
             elif exchange.api_key == PRODUCE:
                 shape = produce.begin(self._connections.data_path, exchange, reader)
-                if self._shape is None or (shape is not None and self._misses >= SHAPE_MISSES_MAX):
-                    self._shape, self._misses = shape, 0
+                if self._produce_shape is None or (shape is not None and self._misses >= SHAPE_MISSES_MAX):
+                    self._produce_shape, self._misses = shape, 0
             elif exchange.api_key == FETCH:
-                fetch.begin(self._connections.data_path, exchange, reader)
+                wanted = self._fetch_shape is None or self._misses >= SHAPE_MISSES_MAX
+                fetched = fetch.begin(self._connections.data_path, exchange, reader, wants_shape=wanted)
+                if wanted:
+                    self._fetch_shape, self._misses = fetched, 0
             else:
                 request = api.read_request(reader, version)
                 reader.expect_end()
@@ -176,6 +180,19 @@ class Connection:
                 "request failed", extra=fields(api=exchange.api_key, version=exchange.api_version, peer=self._stream.peer)
             )
             self.close("internal", "unexpected exception")
+
+    def _begin_alike(self, exchange: Exchange, frame: memoryview) -> bool:
+        """Whether the request repeats an earlier one, and has begun without being parsed."""
+        data_path = self._connections.data_path
+        if exchange.api_key == PRODUCE and self._produce_shape is not None:
+            if produce.begin_alike(data_path, exchange, self._produce_shape, frame):
+                return True
+            self._misses += 1
+        elif exchange.api_key == FETCH and self._fetch_shape is not None:
+            if fetch.begin_alike(data_path, exchange, self._fetch_shape, frame):
+                return True
+            self._misses += 1
+        return False
 
     async def _handle(self, api: Api, exchange: Exchange, request: object) -> None:
         context = exchange.context()

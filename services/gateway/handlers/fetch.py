@@ -25,6 +25,7 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, FetchTopic, read_fetch
 from libs.wire.primitives import Reader
+from services.gateway.core.fetch_shape import FetchShape, learn
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange, FilePart
@@ -61,14 +62,16 @@ class PendingFetch:
         "_request",
         "_request_id",
         "_results",
+        "_shape",
         "_task",
     )
 
-    def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest) -> None:
+    def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest, shape: FetchShape | None) -> None:
         self._data_path = data_path
         self._exchange = exchange
         self._request = request
         self._incarnation = 0
+        self._shape = shape
         self._results: list[Fetched] = []
         self._asked: list[tuple[int, list[object]]] = []
         self._node: StorageNode | None = None
@@ -261,6 +264,14 @@ class PendingFetch:
 
     def _finish(self, error: int, records: "dict[int, Sequence[Part]] | dict[int, Sequence[memoryview]]") -> None:
         exchange, request = self._exchange, self._request
+        if self._shape is not None and _is_plain(self._results[0]):
+            result, of_sole = self._results[0], records.get(0, ())
+            length = sum(_length(part) for part in of_sole)
+            before, after = self._shape.answer(
+                exchange.correlation_id, result.high_watermark, result.last_stable_offset, result.log_start_offset, length
+            )
+            exchange.finish((before, *of_sole, after))
+            return
         topics = request.topics if not error else []
         writer: FetchResponseWriter[Part] = FetchResponseWriter(
             exchange.api_version, exchange.correlation_id, len(topics), error_code=error
@@ -330,8 +341,30 @@ def _release(opened: dict[int, list[OpenedFile]]) -> None:
         release()
 
 
-def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> None:
-    """Raises ProtocolError. The answer may be known before this returns, or long after."""
+def _is_plain(result: Fetched) -> bool:
+    """Nothing but records and their bounds, which is what a shape can answer."""
+    return result.error == 0 and result.diverging_epoch < 0
+
+
+def begin(data_path: DataPath, exchange: Exchange, reader: Reader, *, wants_shape: bool) -> FetchShape | None:
+    """Raises ProtocolError. The answer may be known before this returns, or long after.
+
+    Returns the request's shape, if that is wanted and it has one, for `begin_alike` of the requests that follow.
+    """
     request = read_fetch(reader, exchange.api_version)
     reader.expect_end()
-    PendingFetch(data_path, exchange, request).start()
+    shape = learn(reader.view, exchange.api_version, exchange.client_id, request) if wants_shape else None
+    PendingFetch(data_path, exchange, request, None).start()
+    return shape
+
+
+def begin_alike(data_path: DataPath, exchange: Exchange, shape: FetchShape, frame: memoryview) -> bool:
+    """False: the frame is not of this shape, and nothing was begun."""
+    found = shape.match(frame)
+    if found is None:
+        return False
+    exchange.api_version = shape.version
+    exchange.correlation_id = found.correlation_id
+    exchange.client_id = shape.client_id
+    PendingFetch(data_path, exchange, shape.at(found.offset), shape).start()
+    return True

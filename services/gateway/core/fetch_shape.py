@@ -1,0 +1,147 @@
+"""What a consumer's Fetches of one partition have in common, learnt from the last of them. No I/O.
+
+Polling one partition repeats every byte but the correlation id and the offset; the answer repeats every byte but five numbers,
+the length of the records and the records. As `produce_shape`, and for the same reason.
+"""
+
+import struct
+from typing import NamedTuple
+
+from libs.wire.headers import read_request_header
+from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, FetchTopic, read_fetch
+from libs.wire.primitives import ProtocolError, Reader, Writer
+
+_CORRELATION = slice(4, 8)
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_HEAD = struct.Struct(">ii")  # length, correlation id
+_STATE = struct.Struct(">hqqq")  # error, high watermark, last stable offset, log start offset
+FIRST_WITH_LOG_START = 5
+FIRST_FLEXIBLE = 12
+_MARK = 0x5AA5_5AA5_5AA5_5AA5
+
+
+class Match(NamedTuple):
+    correlation_id: int
+    offset: int
+
+
+class FetchShape:
+    """`request` is the one it was learnt from: `at` gives the same with another offset."""
+
+    __slots__ = (
+        "_after_records",
+        "_before_length",
+        "_before_state",
+        "_head",
+        "_offset_at",
+        "_rest",
+        "_tail",
+        "client_id",
+        "request",
+        "version",
+    )
+
+    def __init__(self, frame: memoryview, offset_at: int, version: int, client_id: str, request: FetchRequest) -> None:
+        self.version = version
+        self.client_id = client_id
+        self.request = request
+        self._offset_at = offset_at
+        self._head = bytes(frame[: _CORRELATION.start])
+        self._rest = bytes(frame[_CORRELATION.stop : offset_at])
+        self._tail = bytes(frame[offset_at + 8 :])
+        self._learn_answer(request.topics[0])
+
+    def _learn_answer(self, topic: FetchTopic) -> None:
+        """Cut from an answer that the codec wrote, so that there is one place that knows the format."""
+        writer: FetchResponseWriter[memoryview] = FetchResponseWriter(self.version, 0, 1)
+        writer.begin_topic(topic.name, topic.topic_id, 1)
+        marked = FetchedPartition(topic.partitions[0].partition_index, 0, _MARK, _MARK, _MARK)
+        writer.partition(marked, [memoryview(b"r")], 1)
+        writer.end_topic()
+        pieces = writer.finish().pieces
+        before = bytes(pieces[0])
+        state_at = before.index(_INT64.pack(_MARK)) - 2
+        self._before_state = before[8:state_at]
+        length_bytes = 1 if self.version >= FIRST_FLEXIBLE else 4
+        self._before_length = before[state_at + _STATE.size : -length_bytes]
+        self._after_records = b"".join(pieces[2:])
+
+    def match(self, frame: memoryview) -> Match | None:
+        """None: it differs. Parse it."""
+        at = self._offset_at
+        if (
+            len(frame) != at + 8 + len(self._tail)
+            or frame[: _CORRELATION.start] != self._head
+            or frame[_CORRELATION.stop : at] != self._rest
+            or frame[at + 8 :] != self._tail
+        ):
+            return None
+        return Match(_INT32.unpack_from(frame, _CORRELATION.start)[0], _INT64.unpack_from(frame, at)[0])
+
+    def at(self, offset: int) -> FetchRequest:
+        """The request with another offset."""
+        return _with_offset(self.request, offset)
+
+    def answer(
+        self, correlation_id: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, length: int
+    ) -> tuple[bytes, bytes]:
+        """The frame of a success, before and after its records, `length` bytes in all."""
+        state = _STATE.pack(0, high_watermark, last_stable_offset, log_start_offset)
+        if self.version >= FIRST_FLEXIBLE:
+            writer = Writer()
+            writer.uvarint(length + 1)
+            size = bytes(writer.buffer)
+        else:
+            size = _INT32.pack(length)
+        body = self._before_state + state + self._before_length + size
+        return _HEAD.pack(4 + len(body) + length + len(self._after_records), correlation_id) + body, self._after_records
+
+
+def learn(frame: memoryview, version: int, client_id: str, request: FetchRequest) -> FetchShape | None:
+    """The shape of a plain read of one partition, parsed from `frame`; None for everything else."""
+    if version < FIRST_WITH_LOG_START or request.isolation_level or request.session_epoch > 0 or request.replica_id >= 0:
+        return None
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return None
+    offset = request.topics[0].partitions[0].fetch_offset
+    packed, raw = _INT64.pack(offset), bytes(frame)
+    other = offset ^ 0x0101_0101
+    expected = (version, client_id, _with_offset(request, other))
+    at = raw.find(packed, _CORRELATION.stop)
+    while at >= 0:
+        # Other fields may hold the same bytes: it is the offset if changing it changes the offset and nothing else.
+        if _parsed(raw[:at] + _INT64.pack(other) + raw[at + 8 :]) == expected:
+            return FetchShape(frame, at, version, client_id, request)
+        at = raw.find(packed, at + 1)
+    return None
+
+
+def _parsed(frame: bytes) -> tuple[int, str, FetchRequest] | None:
+    reader = Reader(memoryview(frame))
+    try:
+        header = read_request_header(reader)
+        request = read_fetch(reader, header.api_version)
+        reader.expect_end()
+    except ProtocolError:
+        return None
+    return header.api_version, header.client_id, request
+
+
+def _with_offset(request: FetchRequest, offset: int) -> FetchRequest:
+    (topic,) = request.topics
+    partition = topic.partitions[0]._replace(fetch_offset=offset)
+    return FetchRequest(
+        request.replica_id,
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        request.isolation_level,
+        request.session_id,
+        request.session_epoch,
+        [FetchTopic(topic.name, topic.topic_id, [partition])],
+        request.forgotten,
+        request.rack_id,
+        request.cluster_id,
+        request.replica_epoch,
+    )

@@ -52,6 +52,10 @@ class Produce(Protocol):
 
     def settle(self, slot: int, result: Appended) -> None: ...
 
+    def give_up(self) -> None:
+        """It can have no answer: ends its connection."""
+        ...
+
     def may_overtake_nothing(self) -> bool:
         """Whether no later request of its connection has begun, so that sending it again keeps the order."""
         ...
@@ -186,14 +190,19 @@ class Appends:
             self._failed(node, batches, error)
             return
         for batch, result in zip(batches, results, strict=True):
-            if isinstance(result, tuple):
-                batch.stored(*result)
-            elif result.error in (NOT_LEADER, UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID):
-                self._refused(batch, result)
-            elif result.error:
-                batch.failed(result)
-            else:
-                batch.stored(result.base_offset, result.log_append_time_ms, result.log_start_offset)
+            try:
+                if isinstance(result, tuple):
+                    batch.stored(*result)
+                elif result.error in (NOT_LEADER, UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID):
+                    self._refused(batch, result)
+                elif result.error:
+                    batch.failed(result)
+                else:
+                    batch.stored(result.base_offset, result.log_append_time_ms, result.log_start_offset)
+            except Exception:
+                # The others in this answer belong to other requests.
+                log.exception("append not answered", extra=fields(node=node.node_id))
+                batch.request.give_up()
 
     def _refused(self, batch: Batch, result: Appended) -> None:
         """Not stored. Its node or we are behind; wait for whoever it is, if that cannot put a later batch before this one."""

@@ -15,7 +15,8 @@ request goes to the leader of the first partition that has one.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply, FileRange
@@ -140,7 +141,7 @@ class PendingFetch:
             -1,
         ]
         try:
-            self._request_id = node.client.send(FETCH, body, (), self._replied, timeout_s=max_wait_ms / 1000 + PATIENCE_S)
+            self._request_id = node.client.send(FETCH, body, (), self._on_reply, timeout_s=max_wait_ms / 1000 + PATIENCE_S)
         except (Overloaded, Disconnected):
             return False
         self._node = node
@@ -151,7 +152,7 @@ class PendingFetch:
         if asyncio.get_running_loop().time() >= self._deadline:
             self._answer({})
             return
-        self._task = asyncio.get_running_loop().create_task(self._ask_later())
+        self._run(self._ask_later())
 
     async def _ask_later(self) -> None:
         await asyncio.sleep(RETRY_EVERY_S)
@@ -160,8 +161,28 @@ class PendingFetch:
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
-    def _replied(self, outcome: Response | Exception) -> None:
+    def _on_reply(self, outcome: Response | Exception) -> None:
         self._request_id = None
+        try:
+            self._replied(outcome)
+        except Exception:
+            self._give_up()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._guarded(work))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """In an `except`: it can have no answer, so its connection ends."""
+        log.exception("fetch not answered", extra=fields(version=self._exchange.api_version))
+        self._exchange.close("internal", "no answer to a Fetch")
+
+    def _replied(self, outcome: Response | Exception) -> None:
         try:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -197,7 +218,7 @@ class PendingFetch:
         if opened is not None:
             self._answer(self._read(ranges, opened))
         else:
-            self._task = asyncio.get_running_loop().create_task(self._open_and_answer(ranges))
+            self._run(self._open_and_answer(ranges))
 
     def _pin(self, ranges: dict[int, tuple[FileRange, ...]]) -> dict[int, list[OpenedFile]] | None:
         """A pinned file for each range, None if any is not open yet."""

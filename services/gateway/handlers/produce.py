@@ -99,6 +99,10 @@ class PendingProduce:
         if not self._unsettled:
             self._answer()
 
+    def give_up(self) -> None:
+        self.gone = True
+        self._exchange.close("internal", "no answer to a Produce")
+
     def may_overtake_nothing(self) -> bool:
         return self._exchange.connection.is_alone(self._exchange)
 
@@ -196,6 +200,10 @@ class SoleProduce(Batch):
         if not self.gone:
             topic = ProducedTopic(self._shape.name, self._shape.topic_id, [_produced(self.partition, result)])
             _answer(self._data_path, self._exchange, self.acks, [topic])
+
+    def give_up(self) -> None:
+        self.gone = True
+        self._exchange.close("internal", "no answer to a Produce")
 
     def may_overtake_nothing(self) -> bool:
         return self._exchange.connection.is_alone(self._exchange)

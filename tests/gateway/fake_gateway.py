@@ -1,0 +1,99 @@
+"""A `GatewayState` for handler tests: a real cluster image, and a controller and storage nodes that answer what a test says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from libs.clock import Clock, SystemClock
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import ConfigOverrides, InSync, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.store import KeyValue, RangeResult
+from services.gateway.state import RequestContext
+
+T = TypeVar("T")
+
+
+def topic_id_of(name: str) -> bytes:
+    return name.encode().ljust(16, b".")
+
+
+@dataclass
+class Cluster:
+    """What the image of a test shows. `topics`: name → the partitions' leaders, -1 for none."""
+
+    alive: tuple[int, ...] = (1, 2, 3)
+    dead: tuple[int, ...] = ()
+    topics: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    racks: dict[int, str] = field(default_factory=dict)
+    configs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by topic; default: the leader alone
+
+    def image(self, revision: int = 7) -> ClusterImage:
+        records: dict[str, object] = {keys.CLUSTER_ID: "test-cluster"}
+        for node_id in (*self.alive, *self.dead):
+            records[keys.node(node_id)] = NodeRecord(node_id, rack=self.racks.get(node_id, ""))
+        for node_id in self.alive:
+            records[keys.member("storage", node_id)] = Member("storage", node_id, 1, "host", rack=self.racks.get(node_id, ""))
+        for name, leaders in self.topics.items():
+            topic_id = topic_id_of(name)
+            records[keys.topic(name)] = Topic(name, topic_id.hex(), len(leaders), name.startswith("__"))
+            for index, leader in enumerate(leaders):
+                nodes = self.replicas.get(name, (leader,) if leader >= 0 else (1,))
+                state = PartitionState(
+                    tuple(Replica(node, "") for node in nodes), leader, 1, 5, 9, tuple(InSync(node, 1) for node in nodes)
+                )
+                records[keys.partition(topic_id, index)] = state
+        for (kind, name), values in self.configs.items():
+            records[keys.config(kind, name)] = ConfigOverrides(values)
+        items = tuple(KeyValue(key, encode(record), revision, revision, 0) for key, record in sorted(records.items()))
+        return ClusterImage.from_range(RangeResult(items, revision))
+
+
+class FakeGateway:
+    """`on_controller` and `on_storage` answer, or raise; what they were asked is in `asked`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.image = cluster.image()
+        self.clock: Clock = SystemClock()
+        self.gateway_id = 1
+        self.asked: list[tuple[Any, ...]] = []
+        self.waited_for: list[int] = []
+        self.on_controller: Callable[[str, Any], Any] = _unexpected
+        self.on_storage: Callable[[int, Any], Any] = _unexpected
+        self.on_wait: Callable[[int], None] = lambda revision: None
+        self.without_endpoint: set[int] = set()
+        self.producer_ids: Callable[[], int] = _unexpected
+
+    async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        self.asked.append((method, body, timeout_s))
+        reply = self.on_controller(method, body)
+        assert isinstance(reply, reply_type)
+        return reply
+
+    async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
+        self.asked.append((node_id, method, body, timeout_s))
+        reply = self.on_storage(node_id, body)
+        assert isinstance(reply, reply_type)
+        return reply
+
+    async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
+        self.waited_for.append(revision)
+        self.on_wait(revision)
+        return self.image.revision >= revision
+
+    def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
+        return None if node_id in self.without_endpoint else ("gateway", 9092 + node_id)
+
+    async def next_producer_id(self) -> int:
+        return self.producer_ids()
+
+
+def _unexpected(*_: object) -> Any:
+    raise AssertionError("the handler asked somebody it should not have")
+
+
+def context(version: int, broker_id: int = -1) -> RequestContext:
+    return RequestContext(version, "client", 1, broker_id, "127.0.0.1", "PLAINTEXT")

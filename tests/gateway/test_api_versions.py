@@ -1,0 +1,89 @@
+"""ApiVersions, and the table that it advertises."""
+
+import pytest
+
+from libs.wire.api import ApiKey
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, read_response
+from libs.wire.primitives import Reader, Writer
+from services.gateway.handlers import APIS
+from services.gateway.handlers.api_versions import answer
+from services.gateway.protocol_page import PAGE, page
+from services.gateway.state import RequestContext
+from tests.gateway.fake_gateway import Cluster, FakeGateway, context
+
+API = APIS[ApiKey.API_VERSIONS]
+
+
+async def ask(version: int, body: bytes = b"", name: str = "kcat", software: str = "1.7") -> tuple[bytes, RequestContext]:
+    """What leaves after the response header."""
+    writer = Writer()
+    if not body and version in (3, 4):
+        writer.string(name, True)
+        writer.string(software, True)
+        writer.no_tagged_fields()
+    reader = Reader(memoryview(bytes(writer.buffer) + body))
+    request = API.read_request(reader, version)
+    reader.expect_end()
+    asked = context(version)
+    answered = Writer()
+    API.write_response(answered, await API.handle(FakeGateway(Cluster()), asked, request), version)
+    return bytes(answered.buffer), asked
+
+
+def parse(body: bytes, version: int) -> ApiVersionsResponse:
+    reader = Reader(memoryview(body))
+    response = read_response(reader, version)
+    reader.expect_end()
+    return response
+
+
+@pytest.mark.parametrize("version", range(5))
+async def test_exactly_what_is_in_the_table_is_advertised(version: int) -> None:
+    body, _ = await ask(version)
+    response = parse(body, version)
+    assert response.error_code == ErrorCode.NONE
+    advertised = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+    expected = {int(api.key): (api.min_version, api.max_version) for api in APIS.values()}
+    expected[ApiKey.PRODUCE] = (0, 13)  # KAFKA-18659
+    assert advertised == expected
+    assert response.supported_features == []
+    assert response.finalized_features == []
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+async def test_a_version_that_we_do_not_serve_is_answered_in_the_form_of_version_0(version: int) -> None:
+    body, _ = await ask(version, body=b"\1\2\3 whatever a later version may hold")
+    response = parse(body, 0)
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert response.api_keys == [ApiVersion(18, 0, 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "software"),
+    [("", "1"), ("kcat", ""), ("-kcat", "1"), ("kcat-", "1"), ("kc at", "1"), ("kcat", "1\n"), ("käte", "1")],
+)
+async def test_a_bad_software_name_or_version_is_an_invalid_request(name: str, software: str) -> None:
+    body, asked = await ask(3, name=name, software=software)
+    response = parse(body, 3)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.api_keys == []
+    assert asked.software_name == ""
+
+
+async def test_the_software_of_the_client_is_remembered() -> None:
+    _, asked = await ask(4, name="apache-kafka-java", software="4.2.1")
+    assert (asked.software_name, asked.software_version) == ("apache-kafka-java", "4.2.1")
+
+
+def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
+    response = answer(context(2), ApiVersionsRequest(), APIS.values())
+    assert response.error_code == ErrorCode.NONE
+
+
+def test_only_produce_and_fetch_are_on_the_data_plane() -> None:
+    assert [api.key for api in APIS.values() if api.on_data_plane] == [ApiKey.PRODUCE, ApiKey.FETCH]
+
+
+def test_the_protocol_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == page(), "run python -m services.gateway.protocol_page"

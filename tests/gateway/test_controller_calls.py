@@ -1,0 +1,75 @@
+"""The gateway follows the elected controller."""
+
+import asyncio
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.records import ElectedController, Member
+from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, TopicsReply
+from libs.rpc.errors import RpcError
+from libs.rpc.server import Call, Hello, RpcServer
+from libs.rpc.socket_transport import SocketTransport
+from libs.wire.errors import ErrorCode
+from services.gateway.state import ControllerUnavailable
+from tests.gateway.conftest import HOST_ID, Rig, until
+
+ASK = CreateTopics(())
+
+
+class Controller:
+    """Answers with its own id as the revision, or refuses."""
+
+    def __init__(self, rig: Rig, node_id: int) -> None:
+        self.rig, self.node_id = rig, node_id
+        self.refuse_with = 0
+        self.asked = 0
+        self.address = f"unix:{rig.directory}/c{node_id}"
+        hello = Hello("controller", node_id, 1, "test", 1)
+        self.server = RpcServer(hello, {CREATE_TOPICS: self._create}, transport=SocketTransport())
+
+    async def start(self) -> None:
+        await self.server.listen(self.address)
+        member = Member("controller", self.node_id, 1, HOST_ID, unix_address=self.address.removeprefix("unix:"))
+        await self.rig.put(keys.member("controller", self.node_id), member)
+
+    async def elect(self) -> None:
+        await self.rig.put(keys.CONTROLLER, ElectedController(self.node_id, 1))
+
+    def _create(self, call: Call) -> None:
+        self.asked += 1
+        if self.refuse_with:
+            call.fail(self.refuse_with, "no")
+        else:
+            call.reply(TopicsReply((), self.node_id))
+
+
+async def test_a_call_waits_for_an_election_and_goes_to_whoever_won(rig: Rig) -> None:
+    gateway = await rig.start()
+    first, second = Controller(rig, 1), Controller(rig, 2)
+    await first.start()
+    await second.start()
+    call = asyncio.create_task(gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=10))
+    await first.elect()
+    assert (await call).revision == 1
+    first.refuse_with = ErrorCode.NOT_CONTROLLER
+    call = asyncio.create_task(gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=10))
+    await until(lambda: first.asked > 1)
+    await second.elect()
+    assert (await call).revision == 2
+    await first.server.close(0)
+    await second.server.close(0)
+
+
+async def test_a_refusal_is_passed_on_and_silence_is_said(rig: Rig) -> None:
+    gateway = await rig.start()
+    with pytest.raises(ControllerUnavailable):
+        await gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=0.1)
+    controller = Controller(rig, 1)
+    await controller.start()
+    await controller.elect()
+    controller.refuse_with = ErrorCode.POLICY_VIOLATION
+    with pytest.raises(RpcError) as refused:
+        await gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=10)
+    assert refused.value.code == ErrorCode.POLICY_VIOLATION
+    await controller.server.close(0)

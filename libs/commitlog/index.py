@@ -11,6 +11,7 @@ from libs.commitlog.filesystem import FileSystem, OpenFile
 OFFSET_ENTRY = struct.Struct(">ii")  # last offset of a batch - base, position of the batch
 TIME_ENTRY = struct.Struct(">qi")  # greatest timestamp so far, last offset of its batch - base
 _RESERVED_CHUNK = 65_536
+_CAPACITY_MIN = 2  # one entry and, in the time index, the last one that sealing adds
 
 
 class MappedEntries:
@@ -40,7 +41,7 @@ class MappedEntries:
     def unseal(self, count: int, max_bytes: int) -> None:
         """Keeps the first `count` entries and makes room for more, up to `max_bytes` in all."""
         size = self._entry.size
-        self.capacity = max(max_bytes // size, count)
+        self.capacity = max(max_bytes // size, count, _CAPACITY_MIN)
         # Cut first: what follows the kept entries must read as zeros, in the file as in Kafka's.
         self._fs.truncate(self.file.fd, count * size)
         self._fs.truncate(self.file.fd, self.capacity * size)

@@ -22,6 +22,8 @@ from libs.commitlog.rewinding import producers_at, remove_state_beyond
 from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry, Segment
 from libs.commitlog.sync import SyncTargets, parent_directory, run_round
 
+__all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", "Log", "Slice", "SyncTargets"]
+
 log = logging.getLogger(__name__)
 
 RESUME_POINT_BYTES = 64 * 1024 * 1024
@@ -55,7 +57,7 @@ class Log:
         self._saved_epochs_version = 0 if not opened.created else -1
         self._resume_wanted = opened.scanned_bytes > 0
         self._bytes_since_resume = opened.scanned_bytes
-        self._resume_points: list[int] = [] if opened.created else [self.recovery_point]
+        self._resume_points = opened.resume_points
         if opened.created:
             self._unsynced_directories = {parent_directory(directory): None, directory: None}
         elif opened.scanned_bytes:
@@ -77,11 +79,11 @@ class Log:
     ) -> "Log":
         """Opens or creates. After a crash this reads what follows the last resume point; after a clean stop that is nothing.
 
-        `recovery_point` is the directory checkpoint's, and only counts where there is no resume point, as in a directory that
-        Kafka wrote. Raises LogDamaged if bytes are missing that were synced; nothing is cut then.
+        `recovery_point` is the directory checkpoint's, and only counts after a clean stop without a resume point, as in a
+        directory that Kafka wrote. Raises LogDamaged if bytes are missing that were synced; nothing is cut then.
         """
         fs.make_directories(directory)
-        opened = LogOpener(fs, directory, config, registry).open(recovery_point, log_start_offset)
+        opened = LogOpener(fs, directory, config, registry).open(recovery_point if clean else 0, log_start_offset)
         if opened.scanned_bytes and clean:
             log.warning("%s-%d was said to be clean, yet %d bytes had to be read", topic, partition, opened.scanned_bytes)
         found = cls(fs, directory, config, registry, opened)
@@ -174,13 +176,14 @@ class Log:
         is cut where it was and goes on. Always raises LogWriteError."""
         fatal = not isinstance(error, OSError) or error.errno not in _PASSING
         if not fatal and self.log_end_offset != start_offset:
+            begun = self._segments[segments:]
+            del self._segments[segments:]
+            self._reader.forget()
             try:
-                for segment in reversed(self._segments[segments:]):
+                self.active.cut(size)
+                for segment in reversed(begun):
                     self._pending_writes.pop(f"{self.directory}/{segment.base_offset:020d}{SNAPSHOT_SUFFIX}", None)
                     segment.remove()
-                del self._segments[segments:]
-                self._reader.forget()
-                self.active.cut(size)
                 self.active.trim_indexes(start_offset)
             except (OSError, LogDamaged) as cut_error:
                 fatal = True
@@ -239,7 +242,8 @@ class Log:
         Now and then, or when asked, the round also leaves a resume point and so moves the recovery point.
         """
         resume_point = resume_point or self._resume_wanted or self._bytes_since_resume >= RESUME_POINT_BYTES
-        resume_point = resume_point and self.log_end_offset > self.recovery_point
+        resume_point = resume_point and self.log_end_offset > self.log_start_offset
+        resume_point = resume_point and self.log_end_offset not in self._resume_points
         epochs_changed = self.epochs.version != self._saved_epochs_version and bool(self.epochs.entries())
         dirty = self.log_end_offset > self.durable_offset or self._unsynced or self._unsynced_directories
         if not (dirty or resume_point or epochs_changed or self._pending_writes):
@@ -252,7 +256,8 @@ class Log:
         removals: tuple[str, ...] = ()
         if resume_point:
             writes.append(self._resume_write())
-            removals = tuple(self._resume_path(offset) for offset in self._resume_points if offset < self.log_end_offset)
+            # The one before stays, so that a truncation below this one need not read the whole log again.
+            removals = tuple(self._resume_path(offset) for offset in self._resume_points[:-1])
         return SyncTargets(
             end_offset=self.log_end_offset,
             files=tuple(files),
@@ -280,7 +285,7 @@ class Log:
         self._saved_epochs_version = max(self._saved_epochs_version, targets.epochs_version)
         if targets.resume_offset >= 0:
             self.recovery_point = targets.resume_offset
-            self._resume_points = [targets.resume_offset]
+            self._resume_points = [*self._resume_points[-1:], targets.resume_offset]
             self._bytes_since_resume = 0
             self._resume_wanted = self.active.base_offset > targets.resume_offset
 
@@ -338,7 +343,7 @@ class Log:
         self.epochs.truncate_end(end_offset)
         self.producers = producers_at(self._fs, self.directory, kept, end_offset)
         self._pending_writes.clear()
-        self._resume_points = []
+        self._resume_points = [point for point in self._resume_points if point <= end_offset]
         self._resume_wanted = True
         self._unsynced = {file: None for s in kept if s.next_offset > self.recovery_point for file in s.sync_files(indexes=True)}
         self._unsynced_directories[self.directory] = None

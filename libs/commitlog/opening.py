@@ -30,6 +30,7 @@ class Opened:
     recovery_point: int
     """What is known to be on disk; everything after it was found, but may still be in memory only."""
     created: bool
+    resume_points: list[int]
     scanned_bytes: int
     cut_bytes: int
 
@@ -50,7 +51,7 @@ class LogOpener:
         if not segments:
             start = max(log_start_offset, 0)
             segment = Segment.create(self._fs, self._directory, start, self._config, self._registry)
-            return Opened([segment], ProducerState(), LeaderEpochs(), start, True, 0, 0)
+            return Opened([segment], ProducerState(), LeaderEpochs(), start, True, [], 0, 0)
         point = self._newest_resume_point()
         if point is None:
             segments, producers, epochs = self._recover_from_segment_start(segments, recovery_point)
@@ -58,9 +59,9 @@ class LogOpener:
         else:
             segments, producers, epochs = self._recover_from(point, segments)
             recovery_point = point.offset
-        self._remove_beyond(segments[-1].next_offset)
+        resume_points = self._remove_beyond(segments[-1].next_offset)
         epochs.truncate_end(segments[-1].next_offset)
-        return Opened(segments, producers, epochs, recovery_point, False, self._scanned_bytes, self._cut_bytes)
+        return Opened(*(segments, producers, epochs, recovery_point, False, resume_points, self._scanned_bytes, self._cut_bytes))
 
     def _sweep(self) -> None:
         """Files that were on their way in or out when the last process stopped."""
@@ -102,6 +103,7 @@ class LogOpener:
         if segment.size < point.segment.size:
             raise LogDamaged(f"{segment.file.path}: {segment.size} bytes, {point.segment.size} were synced")
         producers, epochs = ProducerState(point.producers), self._read_epochs(segments[: at + 1], point.segment.size)
+        epochs.truncate_end(point.offset)  # later ones may predate a truncation; the batches tell
         if not segment.resume_indexes(point.segment):
             segment.rebuild_indexes(point.segment.size)
         whole = self._scan(segments[at:], point.segment.size, point.offset, (epochs, producers), gaps=False)
@@ -113,6 +115,7 @@ class LogOpener:
         """No resume point of ours, as in a directory that Kafka wrote: read whole segments, as Kafka does."""
         at = max((i for i, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
         epochs = self._read_epochs(segments[: at + 1], 0)
+        epochs.truncate_end(segments[at].base_offset)
         producers, snapshot_offset = self._newest_snapshot(segments[at].base_offset)
         older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
         recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
@@ -174,13 +177,19 @@ class LogOpener:
                     self._fs.unlink(path)
         return ProducerState(), -1
 
-    def _remove_beyond(self, end_offset: int) -> None:
-        """Snapshots of what is no longer there (KAFKA-5829)."""
+    def _remove_beyond(self, end_offset: int) -> list[int]:
+        """Removes snapshots of what is no longer there (KAFKA-5829). Returns the offsets of the resume points that stay."""
+        kept = []
         for suffix in (SNAPSHOT_SUFFIX, resume.SUFFIX):
-            for offset in self._offsets_of(suffix):
+            for offset in sorted(self._offsets_of(suffix)):
                 path = f"{self._directory}/{offset:020d}{suffix}"
-                if offset > end_offset and self._fs.exists(path):
+                if not self._fs.exists(path):
+                    continue
+                if offset > end_offset:
                     self._fs.unlink(path)
+                elif suffix == resume.SUFFIX:
+                    kept.append(offset)
+        return kept
 
     def _read_epochs(self, segments: list[Segment], end: int) -> LeaderEpochs:
         """From their file, or else from the batches of the segments, of the last one's first `end` bytes."""

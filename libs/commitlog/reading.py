@@ -88,9 +88,11 @@ class LogReader:
         if remembered is not None and remembered[0] is segment:
             return remembered[1]
         place = segment.find(offset)
-        position = segment.size if place is None else place.position
-        self._remember(offset, segment, position)
-        return position
+        if place is None:
+            return segment.size
+        if place.base_offset == offset:
+            self._remember(offset, segment, place.position)
+        return place.position
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         if len(self._remembered) >= _REMEMBERED_MAX and offset not in self._remembered:

@@ -328,9 +328,9 @@ class Segment:
         """Drops everything from `position` on, from the disk too. The indexes are the caller's concern."""
         self._map = memoryview(b"")
         self._first_timestamp = None
+        self.size = position  # first: whatever the disk answers, nobody may read further
         self._fs.truncate(self.file.fd, position)
         self._fs.fdatasync(self.file.fd)
-        self.size = position
 
     def remove(self) -> None:
         """The names go; readers that hold the file keep it."""

@@ -1,0 +1,165 @@
+"""A log in a temporary directory, and batches to put into it."""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.filesystem import Buffer, OsFileSystem
+from libs.commitlog.log import Log
+from libs.commitlog.reading import Slice
+from libs.commitlog.segment import BatchMeta, FileRegistry
+from libs.commitlog.sync import run_round
+from libs.wire.batches import BatchHeader, BatchView, iter_batches
+from libs.wire.records import Record, build_batch
+
+SMALL = LogConfig(segment_bytes=1000, segment_index_bytes=240, index_interval_bytes=150)
+
+
+class QuickFileSystem(OsFileSystem):
+    """Does not wait for the disk: these tests crash no machine."""
+
+    def fdatasync(self, fd: int) -> None:
+        pass
+
+    def fsync_directory(self, path: str) -> None:
+        pass
+
+    def sync_all(self, path: str) -> None:
+        pass
+
+
+class FaultyFileSystem(QuickFileSystem):
+    """Fails writes on request. `fail(operation, after, error)`: the call after so many more of that operation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.short_writes: int | None = None
+        self._faults: dict[str, tuple[int, int]] = {}
+
+    def fail(self, operation: str, *, after: int, error: int = errno.ENOSPC) -> None:
+        self._faults[operation] = (after, error)
+
+    def heal(self) -> None:
+        self._faults.clear()
+
+    def _enter(self, operation: str) -> None:
+        self.calls.append(operation)
+        for name in (operation, "any"):
+            if name in self._faults:
+                left, error = self._faults[name]
+                if left == 0:
+                    raise OSError(error, os.strerror(error))
+                self._faults[name] = (left - 1, error)
+
+    def open_append(self, path: str, *, create: bool) -> int:
+        self._enter("create" if create else "open")
+        return super().open_append(path, create=create)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        if self.short_writes is not None:
+            buffers = [memoryview(buffers[0])[: self.short_writes]]
+        self._enter("pwritev")
+        return super().pwritev(fd, buffers, position)
+
+    def truncate(self, fd: int, length: int) -> None:
+        self._enter("truncate")
+        super().truncate(fd, length)
+
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        self._enter("reserve")
+        super().reserve(fd, position, length)
+
+    def fdatasync(self, fd: int) -> None:
+        self._enter("fdatasync")
+        super().fdatasync(fd)
+
+    def fsync_directory(self, path: str) -> None:
+        self._enter("fsync_directory")
+        super().fsync_directory(path)
+
+    def sync_all(self, path: str) -> None:
+        self._enter("sync_all")
+        super().sync_all(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._enter("rename")
+        super().rename(source, target)
+
+
+def open_log(path: Path, fs: OsFileSystem | None = None, config: LogConfig = SMALL, **options: Any) -> Log:
+    return Log.open(str(path), "t", 0, config, fs or QuickFileSystem(), registry=FileRegistry(), **options)
+
+
+def batch_at(
+    offset: int, *, count: int = 1, size: int = 20, timestamp: int = 1000, epoch: int = 0, codec: int = 0, **fields: Any
+) -> bytearray:
+    """A batch whose records are told apart by their offsets."""
+    records = [Record(b"%d" % (offset + i), b"v" * size, timestamp + i) for i in range(count)]
+    return build_batch(records, base_offset=offset, leader_epoch=epoch, codec=codec, **fields)
+
+
+def meta(batch: Buffer) -> BatchMeta:
+    header = BatchHeader.at(batch)
+    return BatchMeta(
+        header.base_offset, header.last_offset, header.size, header.max_timestamp, header.last_offset, header.leader_epoch
+    )
+
+
+def append(log: Log, *batches: Buffer) -> None:
+    """As the storage service does it: producers first, then the log."""
+    for batch in batches:
+        header = BatchHeader.at(batch)
+        log.producers.record(header, header.base_offset)
+    log.append(batches, [meta(batch) for batch in batches])
+
+
+def append_some(log: Log, batches: int, *, together: int = 1, **fields: int) -> None:
+    for _ in range(batches):
+        group: list[bytearray] = []
+        offset = log.log_end_offset
+        for _ in range(together):
+            group.append(batch_at(offset, **fields))
+            offset = BatchHeader.at(group[-1]).last_offset + 1
+        append(log, *group)
+
+
+def sync(log: Log, *, resume_point: bool = False) -> None:
+    targets = log.sync_targets(resume_point=resume_point)
+    if targets is not None:
+        run_round([targets], log._fs, log.directory)
+        log.mark_synced(targets)
+
+
+def content(piece: Slice) -> bytes:
+    fd = piece.file.open_readonly()
+    try:
+        return os.pread(fd, piece.length, piece.position)
+    finally:
+        os.close(fd)
+
+
+def read_batches(log: Log, offset: int, end_offset: int | None = None, max_bytes: int = 1 << 20) -> list[BatchView]:
+    """Everything from the batch with `offset` on, over all segments."""
+    end = log.log_end_offset if end_offset is None else end_offset
+    found: list[BatchView] = []
+    while True:
+        piece = log.read(offset, max_bytes, end, at_least_one_batch=True)
+        if piece is None:
+            return found
+        batches = list(iter_batches(content(piece)))
+        assert batches
+        assert batches[0].header.base_offset == piece.first_offset
+        found += batches
+        offset = found[-1].header.last_offset + 1
+
+
+def all_bytes(log: Log) -> bytes:
+    return b"".join(bytes(batch.view) for batch in read_batches(log, log.log_start_offset))
+
+
+def files(path: Path, suffix: str) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir() if entry.name.endswith(suffix))

@@ -1,0 +1,101 @@
+"""A log directory: identity, lock, clean stop, partitions, checkpoints."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from libs.commitlog.directory import RECOVERY_POINTS, LogDirectory
+from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked
+from tests.commitlog.harness import QuickFileSystem
+
+ID, OTHER = bytes(range(16)), bytes(range(16, 32))
+
+
+def open_directory(path: Path, new_id: bytes = ID, node_id: int = 1) -> LogDirectory:
+    return LogDirectory.open(str(path), QuickFileSystem(), new_id=new_id, node_id=node_id)
+
+
+def test_a_directory_keeps_its_identity(tmp_path: Path) -> None:
+    open_directory(tmp_path).close()
+    assert open_directory(tmp_path, OTHER).directory_id == ID
+    lines = (tmp_path / "meta.properties").read_text().splitlines()
+    assert lines == ["directory.id=AAECAwQFBgcICQoLDA0ODw", "node.id=1", "version=1"]
+
+
+def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
+    open_directory(tmp_path).close()
+    with pytest.raises(DirectoryDamaged):
+        open_directory(tmp_path, node_id=2)
+
+
+def test_a_second_process_is_refused_while_the_first_lives(tmp_path: Path) -> None:
+    held = open_directory(tmp_path)
+    script = (
+        "import sys; from libs.commitlog.directory import LogDirectory; from libs.commitlog.filesystem import OsFileSystem;"
+        "from libs.commitlog.errors import DirectoryLocked\n"
+        "try: LogDirectory.open(sys.argv[1], OsFileSystem(), new_id=bytes(16), node_id=1)\n"
+        "except DirectoryLocked: sys.exit(42)"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == 42
+    with pytest.raises(DirectoryLocked):
+        open_directory(tmp_path)
+    held.close()
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False).returncode == 0
+
+
+def test_a_clean_stop_is_seen_once(tmp_path: Path) -> None:
+    """KAFKA-10471: a crash while loading is still an unclean stop."""
+    directory = open_directory(tmp_path)
+    assert not directory.was_clean
+    directory.mark_clean()
+    directory.close()
+    again = open_directory(tmp_path)
+    assert again.was_clean
+    again.close()
+    assert not open_directory(tmp_path).was_clean
+
+
+def test_partitions_are_listed_with_their_topic_ids(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.create_partition("a-b", 3, ID)
+    directory.create_partition("a", 12, OTHER)
+    for name in ("lost+found", "no-metadata-1", "x-y"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file-1").write_bytes(b"")
+    (tmp_path / "damaged-1").mkdir()
+    (tmp_path / "damaged-1" / "partition.metadata").write_bytes(b"?")
+    found = directory.list_partitions()
+    assert [(p.topic, p.partition, p.topic_id) for p in found] == [("a", 12, OTHER), ("a-b", 3, ID)]
+    assert (tmp_path / "a-12" / "partition.metadata").read_text() == "version: 0\ntopic_id: EBESExQVFhcYGRobHB0eHw"
+
+
+def test_a_deleted_partition_makes_room_at_once_and_goes_later(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.create_partition("t" * 249, 3, ID)
+    path = directory.schedule_deletion("t" * 249, 3, ID)
+    assert path.endswith(f"-3.{ID.hex()}-delete")
+    assert len(Path(path).name) <= 255
+    assert directory.list_partitions() == []
+    assert directory.scheduled_deletions() == [path]
+    directory.create_partition("t" * 249, 3, OTHER)
+    directory.remove(path)
+    assert directory.scheduled_deletions() == []
+    assert len(directory.list_partitions()) == 1
+
+
+def test_checkpoints_are_kafkas_text(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.write_checkpoint(RECOVERY_POINTS, {("t", 1): 5, ("a", 0): 2**40})
+    assert (tmp_path / RECOVERY_POINTS).read_text() == f"0\n2\na 0 {2**40}\nt 1 5\n"
+    assert directory.read_checkpoint(RECOVERY_POINTS) == {("t", 1): 5, ("a", 0): 2**40}
+
+
+@pytest.mark.parametrize("content", [b"", b"1\n0\n", b"0\n2\nt 1 5\n", b"0\n1\nt 1\n", b"0\n1\nt x 5\n", b"\xff\xfe"])
+def test_a_damaged_checkpoint_does_not_block_a_start(tmp_path: Path, content: bytes) -> None:
+    """KAFKA-1758, KAFKA-2012."""
+    directory = open_directory(tmp_path)
+    assert directory.read_checkpoint(RECOVERY_POINTS) == {}
+    (tmp_path / RECOVERY_POINTS).write_bytes(content)
+    assert directory.read_checkpoint(RECOVERY_POINTS) == {}

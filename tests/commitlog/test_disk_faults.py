@@ -1,0 +1,181 @@
+"""Disks that are full, take part of a write, or fail: an append happens whole or not at all, and reads go on."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogWriteError
+from libs.commitlog.log import Log
+from tests.commitlog.harness import SMALL, FaultyFileSystem, all_bytes, append, append_some, batch_at, open_log, sync
+
+
+def test_a_full_disk_refuses_the_append_and_takes_the_next(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, LogConfig())
+    append_some(log, 3)
+    before = all_bytes(log)
+    fs.fail("pwritev", after=0)
+    with pytest.raises(LogWriteError) as refused:
+        append_some(log, 1)
+    assert not refused.value.fatal
+    assert all_bytes(log) == before
+    fs.heal()
+    append_some(log, 1)
+    assert log.log_end_offset == 4
+    assert open_log(tmp_path).log_end_offset == 4
+
+
+def test_a_write_that_fails_half_way_is_cut_back(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, LogConfig())
+    append_some(log, 1)
+    size = log.size
+    fs.short_writes = 10
+    fs.fail("pwritev", after=3)
+    with pytest.raises(LogWriteError):
+        append_some(log, 1)
+    assert Path(log.active.file.path).stat().st_size == size
+
+
+def test_short_writes_are_continued(tmp_path: Path) -> None:
+    """KAFKA-4576, for writes."""
+    for length in (1, 7, 60, 61, 100):
+        fs = FaultyFileSystem()
+        log = open_log(tmp_path / str(length), fs, LogConfig())
+        fs.short_writes = length
+        batches = [batch_at(i, size=50) for i in range(5)]
+        append(log, *batches)
+        assert all_bytes(log) == b"".join(batches)
+
+
+def test_more_buffers_than_one_call_takes_are_written_whole(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=LogConfig())
+    batches = [batch_at(i) for i in range(2500)]
+    append(log, *batches)
+    assert all_bytes(log) == b"".join(batches)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("operation", ["pwritev", "create", "truncate", "reserve"])
+def test_a_disk_that_fills_up_at_any_call_leaves_the_log_as_it_was(tmp_path: Path, operation: str, error: int) -> None:
+    for after in range(12):
+        fs = FaultyFileSystem()
+        path = tmp_path / str(after)
+        log = open_log(path, fs, SMALL)
+        append_some(log, 5, producer_id=1, producer_epoch=0, base_sequence=0)
+        before, producers, epochs = all_bytes(log), dict(log.producers.entries), log.epochs.entries()
+        fs.fail(operation, after=after, error=error)
+        try:
+            append_some(log, 1, together=20, producer_id=1, producer_epoch=0, base_sequence=0, epoch=3)
+        except LogWriteError as refused:
+            fs.heal()
+            assert all_bytes(log) == before
+            assert (log.log_end_offset, log.producers.entries, log.epochs.entries()) == (5, producers, epochs)
+            if not refused.fatal:
+                append_some(log, 30)
+                assert log.log_end_offset == 35
+        fs.heal()
+        again = open_log(path)
+        assert all_bytes(again).startswith(before)
+        if log.log_end_offset > 5:
+            assert all_bytes(again) == all_bytes(log)
+
+
+def test_a_full_disk_in_the_middle_of_a_roll_is_not_fatal(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, SMALL)
+    append_some(log, 5)
+    for after in range(6):
+        fs.fail("create", after=after)
+        with pytest.raises(LogWriteError) as refused:
+            append_some(log, 1, together=60)
+        assert not refused.value.fatal
+        fs.heal()
+    append_some(log, 1, together=60)
+    assert log.log_end_offset == 65
+
+
+def test_after_an_io_error_all_appends_are_refused_until_reopened(tmp_path: Path) -> None:
+    """KAFKA-10778."""
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, LogConfig())
+    append_some(log, 2)
+    before = all_bytes(log)
+    fs.fail("pwritev", after=0, error=errno.EIO)
+    with pytest.raises(LogWriteError) as refused:
+        append_some(log, 1)
+    assert refused.value.fatal
+    fs.heal()
+    with pytest.raises(LogWriteError):
+        append_some(log, 1)
+    assert all_bytes(log) == before
+    again = open_log(tmp_path)
+    append_some(again, 1)
+    assert again.log_end_offset == 3
+
+
+def test_a_failed_append_forgets_its_producers(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, LogConfig())
+    append_some(log, 1, producer_id=1, producer_epoch=0, base_sequence=0)
+    known = dict(log.producers.entries)
+    fs.fail("pwritev", after=0)
+    batches = [
+        batch_at(1, producer_id=1, producer_epoch=0, base_sequence=1),
+        batch_at(2, producer_id=2, producer_epoch=0, base_sequence=0),
+    ]
+    with pytest.raises(LogWriteError):
+        append(log, *batches)
+    assert log.producers.entries == known
+
+
+def test_a_failed_round_leaves_the_durable_offset_where_it_was(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs)
+    append_some(log, 10)
+    fs.fail("fdatasync", after=0, error=errno.EIO)
+    with pytest.raises(OSError):
+        sync(log)
+    assert log.durable_offset == 0
+
+
+def test_nothing_vouches_for_a_log_before_the_log_is_synced(tmp_path: Path) -> None:
+    """A resume point is written after every file of its round."""
+    fs = FaultyFileSystem()
+    for after in range(40):
+        path = tmp_path / str(after)
+        log = open_log(path, fs, SMALL)
+        append_some(log, 10)
+        sealed = len(log.segments) - 1
+        fs.calls.clear()
+        fs.fail("fdatasync", after=after, error=errno.EIO)
+        try:
+            sync(log, resume_point=True)
+            return
+        except OSError:
+            fs.heal()
+            if after < 3 * sealed + 3:
+                assert not list(path.glob("*.resume"))
+    raise AssertionError("no round came through")
+
+
+def test_a_failed_truncation_stops_appends_until_reopened(tmp_path: Path) -> None:
+    for after in range(8):
+        fs = FaultyFileSystem()
+        path = tmp_path / str(after)
+        log: Log = open_log(path, fs, SMALL)
+        append_some(log, 30)
+        whole = all_bytes(log)
+        fs.fail("any", after=after, error=errno.EIO)
+        try:
+            log.truncate_to(11)
+        except LogWriteError:
+            fs.heal()
+            with pytest.raises(LogWriteError):
+                append_some(log, 1)
+        fs.heal()
+        again = open_log(path)
+        assert again.log_end_offset >= 11
+        assert whole.startswith(all_bytes(again))

@@ -14,12 +14,11 @@ request goes to the leader of the first partition that has one.
 
 import asyncio
 import logging
-import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from libs.rpc.client import Response
-from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply, FileRange
+from libs.rpc.contracts.storage import FETCH, Fetched, FetchReply
 from libs.rpc.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.telemetry.logs import fields
@@ -29,9 +28,10 @@ from libs.wire.primitives import Reader
 from services.gateway.core.fetch_shape import FetchShape, learn
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
-from services.gateway.exchange import Exchange, FilePart
-from services.gateway.files import FileGone, OpenedFile
+from services.gateway.exchange import Exchange
+from services.gateway.files import FileGone
 from services.gateway.nodes import StorageNode
+from services.gateway.record_ranges import Part, Ranges, length_of, open_and_pin, parts, pin
 from services.gateway.state import BOOTSTRAP
 
 log = logging.getLogger(__name__)
@@ -44,10 +44,6 @@ PATIENCE_S = 10.0
 """On top of the client's max_wait, for the node to read and answer."""
 RETRY_S_MAX = 5.0
 RETRY_EVERY_S = 0.02
-READ_BYTES_MAX = 1 << 20
-"""Of one response, read into memory; ranges beyond leave by sendfile whatever their size."""
-
-Part = memoryview | FilePart
 
 
 class PendingFetch:
@@ -58,7 +54,6 @@ class PendingFetch:
         "_data_path",
         "_deadline",
         "_exchange",
-        "_incarnation",
         "_node",
         "_request",
         "_request_id",
@@ -71,7 +66,6 @@ class PendingFetch:
         self._data_path = data_path
         self._exchange = exchange
         self._request = request
-        self._incarnation = 0
         self._shape = shape
         self._results: list[Fetched] = []
         self._asked: list[tuple[int, list[object]]] = []
@@ -201,8 +195,8 @@ class PendingFetch:
             log.warning("fetch failed", extra=fields(error=str(error)))
             self._exchange.close("internal", "bad answer of a storage node")
             return
-        records: dict[int, Sequence[memoryview]] = {}
-        ranges: dict[int, tuple[FileRange, ...]] = {}
+        records: dict[int, Sequence[Part]] = {}
+        ranges: Ranges = {}
         position = 0
         for (slot, _), result in zip(self._asked, fetched, strict=True):
             self._results[slot] = result
@@ -214,80 +208,37 @@ class PendingFetch:
         if not ranges:
             self._answer(records)
             return
-        opened = self._pin(ranges)
-        if opened is not None:
-            self._answer(self._read(ranges, opened))
-        else:
-            self._run(self._open_and_answer(ranges))
-
-    def _pin(self, ranges: dict[int, tuple[FileRange, ...]]) -> dict[int, list[OpenedFile]] | None:
-        """A pinned file for each range, None if any is not open yet."""
         assert self._node is not None
         # Of the process that has just answered, and not of one that may follow it: file ids mean nothing in another.
-        self._incarnation = self._node.incarnation
-        pinned = self._data_path.files.pinned
-        opened: dict[int, list[OpenedFile]] = {}
-        for slot, of_slot in ranges.items():
-            files = opened[slot] = []
-            for wanted in of_slot:
-                file = pinned((self._node.node_id, self._incarnation, wanted.file_id))
-                if file is None:
-                    _release(opened)
-                    return None
-                files.append(file)
-        return opened
+        incarnation = self._node.incarnation
+        opened = pin(self._data_path.files, self._node, incarnation, ranges)
+        if opened is not None:
+            self._answer(records | parts(ranges, opened, self._data_path.config.sendfile_bytes_min))
+        else:
+            self._run(self._open_and_answer(self._node, incarnation, ranges, records))
 
-    async def _open_and_answer(self, ranges: dict[int, tuple[FileRange, ...]]) -> None:
-        assert self._node is not None
-        files = self._data_path.files
-        opened: dict[int, list[OpenedFile]] = {}
+    async def _open_and_answer(
+        self, node: StorageNode, incarnation: int, ranges: Ranges, records: dict[int, Sequence[Part]]
+    ) -> None:
         try:
-            for slot, of_slot in ranges.items():
-                opened[slot] = []
-                for wanted in of_slot:
-                    key = (self._node.node_id, self._incarnation, wanted.file_id)
-                    opened[slot].append(await files.open(self._node, key))
-        except asyncio.CancelledError:
-            _release(opened)
-            raise
+            opened = await open_and_pin(self._data_path.files, node, incarnation, ranges)
         except (FileGone, RpcFailure, ContractError) as error:
-            _release(opened)
-            log.info("segment file not opened", extra=fields(node=self._node.node_id, error=str(error)))
+            log.info("segment file not opened", extra=fields(node=node.node_id, error=str(error)))
             for slot, _ in self._asked:
                 self._results[slot] = Fetched(STORAGE_ERROR)
             self._try_again()
             return
         self._task = None
-        self._answer(self._read(ranges, opened))
+        self._answer(records | parts(ranges, opened, self._data_path.config.sendfile_bytes_min))
 
-    def _read(self, ranges: dict[int, tuple[FileRange, ...]], opened: dict[int, list[OpenedFile]]) -> "dict[int, Sequence[Part]]":
-        """The parts to send, by slot: bytes read now where that is cheaper, file ranges elsewhere."""
-        small = self._data_path.config.sendfile_bytes_min
-        budget = READ_BYTES_MAX
-        parts: dict[int, Sequence[Part]] = {}
-        for slot, of_slot in ranges.items():
-            of_partition: list[Part] = []
-            for wanted, file in zip(of_slot, opened[slot], strict=True):
-                data = None
-                if wanted.length < small and wanted.length <= budget:
-                    data = _read_cached(file.descriptor, wanted.position, wanted.length)
-                if data is not None:
-                    budget -= wanted.length
-                    file.release()
-                    of_partition.append(data)
-                else:
-                    of_partition.append(FilePart(file.descriptor, wanted.position, wanted.length, file.release))
-            parts[slot] = of_partition
-        return parts
-
-    def _answer(self, records: "dict[int, Sequence[Part]] | dict[int, Sequence[memoryview]]") -> None:
+    def _answer(self, records: dict[int, Sequence[Part]]) -> None:
         self._finish(0, records)
 
-    def _finish(self, error: int, records: "dict[int, Sequence[Part]] | dict[int, Sequence[memoryview]]") -> None:
+    def _finish(self, error: int, records: dict[int, Sequence[Part]]) -> None:
         exchange, request = self._exchange, self._request
         if self._shape is not None and _is_plain(self._results[0]):
             result, of_sole = self._results[0], records.get(0, ())
-            length = sum(_length(part) for part in of_sole)
+            length = length_of(of_sole)
             before, after = self._shape.answer(
                 exchange.correlation_id, result.high_watermark, result.last_stable_offset, result.log_start_offset, length
             )
@@ -308,7 +259,7 @@ class PendingFetch:
                     state.leader_id, state.leader_epoch = result.leader, result.leader_epoch
                     leaders.add(result.leader)
                 of_slot: Sequence[Part] = records.get(slot, ())
-                writer.partition(state, of_slot, sum(_length(part) for part in of_slot))
+                writer.partition(state, of_slot, length_of(of_slot))
                 slot += 1
             writer.end_topic()
         endpoints = self._data_path.endpoints(leaders, exchange.connection) if leaders else ()
@@ -340,26 +291,6 @@ def _route(routes: Routes, topic: FetchTopic) -> tuple[TopicRoute | None, int]:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if route is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return route, int(unknown)
     return routes.topic(topic.name or ""), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _length(part: Part) -> int:
-    return part.length if isinstance(part, FilePart) else len(part)
-
-
-def _read_cached(descriptor: int, position: int, length: int) -> memoryview | None:
-    """None unless all of it is in the page cache: the loop never waits for a disk."""
-    data = bytearray(length)
-    try:
-        got = os.preadv(descriptor, (data,), position, os.RWF_NOWAIT)
-    except OSError:
-        return None
-    return memoryview(data) if got == length else None
-
-
-def _release(opened: dict[int, list[OpenedFile]]) -> None:
-    releases: list[Callable[[], None]] = [file.release for files in opened.values() for file in files]
-    for release in releases:
-        release()
 
 
 def _is_plain(result: Fetched) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from libs.clock import SystemClock
 from libs.cluster.etcd_store import EtcdStore
-from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked
+from libs.commitlog.errors import DirectoryLocked
 from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
@@ -60,10 +60,7 @@ def main() -> None:
         lifecycle.on_stop(admin.close)
         await admin.start()
         lifecycle.on_stop(node.stop)
-        try:
-            await node.start()
-        except (DirectoryLocked, DirectoryDamaged) as error:
-            raise SystemExit(f"storage: {error}") from error
+        await node.start()
 
     run(serve)
     fs.close(lock)

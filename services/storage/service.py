@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from libs.clock import Clock
 from libs.cluster.configs.resolve import effective_broker_int
@@ -19,7 +20,6 @@ from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
 from libs.commitlog.errors import DirectoryLocked
 from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.log import Log
 from libs.commitlog.segment import FileRegistry
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.storage import APPEND, FETCH, LIST_OFFSETS, OPEN_FILE
@@ -75,6 +75,7 @@ class StorageNode:
         self._world = world
         self._loop = asyncio.get_running_loop()
         self._state = "starting"
+        self._loaded = False
         self._follower = ImageFollower(world.store)
         self._partitions = Partitions(config.node_id)
         self._registry = FileRegistry()
@@ -152,6 +153,7 @@ class StorageNode:
         self._follower.subscribe(residents.follow)
         residents.follow(type(self._follower.image)(), self._follower.image)
         await residents.settled()
+        self._loaded = True
         self._state = "registering"
         await self._listen(hello)
         self._placements.start()
@@ -352,19 +354,15 @@ class StorageNode:
         self._state = "stopped"
 
     async def _close_logs(self, residents: Residents) -> None:
-        """A directory is marked clean only if every log in it was closed cleanly."""
+        """A directory is marked clean only if every log in it was opened, and closed cleanly."""
         assert self._checkpoints is not None
         await self._checkpoints.write_high_watermarks()
         await self._checkpoints.write_recovery_points()
         for disk in self._disks.usable:
             logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
-
-            def work(disk: Disk = disk, logs: "list[Log]" = logs) -> None:
-                for one in logs:
-                    one.close(clean=True)
-                disk.directory.mark_clean()
-
             try:
-                await disk.files.submit(work)
+                await asyncio.gather(*[disk.creations.submit(partial(one.close, clean=True)) for one in logs])
+                if self._loaded:
+                    await disk.files.submit(disk.directory.mark_clean)
             except OSError as error:
                 log.error("log directory not closed cleanly", extra=fields(path=disk.path, reason=error))

@@ -11,6 +11,7 @@ and takes no more appends.
 import asyncio
 import logging
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from libs.commitlog.filesystem import FileSystem
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 
 PACE_S = 0.01
+OWED_PER_ROUND = 64
+"""Small files take a millisecond each: thousands of new epochs must not hold up the appends that share the round."""
 
 
 class SyncEvents(Protocol):
@@ -59,6 +62,7 @@ class SyncScheduler:
         self._hang_s = hang_s
         self._loop = asyncio.get_running_loop()
         self._dirty: dict[Hosted, None] = {}
+        self._owed: dict[Hosted, None] = {}
         self._lazy: dict[Hosted, float] = {}  # appended to, not owed a round yet; since when
         self._in_flight: list[tuple[Hosted, SyncTargets]] = []
         self._running = False
@@ -78,8 +82,8 @@ class SyncScheduler:
             self._lazy[hosted] = self._loop.time()
 
     def owe(self, hosted: "Hosted") -> None:
-        """It needs a round, whatever its topic says: a new epoch, or what a crash left in memory only."""
-        self._dirty[hosted] = None
+        """It needs a round soon, whatever its topic says: a new epoch, or what a crash left in memory only."""
+        self._owed[hosted] = None
         self._urgent = True
 
     def hurry(self) -> None:
@@ -88,7 +92,7 @@ class SyncScheduler:
 
     def kick(self) -> None:
         """Starts a round, unless one runs already (its end starts the next), it is too early or there is nothing to do."""
-        if self._running or self.failed or not self._dirty:
+        if self._running or self.failed or not (self._dirty or self._owed):
             return
         if not self._urgent and self._loop.time() < self._paced_until:
             if self._pace_timer is None:
@@ -106,14 +110,18 @@ class SyncScheduler:
         if self._pace_timer is not None:
             self._pace_timer.cancel()
             self._pace_timer = None
+        for hosted in list(islice(self._owed, OWED_PER_ROUND)):
+            self._dirty[hosted] = None
         in_flight = []
         for hosted in self._dirty:
+            self._owed.pop(hosted, None)
             self._lazy.pop(hosted, None)
             targets = hosted.log.sync_targets()
             if targets is not None:
                 in_flight.append((hosted, targets))
         self._dirty = {}
         if not in_flight:
+            self.kick()  # there may be more that is owed
             return
         self._running = True
         self._in_flight = in_flight
@@ -133,8 +141,8 @@ class SyncScheduler:
 
     def forget(self, hosted: "Hosted") -> None:
         """It leaves. A round that runs may still hold its files, which therefore stay open until it ends."""
-        self._dirty.pop(hosted, None)
-        self._lazy.pop(hosted, None)
+        for waiting in (self._dirty, self._owed, self._lazy):
+            waiting.pop(hosted, None)
         self._in_flight = [entry for entry in self._in_flight if entry[0] is not hosted]
 
     async def quiet(self) -> None:
@@ -147,7 +155,7 @@ class SyncScheduler:
     async def drain(self) -> None:
         """Returns when everything that was appended is durable, or the directory has failed."""
         self._dirty.update(dict.fromkeys(self._lazy))
-        while (self._running or self._dirty) and not self.failed:
+        while (self._running or self._dirty or self._owed) and not self.failed:
             self.hurry()
             self.kick()
             await self.quiet()
@@ -157,7 +165,7 @@ class SyncScheduler:
         if self.failed:
             return
         self.failed = True
-        self._dirty, self._lazy = {}, {}
+        self._dirty, self._owed, self._lazy = {}, {}, {}
         self._events.retired(self, error)
 
     def close(self) -> None:
@@ -182,6 +190,8 @@ class SyncScheduler:
                 now = self._loop.time()
                 self._events.round_ended(now - self._started_at)
                 self._paced_until = now + PACE_S
+                if self._owed:
+                    self.hurry()
                 self.kick()
             elif isinstance(error, Exception):
                 self.fail(error)

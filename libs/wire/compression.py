@@ -57,12 +57,14 @@ def compress(codec: int, data: Buffer) -> bytes:
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
-        packer = zlib.compressobj(wbits=31)
-        return packer.compress(data) + packer.flush()
+        gzip = zlib.compressobj(wbits=31)
+        return gzip.compress(data) + gzip.flush()
     if codec == Codec.SNAPPY:
         return _xerial(data)
     if codec == Codec.LZ4:
-        return bytes(cramjam.lz4.compress(data))
+        packer = cramjam.lz4.Compressor(block_linked=False)  # Kafka's own reader refuses blocks that depend on each other
+        packer.compress(bytes(data))
+        return bytes(packer.finish())
     if codec == Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data))
     raise ValueError(f"unknown codec {codec}")

@@ -331,6 +331,11 @@ def test_exactly_the_bound_fits(data: bytes, codec: Codec) -> None:
             decompress(codec, compress(codec, data), len(data) - 1)
 
 
+def test_lz4_blocks_do_not_depend_on_each_other() -> None:
+    """Kafka's own reader refuses frames whose independence bit is not set."""
+    assert compress(Codec.LZ4, b"x" * 200_000)[4] & 0x20
+
+
 def test_gzip_may_have_several_members() -> None:
     data = compress(Codec.GZIP, b"one") + compress(Codec.GZIP, b"two")
     assert decompress(Codec.GZIP, data, 6) == b"onetwo"

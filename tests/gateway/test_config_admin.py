@@ -1,0 +1,183 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+
+from typing import Any
+
+import pytest
+
+from libs.rpc.contracts.controller import (
+    ALTER_CONFIGS,
+    AlterConfigs,
+    AlterConfigsReply,
+    ConfigChange,
+    ConfigResource,
+    ConfigResult,
+)
+from libs.wire.errors import ErrorCode
+from libs.wire.messages import alter_configs as alter_wire
+from libs.wire.messages import describe_configs as describe_wire
+from libs.wire.messages import incremental_alter_configs as incremental_wire
+from libs.wire.primitives import Writer
+from services.gateway.handlers import alter_configs, describe_configs, incremental_alter_configs
+from services.gateway.state import ControllerUnavailable
+from tests.gateway.fake_gateway import Cluster, FakeGateway, context
+
+TOPIC, BROKER = 2, 4
+
+CLUSTER = Cluster(
+    topics={"a": (1,)},
+    racks={2: "z2"},
+    configs={("topic", "a"): {"retention.ms": "5"}, ("broker", ""): {"log.retention.ms": "7"}, ("broker", "2"): {}},
+)
+
+
+async def describe(
+    kind: int, name: str, keys: list[str] | None = None, version: int = 4, broker_id: int = -1, **options: bool
+) -> describe_wire.DescribeConfigsResult:
+    request = describe_wire.DescribeConfigsRequest([describe_wire.DescribeConfigsResource(kind, name, keys)], **options)
+    response = await describe_configs.handle(FakeGateway(CLUSTER), context(version, broker_id), request)
+    describe_wire.write_response(Writer(), response, version)
+    (result,) = response.results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    return result
+
+
+def configs(result: describe_wire.DescribeConfigsResult) -> dict[str, describe_wire.DescribeConfigsResourceResult]:
+    return {config.name: config for config in result.configs}
+
+
+async def test_a_topics_own_config_is_told_from_a_default() -> None:
+    found = configs(await describe(TOPIC, "a"))
+    assert (found["retention.ms"].value, found["retention.ms"].config_source) == ("5", 1)
+    assert (found["durability"].value, found["durability"].config_source) == ("synced", 5)
+    assert not found["retention.ms"].read_only
+    assert found["retention.ms"].synonyms == []
+    assert found["retention.ms"].documentation is None
+    assert found["retention.ms"].config_type == 5
+
+
+async def test_synonyms_and_documentation_come_on_request() -> None:
+    found = configs(await describe(TOPIC, "a", include_synonyms=True, include_documentation=True))
+    synonyms = [(s.name, s.value, s.source) for s in found["retention.ms"].synonyms]
+    assert synonyms[:2] == [("retention.ms", "5", 1), ("log.retention.ms", "7", 3)]
+    assert found["retention.ms"].documentation
+
+
+@pytest.mark.parametrize("keys", [None, []])
+async def test_no_names_ask_for_all_configs(keys: list[str] | None) -> None:
+    assert len((await describe(TOPIC, "a", keys)).configs) > 20
+
+
+async def test_only_the_named_configs_are_described() -> None:
+    assert set(configs(await describe(TOPIC, "a", ["segment.bytes", "nonsense"]))) == {"segment.bytes"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (BROKER, "9", ErrorCode.INVALID_REQUEST),
+        (8, "1", ErrorCode.INVALID_REQUEST),
+        (32, "group", ErrorCode.INVALID_REQUEST),
+        (0, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_does_not_exist_is_refused(kind: int, name: str, error: ErrorCode) -> None:
+    result = await describe(kind, name)
+    assert result.error_code == error
+    assert result.configs == []
+
+
+async def test_a_broker_is_described_on_the_bootstrap_port_and_on_its_own_only() -> None:
+    for port in (-1, 2):
+        found = configs(await describe(BROKER, "2", broker_id=port))
+        assert (found["node.id"].value, found["node.id"].read_only) == ("2", True)
+        assert found["broker.rack"].value == "z2"
+        assert found["advertised.listeners"].value == "PLAINTEXT://gateway:9094"
+        assert (found["log.retention.ms"].value, found["log.retention.ms"].config_source) == ("7", 3)
+    assert (await describe(BROKER, "2", broker_id=1)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_the_cluster_wide_default_is_what_was_set() -> None:
+    assert set(configs(await describe(BROKER, ""))) == {"log.retention.ms"}
+
+
+def recording() -> FakeGateway:
+    gateway = FakeGateway(CLUSTER)
+
+    def alter(method: str, body: AlterConfigs) -> AlterConfigsReply:
+        assert method == ALTER_CONFIGS
+        return AlterConfigsReply(tuple(ConfigResult(r.resource_type, r.name, 0) for r in body.resources), revision=8)
+
+    gateway.on_controller = alter
+    return gateway
+
+
+def incremental(*resources: tuple[int, str, list[tuple[str, int, str | None]]], **options: Any) -> Any:
+    return incremental_wire.IncrementalAlterConfigsRequest(
+        [
+            incremental_wire.AlterConfigsResource(kind, name, [incremental_wire.AlterableConfig(*change) for change in changes])
+            for kind, name, changes in resources
+        ],
+        **options,
+    )
+
+
+async def test_changes_reach_the_controller_as_they_are() -> None:
+    gateway = recording()
+    request = incremental(
+        (TOPIC, "a", [("retention.ms", 0, "9"), ("segment.bytes", 1, None), ("cleanup.policy", 2, "delete")]), validate_only=True
+    )
+    response = await incremental_alter_configs.handle(gateway, context(1), request)
+    changes = (
+        ConfigChange("retention.ms", 0, "9"),
+        ConfigChange("segment.bytes", 1, None),
+        ConfigChange("cleanup.policy", 2, "delete"),
+    )
+    assert gateway.asked[0][1] == AlterConfigs((ConfigResource(TOPIC, "a", changes),), validate_only=True)
+    assert [(r.resource_type, r.resource_name, r.error_code) for r in response.responses] == [(TOPIC, "a", 0)]
+    assert gateway.waited_for == [8]
+
+
+async def test_the_old_way_replaces_all_configs() -> None:
+    gateway = recording()
+    resource = alter_wire.AlterConfigsResource(TOPIC, "a", [alter_wire.AlterableConfig("retention.ms", "9")])
+    response = await alter_configs.handle(gateway, context(2), alter_wire.AlterConfigsRequest([resource]))
+    wanted = ConfigResource(TOPIC, "a", (ConfigChange("retention.ms", 0, "9"),), replace=True)
+    assert gateway.asked[0][1] == AlterConfigs((wanted,))
+    assert [r.error_code for r in response.responses] == [0]
+
+
+async def test_only_resources_that_make_sense_reach_the_controller() -> None:
+    gateway = recording()
+    request = incremental(
+        (TOPIC, "a", [("retention.ms", 0, "9")]),
+        (TOPIC, "b", []),
+        (TOPIC, "b", []),
+        (8, "1", []),
+        (32, "group", []),
+        (BROKER, "", [("log.retention.ms", 0, "9")]),
+        (BROKER, "x", []),
+        (BROKER, "3", []),
+    )
+    response = await incremental_alter_configs.handle(gateway, context(1, broker_id=2), request)
+    assert [(r.resource_type, r.name) for r in gateway.asked[0][1].resources] == [(TOPIC, "a"), (BROKER, "")]
+    answers = {(r.resource_type, r.resource_name): r.error_code for r in response.responses}
+    assert len(response.responses) == len(answers) == 7
+    assert {key for key, error in answers.items() if error == 0} == {(TOPIC, "a"), (BROKER, "")}
+    assert {error for error in answers.values() if error} == {ErrorCode.INVALID_REQUEST}
+
+
+async def test_a_controller_that_is_away_is_a_timeout_of_what_it_should_have_seen() -> None:
+    gateway = FakeGateway(CLUSTER)
+
+    def fail(method: str, body: object) -> AlterConfigsReply:
+        raise ControllerUnavailable
+
+    gateway.on_controller = fail
+    request = incremental((TOPIC, "a", []), (8, "1", []))
+    response = await incremental_alter_configs.handle(gateway, context(1), request)
+    answers = {(r.resource_type, r.resource_name): r.error_code for r in response.responses}
+    assert answers == {(TOPIC, "a"): ErrorCode.REQUEST_TIMED_OUT, (8, "1"): ErrorCode.INVALID_REQUEST}

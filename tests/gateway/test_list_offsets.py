@@ -1,0 +1,146 @@
+"""ListOffsets: each leader is asked for its partitions, and one that is gone is waited for."""
+
+import asyncio
+
+import pytest
+
+from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
+from libs.rpc.errors import RpcError
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.list_offsets import (
+    ListOffsetsPartition as Wanted,
+)
+from libs.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from services.gateway.handlers import list_offsets
+from services.gateway.state import NodeUnavailable
+from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
+
+
+def wanting(*partitions: tuple[str, int, int], timeout_ms: int = 200) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for name, index, timestamp in partitions:
+        topics.setdefault(name, ListOffsetsTopic(name)).partitions.append(Wanted(index, 4, timestamp))
+    return ListOffsetsRequest(-1, 1, list(topics.values()), timeout_ms)
+
+
+async def ask(
+    gateway: FakeGateway, request: ListOffsetsRequest, version: int = 10
+) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
+    response = await list_offsets.handle(gateway, context(version), request)
+    found = {(topic.name, p.partition_index): p for topic in response.topics for p in topic.partitions}
+    assert sum(len(topic.partitions) for topic in response.topics) == len(found)
+    return found
+
+
+def echo(node_id: int, body: ListOffsets) -> ListOffsetsReply:
+    """The offset tells who answered what."""
+    return ListOffsetsReply(tuple(ListedOffset(0, node_id * 100 + p.partition, 17, 5) for p in body.partitions))
+
+
+async def test_each_leader_is_asked_for_what_it_leads() -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1, 2), "b": (1,)}))
+    gateway.on_storage = echo
+    found = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -2), ("b", 0, 1234)))
+    assert {key: (p.error_code, p.offset, p.timestamp, p.leader_epoch) for key, p in found.items()} == {
+        ("a", 0): (0, 100, 17, 5),
+        ("a", 1): (0, 201, 17, 5),
+        ("b", 0): (0, 100, 17, 5),
+    }
+    first = (ListOffsetsPartition(topic_id_of("a"), 0, -1, 4), ListOffsetsPartition(topic_id_of("b"), 0, 1234, 4))
+    assert [(node, body) for node, _, body, _ in gateway.asked] == [
+        (1, ListOffsets(1, first, -1)),
+        (2, ListOffsets(1, (ListOffsetsPartition(topic_id_of("a"), 1, -2, 4),), -1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "version", "served"),
+    [
+        (-1, 1, True),
+        (-2, 1, True),
+        (-3, 6, False),
+        (-3, 7, True),
+        (-4, 7, False),
+        (-4, 8, True),
+        (-5, 8, False),
+        (-5, 9, True),
+        (-6, 10, False),
+        (-6, 11, True),
+        (-7, 11, False),
+    ],
+)
+async def test_a_special_timestamp_is_served_from_its_version_on(timestamp: int, version: int, served: bool) -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1,)}))
+    gateway.on_storage = echo
+    found = await ask(gateway, wanting(("a", 0, timestamp)), version)
+    assert found["a", 0].error_code == (0 if served else ErrorCode.UNSUPPORTED_VERSION)
+    assert bool(gateway.asked) == served
+
+
+async def test_what_does_not_exist_is_error_3_and_what_is_asked_twice_42() -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1, 1)}))
+    gateway.on_storage = echo
+    request = wanting(("a", 0, -1), ("a", 0, -2), ("a", 1, -1), ("a", 2, -1), ("a", -1, -1), ("nobody", 0, -1))
+    found = await ask(gateway, request)
+    assert {key: p.error_code for key, p in found.items()} == {
+        ("a", 0): ErrorCode.INVALID_REQUEST,
+        ("a", 1): 0,
+        ("a", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("a", -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("nobody", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+
+
+@pytest.mark.parametrize("failure", [NodeUnavailable(1, "refused"), RpcError(-1, "broken"), None])
+async def test_a_leader_that_is_gone_is_waited_for(failure: Exception | None) -> None:
+    cluster = Cluster(topics={"a": (1, 2)})
+    gateway = FakeGateway(cluster)
+
+    def storage(node_id: int, body: ListOffsets) -> ListOffsetsReply:
+        if node_id != 1:
+            return echo(node_id, body)
+        if failure is not None:
+            raise failure
+        return ListOffsetsReply(tuple(ListedOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER) for _ in body.partitions))
+
+    def elect(revision: int) -> None:
+        cluster.topics["a"] = (3, 2)
+        gateway.image = cluster.image(revision)
+
+    gateway.on_storage, gateway.on_wait = storage, elect
+    found = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -1), timeout_ms=10_000))
+    assert [p.offset for p in found.values()] == [300, 201]
+    assert [node for node, *_ in gateway.asked] == [1, 2, 3]  # what was answered is not asked again
+    assert gateway.waited_for == [8]
+
+
+async def test_a_leader_that_stays_away_is_error_6_when_patience_ends() -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (-1, 2)}))
+
+    def away(node_id: int, body: ListOffsets) -> ListOffsetsReply:
+        raise NodeUnavailable(node_id)
+
+    gateway.on_storage = away
+    async with asyncio.timeout(5):
+        found = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -1), timeout_ms=20))
+    assert {p.error_code for p in found.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert {(p.offset, p.timestamp, p.leader_epoch) for p in found.values()} == {(-1, -1, -1)}
+
+
+@pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR])
+async def test_other_errors_of_the_leader_reach_the_client(error: ErrorCode) -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1,)}))
+    gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(error),))
+    assert (await ask(gateway, wanting(("a", 0, -1))))["a", 0].error_code == error
+    assert len(gateway.asked) == 1
+
+
+@pytest.mark.parametrize(("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)])
+async def test_versions_that_do_not_know_error_78_are_told_5(version: int, error: ErrorCode) -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1,)}))
+    gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(ErrorCode.OFFSET_NOT_AVAILABLE),))
+    assert (await ask(gateway, wanting(("a", 0, -1)), version))["a", 0].error_code == error

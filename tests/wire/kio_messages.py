@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import enum
+import functools
 import importlib
 import io
 import types
@@ -36,6 +37,7 @@ def decode(cls: type, data: bytes) -> Any:
     return message
 
 
+@functools.cache
 def messages(cls: type) -> st.SearchStrategy[Any]:
     """Any message of kio's class `cls`."""
     hints = typing.get_type_hints(cls)

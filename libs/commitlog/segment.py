@@ -4,6 +4,7 @@ The last segment of a log is active: its indexes are preallocated and take entri
 No byte that was readable is ever written again (append-only inodes): a segment grows, or is cut and sealed, or goes.
 """
 
+import itertools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -51,11 +52,10 @@ class FileRegistry:
 
     def __init__(self) -> None:
         self._files: WeakValueDictionary[int, SegmentFile] = WeakValueDictionary()
-        self._next = 1
+        self._numbers = itertools.count(1)  # logs open in several threads, and `next` is atomic
 
     def add(self, file: "SegmentFile") -> int:
-        file_id = self._next
-        self._next += 1
+        file_id = next(self._numbers)
         self._files[file_id] = file
         return file_id
 

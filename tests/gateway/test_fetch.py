@@ -1,12 +1,15 @@
 """Fetch, through a real gateway to storage nodes that speak the real RPC."""
 
 import asyncio
+import gc
 import os
 from pathlib import Path
 
 import pytest
 
 from libs.wire.errors import ErrorCode
+from services.gateway.exchange import Exchange
+from services.gateway.handlers.fetch import PendingFetch
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
 from tests.gateway.kafka_client import FETCH, fetch_body, read_fetched
 
@@ -49,6 +52,23 @@ async def test_sendfile_pread_and_inline_give_the_same_bytes(rig: Rig, sendfile_
         _, fetched = await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 0), (1, 0)])]))
         assert [f.records == content for f in fetched] == [True, True]
     assert rig.nodes[1].opened == (0 if inline else 1)
+
+
+async def test_nothing_of_an_answered_fetch_is_left_for_the_garbage_collector(rig: Rig) -> None:
+    await rig.start()
+    with_file(rig, 1000)
+    client = await rig.client(1)
+    await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])]))
+    gc.collect()
+    gc.disable()
+    try:
+        for offset in range(5):
+            await client.fetch(12, fetch_body(12, [(TOPIC, [(0, offset)])]))
+            await client.fetch(12, fetch_body(12, [(TOPIC, [(0, offset), (2, 0)])]))
+        left = [thing for thing in gc.get_objects() if isinstance(thing, Exchange | PendingFetch)]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 async def test_pipelined_fetches_are_asked_one_at_a_time(rig: Rig) -> None:

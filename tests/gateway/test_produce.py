@@ -1,9 +1,13 @@
 """Produce, through a real gateway to storage nodes that speak the real RPC."""
 
+import gc
+
 import pytest
 
 from libs.wire.errors import ErrorCode
 from libs.wire.records import Record, build_batch
+from services.gateway.appends import Batch
+from services.gateway.exchange import Exchange
 from services.gateway.handlers.produce import ADMIN_CLIENT
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
 from tests.gateway.kafka_client import PRODUCE, frame, produce_body, read_produced
@@ -71,6 +75,23 @@ async def test_requests_for_one_partition_that_come_together_leave_together(rig:
         assert (correlation_id, produced.index, produced.error) == (number, number % 2, 0)
         assert produced.base_offset == number // 2 + (number % 2 == 0)
     assert [len(append.partitions) for append in rig.nodes[1].appends] == [1, 5, 5]
+
+
+async def test_nothing_of_an_answered_request_is_left_for_the_garbage_collector(rig: Rig) -> None:
+    """What is left would hold a receive buffer of 256 KB."""
+    await rig.start()
+    client = await rig.client(1)
+    for partition in (0, 0, 9, 0):  # learnt, alike, refused, alike
+        await client.produce(9, produce_body(9, [(TOPIC, [(partition, BATCH)])]))
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            await client.produce(9, produce_body(9, [(TOPIC, [(0, BATCH)])]))
+        left = [thing for thing in gc.get_objects() if isinstance(thing, Exchange | Batch)]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 async def test_pipelined_requests_of_many_reads_keep_their_order(rig: Rig) -> None:

@@ -195,11 +195,13 @@ class SoleProduce(Batch):
             exchange.finish(
                 self._shape.answer(exchange.correlation_id, self.partition, base_offset, log_append_time_ms, log_start_offset)
             )
+            del self.request  # a cycle would keep the receive buffer until the next garbage collection
 
     def settle(self, slot: int, result: Appended) -> None:
         if not self.gone:
             topic = ProducedTopic(self._shape.name, self._shape.topic_id, [_produced(self.partition, result)])
             _answer(self._data_path, self._exchange, self.acks, [topic])
+            del self.request
 
     def give_up(self) -> None:
         self.gone = True

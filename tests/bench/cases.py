@@ -55,7 +55,10 @@ def produce_case(name: str, size: int, connections: int, *, acks: int = 1, in_fl
         name=name,
         unit="requests/s" if size <= 2 * KIB else "MB/s",
         higher_is_better=True,
-        settings=f"raw Produce, acks={acks}, {size} B batches of {value_size} B records, {in_flight} in flight, {connections} connection(s)",
+        settings=(
+            f"raw Produce, acks={acks}, {size} B batches of {value_size} B records, {in_flight} in flight, "
+            f"{connections} connection(s)"
+        ),
         prepare=prepare,
         run=run,
         clean=lambda side, prepared: side.delete_topic(prepared.name),  # type: ignore[attr-defined]

@@ -73,7 +73,7 @@ class Appends:
         if self._turn_ms < 0:
             self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
         acks: int = body[0]
-        request = AppendRequest(call, acks, self._turn_time + body[1] / 1000, len(parts))
+        request = AppendRequest(call, acks, self._turn_time, body[1] / 1000, len(parts))
         self._meters.produce_requests += len(parts)
         end = 0
         for slot, part in enumerate(parts):
@@ -129,6 +129,7 @@ class Appends:
                 self._repeat(hosted, request, slot, verdict)
                 return
             producers.record_stamped(header, base, max_timestamp)
+        # From here on nothing can fail: what the producers remember, the lists hold.
         patch(view, base, epoch)
         if time_ms >= 0:
             set_log_append_time(view, time_ms)
@@ -170,8 +171,15 @@ class Appends:
         try:
             hosted.log.append(buffers, batches)
         except LogWriteError as error:
-            self._write_failed(hosted, staged, error)
+            self._write_failed(hosted, staged, str(error))
+            if error.fatal:
+                hosted.sync.fail(error)
             return
+        except Exception:
+            # A mistake of ours. Nobody knows what is in the log now: reopening it, at the next start, finds out.
+            hosted.offline = True
+            self._write_failed(hosted, staged, "unexpected")
+            raise
         meters = self._meters
         start = batches[0].base_offset
         meters.messages_in += hosted.next_offset - start
@@ -186,15 +194,14 @@ class Appends:
         if rose:
             self.committed(hosted)
 
-    def _write_failed(self, hosted: Hosted, staged: list[Staged], error: LogWriteError) -> None:
+    def _write_failed(self, hosted: Hosted, staged: list[Staged], reason: str) -> None:
         """Nothing of it is in the log, and the producers are as they were: a retry is no duplicate. Reads go on."""
         hosted.next_offset = hosted.log.log_end_offset
-        log.error("append failed", extra=fields(partition=hosted, reason=error, batches=len(staged), fatal=error.fatal))
+        log.error("append failed", extra=fields(partition=hosted, reason=reason, batches=len(staged)))
         self._meters.failed_produces += len(staged)
+        answer = refused(STORAGE_ERROR, "the write to disk failed")
         for one in staged:
-            one.refuse(refused(STORAGE_ERROR, "the write to disk failed"))
-        if error.fatal:
-            hosted.sync.fail(error)
+            one.refuse(answer)
 
     def _written(self, hosted: Hosted, one: Staged) -> None:
         if one.request.acks != -1 or one.end_offset <= hosted.replica.high_watermark:
@@ -208,7 +215,9 @@ class Appends:
 
     def committed(self, hosted: Hosted) -> None:
         """The high watermark rose: answer in order, then let readers see it."""
+        now = self._loop.time()
         for one in hosted.parked.committed(hosted.replica.high_watermark):
+            self._meters.commit_time.observe(now - one.request.received_at)
             one.succeed()
         self._on_committed(hosted)
 

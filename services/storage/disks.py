@@ -155,7 +155,12 @@ class Disks:
     def of(self, scheduler: SyncScheduler) -> Disk:
         return next(disk for disk in self.all if disk.sync is scheduler)
 
-    def choose(self, chooser: Callable[[dict[str, int]], str | None]) -> Disk | None:
+    def choose(self, key: Key, chooser: Callable[[dict[str, int]], str | None]) -> Disk | None:
+        """Counts at once: partitions of a new topic are opened side by side, and must not all choose the same."""
         usable = self.usable
         chosen = chooser({disk.directory_id: len(disk.hosted) for disk in usable})
-        return next((disk for disk in usable if disk.directory_id == chosen), None)
+        for disk in usable:
+            if disk.directory_id == chosen:
+                disk.hosted.add(key)
+                return disk
+        return None

@@ -40,8 +40,8 @@ class Durations:
 
 
 class Meters:
-    """A collector in the service's registry. The stage durations of an append are those of its stage clock: received →
-    appended, appended → synced. All requests of one turn pass both stages at the same moment, so one clock serves them."""
+    """A collector in the service's registry. An append's stages are received → appended → committed. All that arrived in one
+    read is received and appended at the same moment, so the clock is read once for all of it."""
 
     def __init__(self, metrics: Metrics, partitions: "Partitions") -> None:
         self.bytes_in = 0
@@ -57,6 +57,7 @@ class Meters:
         self.stalled: set[str] = set()
         self.offline: set[str] = set()
         self.append_time = Durations()
+        self.commit_time = Durations()
         self.flush_time = Durations()
         self._partitions = partitions
         metrics.registry.register(self)
@@ -78,6 +79,7 @@ class Meters:
         )
         yield CounterMetricFamily("penstock_storage_duplicates", "Batches that were in the log already.", value=self.duplicates)
         yield self.append_time.family("penstock_storage_append_seconds", "From received to written, per batch.")
+        yield self.commit_time.family("penstock_storage_commit_seconds", "From received to committed, per batch with acks=all.")
         yield self.flush_time.family("kafka_log_logflushstats_logflushrateandtimes_seconds", "Sync rounds.")
         hosted = self._partitions.by_key.values()
         yield GaugeMetricFamily(

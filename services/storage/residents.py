@@ -202,7 +202,7 @@ class Residents:
 
     async def _open(self, key: Key, topic: Topic, state: PartitionState) -> Hosted | None:
         assigned = assigned_directory(state, self._node_id)
-        disk = self._disks.holding(key) or self._disks.choose(lambda load: choose_directory(load, assigned))
+        disk = self._disks.holding(key) or self._disks.choose(key, partial(choose_directory, assigned=assigned))
         if disk is None or disk.sync.failed:
             self._partitions.broken.add(key)
             log.error("log directory is not here", extra=fields(topic=topic.name, partition=key[1], directory=assigned))
@@ -214,6 +214,7 @@ class Residents:
             # One partition's trouble is not the directory's: a full disk, too many files, a damaged log. Others go on.
             log.error("log cannot be opened", extra=fields(topic=topic.name, partition=key[1], path=disk.path, reason=error))
             self._partitions.broken.add(key)
+            disk.hosted.discard(key)
             if isinstance(error, OSError):
                 self._later(RETRY_S, partial(self._work_on, key))
             return None

@@ -8,12 +8,11 @@ while its last answers are still on their way.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from libs.clock import Clock
-from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership
 from libs.cluster.records import Member
@@ -41,11 +40,9 @@ from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.residents import Residents
 from services.storage.sync_scheduler import SyncScheduler
+from services.storage.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
-
-TICK_S = 1.0
-PRODUCER_EXPIRY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +154,8 @@ class StorageNode:
         self._state = "registering"
         await self._listen(hello)
         self._placements.start()
-        self._tasks = [self._loop.create_task(self._upkeep(), name="storage upkeep")]
-        for disk in self._disks.all:
-            self._tasks.append(self._loop.create_task(self._remove_buried(disk), name="removal of deleted partitions"))
+        upkeep = Upkeep(self._config, self._world.clock, self._follower, self._partitions, self._disks, self._checkpoints)
+        self._tasks = [self._loop.create_task(upkeep.run(), name="storage upkeep")]
         await self._register()
         self._state = "serving"
         log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(residents.open_logs())))
@@ -282,49 +278,6 @@ class StorageNode:
         assert self._member is not None
         self._member = replace(self._member, log_dirs=self._disks.directory_ids)
         await self._membership.update(self._member)
-
-    # -- upkeep -------------------------------------------------------------------------------------------------------------
-
-    async def _upkeep(self) -> None:
-        """What is done every so often. A failure is logged, and the next turn comes."""
-        assert self._checkpoints is not None
-        config = self._config
-        due: list[tuple[float, Callable[[], Awaitable[None]]]] = [
-            (config.high_watermark_checkpoint_s, self._checkpoints.write_high_watermarks),
-            (config.recovery_checkpoint_s, self._write_recovery_points),
-            (PRODUCER_EXPIRY_S, self._expire_producers),
-        ]
-        next_at = [self._loop.time() + every for every, _ in due]
-        while True:
-            await asyncio.sleep(min(TICK_S, *(every for every, _ in due)))
-            for disk in self._disks.usable:
-                disk.sync.flush_overdue()
-            for slot, (every, work) in enumerate(due):
-                if self._loop.time() >= next_at[slot]:
-                    next_at[slot] = self._loop.time() + every
-                    try:
-                        await work()
-                    except Exception:
-                        log.exception("upkeep failed")
-
-    async def _write_recovery_points(self) -> None:
-        """`replicated` topics are synced now and then too: it bounds what a restart must read again."""
-        assert self._checkpoints is not None
-        for disk in self._disks.usable:
-            disk.sync.flush_overdue(age_s_max=self._config.recovery_checkpoint_s)
-        await self._checkpoints.write_recovery_points()
-
-    async def _expire_producers(self) -> None:
-        now_ms = self._world.clock.wall_ms()
-        expiration_ms = effective_broker_int(self._follower.image, "producer.id.expiration.ms", broker_id=self._config.node_id)
-        for hosted in self._partitions.by_key.values():
-            hosted.log.producers.expire(now_ms, expiration_ms)
-
-    async def _remove_buried(self, disk: Disk) -> None:
-        try:
-            await disk.remove_buried()
-        except OSError as error:
-            log.warning("files of deleted partitions stay", extra=fields(path=disk.path, reason=error))
 
     # -- stop ---------------------------------------------------------------------------------------------------------------
 

@@ -10,11 +10,12 @@ Answer = list[object]
 class AppendRequest:
     """The last `settle` answers the call."""
 
-    __slots__ = ("_answers", "_call", "_waiting", "acks", "deadline")
+    __slots__ = ("_answers", "_call", "_waiting", "acks", "deadline", "received_at")
 
-    def __init__(self, call: Call, acks: int, deadline: float, partitions: int) -> None:
+    def __init__(self, call: Call, acks: int, received_at: float, timeout_s: float, partitions: int) -> None:
         self.acks = acks
-        self.deadline = deadline
+        self.received_at = received_at
+        self.deadline = received_at + timeout_s
         self._call = call
         self._answers: list[Answer | None] = [None] * partitions
         self._waiting = partitions

@@ -69,8 +69,9 @@ class StorageCluster:
 
     # -- the node ---------------------------------------------------------------------------------------------------------
 
-    async def start(self) -> StorageNode:
-        await self.write(keys.CLUSTER_ID, encode("test-cluster"))
+    async def start(self, *, cluster_id: str | None = "test-cluster") -> StorageNode:
+        if cluster_id is not None:
+            await self.write(keys.CLUSTER_ID, encode(cluster_id))
         self.incarnation += 1
         world = Surroundings(
             clock=SystemClock(),

@@ -1,5 +1,6 @@
 """Who leads when: restarts, resignations, deletions."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,15 @@ async def test_calls_that_are_not_what_they_should_be_are_refused(cluster: Stora
             with pytest.raises(RpcError) as refused:
                 await cluster.client.call(method, body, timeout_s=WAIT_S)
             assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_node_that_waits_for_its_cluster_can_be_stopped(tmp_path: Path, short_dir: Path) -> None:
+    lonely = StorageCluster(tmp_path, short_dir, HeldDisk())
+    starting = asyncio.ensure_future(lonely.start(cluster_id=None))
+    await eventually(lambda: lonely.node is not None)
+    assert lonely.node is not None
+    assert lonely.node.ready() == (False, "waiting for the cluster image")
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
+    await lonely.stop()
+    await lonely.store.close()

@@ -1,0 +1,128 @@
+"""Several log directories, checkpoints, and the number that tells one start of a node from the next."""
+
+import errno
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from libs.clock import WallMs
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import InSync, PartitionState, Replica, Topic
+from libs.commitlog.directory import HIGH_WATERMARKS
+from libs.commitlog.filesystem import Buffer, OsFileSystem
+from libs.wire.errors import ErrorCode
+from services.storage.incarnation import next_incarnation
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
+from tests.storage.held_disk import HeldDisk
+
+
+class OneBadDisk(HeldDisk):
+    """Writes and syncs of files below `bad` fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad = ""
+        self._paths: dict[int, str] = {}
+
+    def open_append(self, path: str, *, create: bool) -> int:
+        fd = super().open_append(path, create=create)
+        self._paths[fd] = path
+        return fd
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        if self.bad and self._paths.get(fd, "").startswith(self.bad):
+            raise OSError(errno.EIO, "bad disk")
+        return super().pwritev(fd, buffers, position)
+
+
+@pytest.fixture
+def disk() -> OneBadDisk:
+    return OneBadDisk()
+
+
+async def with_two_directories(cluster: StorageCluster) -> list[str]:
+    await cluster.stop()
+    root = cluster.config.data_dir
+    cluster.config = replace(cluster.config, log_dirs=f"{root}/one,{root}/two")
+    await cluster.start()
+    assert cluster.node is not None
+    return [one.directory_id for one in cluster.node._disks.all]
+
+
+async def test_partitions_spread_over_directories_and_outlive_a_broken_one(cluster: StorageCluster, disk: OneBadDisk) -> None:
+    await with_two_directories(cluster)
+    topic = await cluster.topic("spread", partitions=4)
+    root = Path(cluster.config.data_dir)
+    of_one = {int(path.name[-1]) for path in (root / "one").iterdir() if path.name.startswith("spread-")}
+    assert len(of_one) == 2
+    disk.bad = f"{root}/one"
+    for index in range(4):
+        stored = await cluster.append(topic, batch(b"x"), index=index)
+        assert stored.error == (ErrorCode.KAFKA_STORAGE_ERROR if index in of_one else 0)
+
+    async def told() -> bool:
+        member = await cluster.member()
+        return member is not None and len(member.log_dirs) == 1
+
+    await eventually(told)
+    assert cluster.node is not None
+    assert cluster.node.ready() == (True, "")
+
+
+async def test_a_replica_goes_where_its_state_says(cluster: StorageCluster) -> None:
+    _, second = await with_two_directories(cluster)
+    for name, directory in (("here", second), ("lost", "ab" * 16)):
+        topic = next(cluster._topic_ids).to_bytes(16, "big")
+        state = PartitionState(
+            (Replica(NODE_ID, directory),), NODE_ID, cluster.incarnation, 0, 0, (InSync(NODE_ID, cluster.incarnation),)
+        )
+        await cluster.write(keys.partition(topic, 0), encode(state))
+        await cluster.write(keys.topic(name), encode(Topic(name, topic.hex(), 1)))
+        if name == "here":
+            await cluster.leads(topic)
+        else:
+            # Starting anew, empty, in another directory would pass for what was acknowledged.
+            async def offline(topic: bytes = topic) -> bool:
+                return (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+
+            await eventually(offline)
+    root = Path(cluster.config.data_dir)
+    assert (root / "two" / "here-0").exists()
+    assert not (root / "one" / "lost-0").exists()
+    assert not (root / "two" / "lost-0").exists()
+
+
+async def test_high_watermarks_are_checkpointed_in_kafkas_form(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("marked")
+    await cluster.append(topic, batch(b"a", b"b"))
+    checkpoint = Path(cluster.config.directories[0]) / HIGH_WATERMARKS
+    await eventually(lambda: checkpoint.exists() and checkpoint.read_text() == "0\n1\nmarked 0 2\n")
+
+
+async def test_a_log_that_cannot_be_opened_now_is_opened_later(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.storage.residents.RETRY_S", 0.02)
+    make, refusals = cluster.fs.make_directories, [errno.ENOSPC, errno.EMFILE]
+
+    def refusing(path: str) -> None:
+        if path.endswith("patient-0") and refusals:
+            raise OSError(refusals.pop(), "not now")
+        make(path)
+
+    monkeypatch.setattr(cluster.fs, "make_directories", refusing)
+    topic = await cluster.topic("patient")
+    assert refusals == []
+    assert (await cluster.append(topic, batch(b"x"))).error == 0
+
+
+def test_an_incarnation_rises_even_when_the_clock_goes_back(tmp_path: Path) -> None:
+    fs, path = OsFileSystem(), f"{tmp_path}/incarnation"
+    first = next_incarnation(fs, path, WallMs(5000))
+    second = next_incarnation(fs, path, WallMs(1000))
+    third = next_incarnation(fs, path, WallMs(9000))
+    assert (first, second, third) == (5000, 5001, 9000)
+    Path(path).write_text("nonsense")
+    with pytest.raises(SystemExit, match="does not hold a number"):
+        next_incarnation(fs, path, WallMs(9000))

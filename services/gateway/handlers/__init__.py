@@ -14,6 +14,7 @@ from libs.wire.messages import delete_topics as delete_topics_wire
 from libs.wire.messages import describe_cluster as describe_cluster_wire
 from libs.wire.messages import describe_configs as describe_configs_wire
 from libs.wire.messages import describe_topic_partitions as describe_topic_partitions_wire
+from libs.wire.messages import find_coordinator as find_coordinator_wire
 from libs.wire.messages import incremental_alter_configs as incremental_alter_configs_wire
 from libs.wire.messages import init_producer_id as init_producer_id_wire
 from libs.wire.messages import list_offsets as list_offsets_wire
@@ -28,6 +29,7 @@ from services.gateway.handlers import (
     describe_cluster,
     describe_configs,
     describe_topic_partitions,
+    find_coordinator,
     incremental_alter_configs,
     init_producer_id,
     list_offsets,
@@ -85,6 +87,19 @@ _TABLE: Final = (
         metadata.handle,
         "A topic that is created on demand is in the same answer if it is there within a second; Kafka first answers "
         "UNKNOWN_TOPIC_OR_PARTITION. Internal topics are not created on demand. The controller id is the broker that was asked.",
+    ),
+    Api(
+        ApiKey.FIND_COORDINATOR,
+        "FindCoordinator",
+        0,
+        6,
+        find_coordinator_wire.read_request,
+        find_coordinator_wire.write_response,
+        find_coordinator.handle,
+        "There are no coordinators yet, but librdkafka needs this API before it compresses with lz4. From version 3 on every key "
+        "answers UNSUPPORTED_VERSION, which clients take for final. Before, where librdkafka is, groups answer "
+        "COORDINATOR_NOT_AVAILABLE (it asks for every consumer that has a group.id), and transactions "
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED (it asks again for ever otherwise).",
     ),
     Api(
         ApiKey.API_VERSIONS,

@@ -6,7 +6,7 @@ An idempotent producer gets an id that nobody had before, from the gateway's blo
 INVALID_REQUEST, an impossible transaction timeout INVALID_TRANSACTION_TIMEOUT.
 
 Differences from Kafka: there are no transactions yet. A transactional id answers COORDINATOR_NOT_AVAILABLE, as Kafka does while
-`__transaction_state` has no leader; clients ask FindCoordinator first, which is not served, and say so to their user.
+`__transaction_state` has no leader; clients ask FindCoordinator first, which says so to their user.
 """
 
 from libs.cluster.configs.resolve import effective_broker_int

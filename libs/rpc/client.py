@@ -291,6 +291,8 @@ class RpcClient:
         finally:
             self._greeting = None
             self._connecting = None
+            if self._waiting and self._link is None and not self._closed:
+                self._connect_soon()  # called by those who heard of the failure, or while a first link was lost again
 
     def _make_link(self, stream: Stream) -> Receiver:
         return Link(self, stream, self._hello, self._max_frame)

@@ -262,6 +262,20 @@ async def test_what_was_never_sent_says_so(network: Network, short_dir: str) -> 
     assert not raised.value.sent
 
 
+async def test_a_call_made_on_hearing_that_connecting_failed_starts_the_next_attempt(network: Network, short_dir: str) -> None:
+    client = await network.client(f"unix:{short_dir}/nobody", ready=False)
+    outcomes: list[object] = []
+
+    def again(outcome: object) -> None:
+        outcomes.append(outcome)
+        if len(outcomes) < 4:
+            client.send("echo", [], (), again, timeout_s=60)
+
+    client.send("echo", [], (), again, timeout_s=60)
+    await until(lambda: len(outcomes) == 4)
+    assert all(isinstance(outcome, Disconnected) for outcome in outcomes)
+
+
 async def test_what_was_sent_and_lost_says_so(network: Network, address: str) -> None:
     accepted: list[Call] = []
     _, at = await network.serve(address, {"never": accepted.append})

@@ -46,6 +46,10 @@ class BatchError(Exception):
         self.message = message
 
 
+class NotABatch(BatchError):
+    """Not exactly one batch of version 2: refused before anybody looks at the log."""
+
+
 class BatchHeader(NamedTuple):
     """The 61 bytes, unpacked at once."""
 
@@ -116,7 +120,7 @@ def validate_produce(view: memoryview, limits: ProduceLimits, now_ms: int) -> Ba
     """
     size = len(view)
     if size < 17:
-        raise BatchError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition, found none")
+        raise NotABatch(ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition, found none")
     if size < HEADER_SIZE:
         _refuse_framing(view)
     header = BatchHeader._make(HEADER.unpack_from(view))
@@ -166,14 +170,16 @@ def _refuse_framing(view: memoryview) -> None:
     batch_length, magic = _SIZE_AND_MAGIC.unpack_from(view)
     size = batch_length + LENGTH_END
     if batch_length < _SMALLEST_CLAIM:
-        raise BatchError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have {size} bytes")
+        raise NotABatch(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have {size} bytes")
     if size > len(view):
-        raise BatchError(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, only {len(view)} were sent")
+        raise NotABatch(ErrorCode.INVALID_RECORD, f"a batch of {size} bytes, only {len(view)} were sent")
+    if not 0 <= magic <= 2:
+        raise NotABatch(ErrorCode.CORRUPT_MESSAGE, f"there is no batch version {magic}")
     if magic != 2:
-        raise BatchError(ErrorCode.INVALID_RECORD, f"batches of version {magic} are not accepted, only 2")
+        raise NotABatch(ErrorCode.INVALID_RECORD, f"batches of version {magic} are not accepted, only 2")
     if size < HEADER_SIZE:
-        raise BatchError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have {size} bytes")
-    raise BatchError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition, found more")
+        raise NotABatch(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have {size} bytes")
+    raise NotABatch(ErrorCode.INVALID_RECORD, "a produce request needs exactly one batch per partition, found more")
 
 
 def patch(view: memoryview, base_offset: int, leader_epoch: int) -> None:

@@ -9,7 +9,7 @@ from libs.commitlog.reading import Slice
 from libs.rpc.contracts.storage import Fetch, FetchPartition
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal, refuse_client_epoch
+from services.storage.core.admission import NO_EPOCH, Refusal, refuse_client_epoch
 from services.storage.core.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
 from services.storage.partition_view import PartitionView
 
@@ -68,21 +68,20 @@ def _error(error: int, *, leader: int = -1, leader_epoch: int = -1) -> Partition
 
 def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBudget, *, committed: bool) -> PartitionRead:
     # Epochs come before offsets: an offset means nothing in an epoch that the client does not know.
-    if error := refuse_client_epoch(wanted.current_leader_epoch, view.leader_epoch):
+    # Any negative one is none, but only here: in a ListOffsets it would be a very old one.
+    if error := refuse_client_epoch(max(wanted.current_leader_epoch, NO_EPOCH), view.leader_epoch):
         return _error(error, leader=view.node_id, leader_epoch=view.leader_epoch)
     result = PartitionRead(0, view.high_watermark, view.last_stable_offset, view.log_start_offset)
     offset = wanted.fetch_offset
     if error := refuse_offset(offset, result.log_start_offset, view.log_end_offset):
-        result.error, result.final = error, True
-        return result
+        return _error(error)
     if wanted.last_fetched_epoch >= 0:
         match diverges(wanted.last_fetched_epoch, offset, *view.end_of_epoch(wanted.last_fetched_epoch)):
             case Divergence() as divergence:
                 result.divergence, result.final = divergence, True
                 return result
             case int() as unknown:
-                result.error, result.final = unknown, True
-                return result
+                return _error(unknown)
     end = result.last_stable_offset if committed else result.high_watermark
     limit = budget.limit(wanted.max_bytes)
     if offset >= end or (not limit and not budget.owes_a_batch):
@@ -90,12 +89,10 @@ def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBu
     try:
         found = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
     except OffsetOutOfRange:
-        result.error, result.final = OFFSET_OUT_OF_RANGE, True
-        return result
+        return _error(OFFSET_OUT_OF_RANGE)
     except (LogDamaged, OSError) as error:
         log.error("read failed", extra=fields(partition=view, offset=offset, reason=error))
-        result.error, result.final = STORAGE_ERROR, True
-        return result
+        return _error(STORAGE_ERROR)
     if found is not None:
         budget.take(found.length)
         result.slice = found

@@ -39,7 +39,7 @@ async def test_no_id_at_hand_means_ask_again(failure: Exception) -> None:
         (InitProducerIdRequest(None, 1000, producer_epoch=5), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest("id", 0), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
         (InitProducerIdRequest("id", 900_001), ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-        (InitProducerIdRequest("id", 900_000), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (InitProducerIdRequest("id", 900_000), ErrorCode.NOT_COORDINATOR),
     ],
 )
 async def test_what_cannot_be_is_refused_without_spending_an_id(request_: InitProducerIdRequest, error: ErrorCode) -> None:

@@ -82,9 +82,14 @@ def test_row_20_a_batch_beyond_the_topics_or_the_segments_size_is_too_large() ->
     validate_produce(memoryview(batch()), ProduceLimits(max_message_bytes=size, segment_bytes=size), NOW)
 
 
-@pytest.mark.parametrize("magic", [0, 1, 3, -1])
-def test_row_21_other_versions_are_invalid(magic: int) -> None:
+@pytest.mark.parametrize("magic", [0, 1])
+def test_row_21_older_versions_are_invalid(magic: int) -> None:
     assert refusal(changed(16, ">b", magic)) == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("magic", [3, -1])
+def test_row_21_versions_that_never_were_are_corrupt(magic: int) -> None:
+    assert refusal(changed(16, ">b", magic)) == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_row_21_no_batch_or_more_than_one_is_invalid() -> None:

@@ -38,19 +38,22 @@ def check_broker(image: ClusterImage, addressed: int, name: str) -> int:
 def sort_out(
     image: ClusterImage, addressed: int, resources: Sequence[ConfigResource]
 ) -> tuple[list[ConfigResource], list[ConfigResult]]:
-    """Those that the controller is asked about, and the answers of those that it need not see. Each resource once."""
+    """Those that the controller is asked about, and the answers of those that it need not see.
+
+    A resource that is named twice is answered twice, and nobody is asked about it.
+    """
     mentions = Counter((resource.resource_type, resource.name) for resource in resources)
     forwarded: dict[tuple[int, str], ConfigResource] = {}
-    refused: dict[tuple[int, str], ConfigResult] = {}
+    refused: list[ConfigResult] = []
     for resource in resources:
         key = (resource.resource_type, resource.name)
         try:
             _check(image, addressed, resource, mentions[key])
         except Refused as refusal:
-            refused[key] = ConfigResult(*key, refusal.error, refusal.message)
+            refused.append(ConfigResult(*key, refusal.error, refusal.message))
         else:
             forwarded[key] = resource
-    return [*forwarded.values()], [*refused.values()]
+    return [*forwarded.values()], refused
 
 
 def _check(image: ClusterImage, addressed: int, resource: ConfigResource, mentions: int) -> None:

@@ -16,6 +16,8 @@ _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _HEAD = struct.Struct(">ii")  # length, correlation id
 _STATE = struct.Struct(">hqqq")  # error, high watermark, last stable offset, log start offset
+FULL_FETCHES = (0, -1)
+"""Session epochs of requests that name all that they want. Any other goes on with a session."""
 FIRST_WITH_LOG_START = 5
 FIRST_FLEXIBLE = 12
 _MARK = 0x5AA5_5AA5_5AA5_5AA5
@@ -100,7 +102,9 @@ class FetchShape:
 
 def learn(frame: memoryview, version: int, client_id: str, request: FetchRequest) -> FetchShape | None:
     """The shape of a plain read of one partition, parsed from `frame`; None for everything else."""
-    if version < FIRST_WITH_LOG_START or request.isolation_level or request.session_epoch > 0 or request.replica_id >= 0:
+    if version < FIRST_WITH_LOG_START or request.isolation_level or request.replica_id >= 0:
+        return None
+    if request.session_epoch not in FULL_FETCHES:
         return None
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None

@@ -38,5 +38,6 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
 
 def _result(result: TopicResult, by_name_only: bool) -> DeletableTopicResult:
     # An id that nobody has comes back without a name, which only the versions that delete by id can carry.
-    name = result.name if result.name or by_name_only else None
+    by_name = by_name_only or result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # of an id it would be UNKNOWN_TOPIC_ID
+    name = result.name if result.name or by_name else None
     return DeletableTopicResult(name, result.topic_id, result.error, result.message)

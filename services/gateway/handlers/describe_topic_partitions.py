@@ -25,7 +25,7 @@ async def handle(
     gateway: GatewayState, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     cursor = request.cursor
-    if cursor is not None and cursor.partition_index < 0:
+    if cursor is not None and (cursor.partition_index < 0 or _is_elsewhere(cursor, request)):
         return DescribeTopicPartitionsResponse(
             topics=[
                 DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name)
@@ -53,6 +53,11 @@ async def handle(
             response.next_cursor = Cursor(name, after)
             break
     return response
+
+
+def _is_elsewhere(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
+    """A cursor into some topics is at one of them."""
+    return bool(request.topics) and all(topic.name != cursor.topic_name for topic in request.topics)
 
 
 def _page(view: ClusterView, name: str, start: int, room: int) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:

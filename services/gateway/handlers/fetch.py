@@ -25,7 +25,7 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, FetchTopic, read_fetch
 from libs.wire.primitives import Reader
-from services.gateway.core.fetch_shape import FetchShape, learn
+from services.gateway.core.fetch_shape import FULL_FETCHES, FetchShape, learn
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange
@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+
+UNKNOWN = (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID))
+ISOLATION_LEVELS = (0, 1)
 
 PATIENCE_S = 10.0
 """On top of the client's max_wait, for the node to read and answer."""
@@ -77,7 +80,7 @@ class PendingFetch:
 
     def start(self) -> None:
         request = self._request
-        if request.session_epoch > 0:
+        if request.session_epoch not in FULL_FETCHES:
             self._finish(int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND), {})
             return
         self._exchange.on_hang_up = self._hang_up
@@ -99,12 +102,13 @@ class PendingFetch:
         routes, request = self._data_path.routes, self._request
         leader = self._exchange.connection.broker_id
         self._results, self._asked = [], []
+        for_all = _refuse_all(request)
         for topic in request.topics:
             route, unknown = _route(routes, topic)
             for partition in topic.partitions:
                 known = route.partition(partition.partition_index) if route is not None else None
-                if request.replica_id >= 0:
-                    self._results.append(Fetched(int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+                if for_all:
+                    self._results.append(Fetched(for_all))
                     continue
                 if route is None or known is None:
                     self._results.append(Fetched(unknown))
@@ -244,7 +248,8 @@ class PendingFetch:
             )
             exchange.finish((before, *of_sole, after))
             return
-        topics = request.topics if not error else []
+        # As in Kafka, a topic without partitions is not mentioned.
+        topics = [topic for topic in request.topics if topic.partitions] if not error else []
         writer: FetchResponseWriter[Part] = FetchResponseWriter(
             exchange.api_version, exchange.correlation_id, len(topics), error_code=error
         )
@@ -272,7 +277,7 @@ class PendingFetch:
             result.high_watermark,
             result.last_stable_offset,
             result.log_start_offset,
-            result.aborted if self._request.isolation_level else None,
+            result.aborted if self._request.isolation_level or result.error in UNKNOWN else None,
             diverging_epoch=result.diverging_epoch,
             diverging_end_offset=result.diverging_end_offset,
         )
@@ -282,6 +287,12 @@ class PendingFetch:
             self._node.client.cancel(self._request_id)
         if self._task is not None:
             self._task.cancel()
+
+
+def _refuse_all(request: FetchRequest) -> int:
+    if request.replica_id >= 0:
+        return int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return 0 if request.isolation_level in ISOLATION_LEVELS else int(ErrorCode.INVALID_REQUEST)
 
 
 def _route(routes: Routes, topic: FetchTopic) -> tuple[TopicRoute | None, int]:

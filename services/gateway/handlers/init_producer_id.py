@@ -5,8 +5,8 @@ v2 flexible · v3 the producer's present id and epoch (KIP-360) · v4 PRODUCER_F
 An idempotent producer gets an id that nobody had before, from the gateway's blocks. An empty transactional id answers
 INVALID_REQUEST, an impossible transaction timeout INVALID_TRANSACTION_TIMEOUT.
 
-Differences from Kafka: there are no transactions yet. A transactional id answers COORDINATOR_NOT_AVAILABLE, as Kafka does while
-`__transaction_state` has no leader; clients ask FindCoordinator first, which says so to their user.
+There are no transactions yet: a transactional id answers NOT_COORDINATOR, as Kafka does while nobody has asked FindCoordinator
+for it. Clients ask that first, and hear there why they get none.
 """
 
 from libs.cluster.configs.resolve import effective_broker_int
@@ -39,7 +39,7 @@ def _refusal(gateway: GatewayState, request: InitProducerIdRequest) -> ErrorCode
     longest = effective_broker_int(gateway.image, "transaction.max.timeout.ms")
     if not 0 < request.transaction_timeout_ms <= longest:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NOT_COORDINATOR
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -29,6 +29,8 @@ RETRY_S = 0.25
 FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 """Since when a timestamp below 0 has a meaning."""
 
+ISOLATION_LEVELS = (0, 1)
+
 Key = tuple[str, int]
 
 
@@ -49,7 +51,8 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
     for topic in request.topics:
         indexes = dict.fromkeys(partition.partition_index for partition in topic.partitions)
         described = [_described(index, answers[topic.name, index], version) for index in indexes]
-        response.topics.append(ListOffsetsTopicResponse(topic.name, described))
+        if described:  # as in Kafka, a topic without partitions is not mentioned
+            response.topics.append(ListOffsetsTopicResponse(topic.name, described))
     return response
 
 
@@ -65,7 +68,7 @@ def _sort_out(
         topic = image.topics.get(wanted.name)
         for p in wanted.partitions:
             key = (wanted.name, p.partition_index)
-            if mentions[key] > 1:
+            if mentions[key] > 1 or request.isolation_level not in ISOLATION_LEVELS:
                 answers[key] = ListedOffset(ErrorCode.INVALID_REQUEST)
             elif p.timestamp < 0 and version < FIRST_VERSION_OF.get(p.timestamp, version + 1):
                 answers[key] = ListedOffset(ErrorCode.UNSUPPORTED_VERSION)

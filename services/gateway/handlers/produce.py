@@ -132,7 +132,8 @@ class PendingProduce:
                 produced = ProducedPartition(index, error)
                 answered.append(produced)
                 results.append(produced)
-            self._topics.append(ProducedTopic(topic.name, topic.topic_id, answered))
+            if answered:  # as in Kafka, a topic without partitions is not mentioned
+                self._topics.append(ProducedTopic(topic.name, topic.topic_id, answered))
         return batches if len(batches) < 2 else self._without_doubles(batches)
 
     def _refuse(self, version: int, route: TopicRoute, index: int, records: memoryview | None) -> int:

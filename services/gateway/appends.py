@@ -169,7 +169,7 @@ class Appends:
         try:
             node.client.send(
                 APPEND,
-                [request.acks, request.timeout_ms, parts, request.transactional_id],
+                [request.acks, request.timeout_ms, parts, request.transactional_id, self._routes.image.revision],
                 [batch.records for batch in batches],
                 partial(self._replied, node, batches),
                 timeout_s=timeout_s,

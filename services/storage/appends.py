@@ -1,5 +1,8 @@
 """The append path: what one socket read brought is checked, staged, written with one `pwritev` a partition, and answered.
 
+An append that is ahead of this node (its caller's image is newer, or the partition is being opened) waits until the node is
+where the caller takes it to be, and what comes behind it for the same partition waits too: refused, it would be overtaken.
+
 Order of effects: check → stage (offsets are given here) → one write per partition at the end of the turn → answers to acks 0
 and 1 → a sync round is kicked → answers to acks=all when the high watermark passes. Nothing is answered with success before
 the write that holds it has returned.
@@ -19,9 +22,10 @@ from libs.commitlog.log import BatchMeta
 from libs.commitlog.producers import Duplicate
 from libs.rpc.call import Call
 from libs.telemetry.logs import fields
-from libs.wire.batches import BatchError, patch, set_log_append_time, validate_produce
+from libs.wire.batches import BatchError, NotABatch, patch, set_log_append_time, validate_produce
 from libs.wire.errors import ErrorCode
 from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
+from services.storage.early import Earlies, Early
 from services.storage.expiry import Expiry
 from services.storage.hosted import Hosted, Key
 from services.storage.meters import Meters
@@ -33,6 +37,7 @@ log = logging.getLogger(__name__)
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+SAY_NOTHING_OF_THE_LOG = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 INT32_MAX = (1 << 31) - 1
 
 
@@ -59,6 +64,7 @@ class Appends:
         self._turn_ms = -1  # wall time of this turn, -1 between turns
         self._turn_time = 0.0
         self._stopping = False
+        self._early = Earlies(self._loop, partitions, self._refuse)
 
     # -- accept ---------------------------------------------------------------------------------------------------------
 
@@ -71,23 +77,26 @@ class Appends:
             call.fail(INVALID_REQUEST, "not a storage.append")
             return
         if self._turn_ms < 0:
-            self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
+            self._begin_turn()
         acks: int = body[0]
         request = AppendRequest(call, acks, self._turn_time, body[1] / 1000, len(parts))
         self._meters.produce_requests += len(parts)
+        waiting = bool(self._early)
         end = 0
         for slot, part in enumerate(parts):
             topic_id, index, epoch, length = part[:4]
             start, end = end, end + length
-            found = self._admit((topic_id, index), epoch, acks)
-            if isinstance(found, Hosted):
-                try:
-                    self._stage(found, request, slot, payload[start:end])
-                except BatchError as error:
-                    self._meters.failed_produces += 1
-                    request.settle(slot, refused(int(error.code), error.message))
+            key = topic_id, index
+            found = self._admit(key, epoch, acks)
+            if type(found) is Hosted and not (waiting and key in self._early):
+                self._settle_or_stage(found, request, slot, payload[start:end])
             else:
-                self._refuse(request, slot, found)
+                early = Early(request, slot, epoch, _revision(body), payload[start:end])
+                if not self._early.hold(key, early, found):
+                    self._refuse(request, slot, found if isinstance(found, Refusal) else Refusal(NOT_LEADER))
+
+    def _begin_turn(self) -> None:
+        self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
 
     def _admit(self, key: Key, epoch: int, acks: int) -> Hosted | Refusal:
         hosted = self._partitions.by_key.get(key)
@@ -102,11 +111,18 @@ class Appends:
 
     def _why_not(self, key: Key) -> Refusal:
         found = self._partitions.serving(key)
-        if isinstance(found, Refusal):
-            return found
         if self._stopping:
             return Refusal(NOT_LEADER, None, -1, found.leader_epoch)
+        if isinstance(found, Refusal):
+            return found
         return Refusal(STORAGE_ERROR, "the disk of this partition does not answer")
+
+    def _settle_or_stage(self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview) -> None:
+        try:
+            self._stage(hosted, request, slot, view)
+        except BatchError as error:
+            self._meters.failed_produces += 1
+            request.settle(slot, _refused_batch(hosted, error))
 
     def _refuse(self, request: AppendRequest, slot: int, refusal: Refusal) -> None:
         self._meters.failed_produces += 1
@@ -143,8 +159,8 @@ class Appends:
     def _repeat(self, hosted: Hosted, request: AppendRequest, slot: int, original: Duplicate) -> None:
         """A duplicate is answered like its original and never before it: it waits for the same offset."""
         self._meters.duplicates += 1
-        time_ms = original.timestamp if hosted.limits.log_append_time else -1
-        answer = appended(original.base_offset, time_ms, hosted.log.log_start_offset)
+        # Kafka tells the original's time, whatever the topic's timestamp type.
+        answer = appended(original.base_offset, original.timestamp, hosted.log.log_start_offset)
         duplicate = Staged(request, slot, original.last_offset + 1, answer)
         if duplicate.end_offset > hosted.log.log_end_offset:
             hosted.staged.append(duplicate)  # the original is of this very turn: its write may still fail
@@ -228,16 +244,41 @@ class Appends:
             self._meters.failed_produces += 1
             one.refuse(answer)
 
+    def recheck(self) -> None:
+        """The image moved, or a partition was opened or could not be: those that came early go on, or are refused."""
+        if not self._early:
+            return
+        self._begin_turn()
+        for early, found in self._early.leaving(self._admit):
+            if isinstance(found, Hosted):
+                self._settle_or_stage(found, early.request, early.slot, early.view)
+            else:
+                self._refuse(early.request, early.slot, found)
+        self.end_turn()
+
     def stop(self) -> None:
         """Takes no more appends: the node is going down, and what comes now would miss the final sync."""
         self._stopping = True
+        self._early.stop()
+        self.recheck()
 
     def close(self) -> None:
+        self._early.close()
         self._expiry.close()
+
+
+def _refused_batch(hosted: Hosted, error: BatchError) -> list[object]:
+    # As in Kafka: who sent a sound batch at the wrong time hears where the log begins.
+    known = not isinstance(error, NotABatch) and error.code not in SAY_NOTHING_OF_THE_LOG
+    return refused(int(error.code), error.message, log_start_offset=hosted.log.log_start_offset if known else -1)
 
 
 def _answer(refusal: Refusal) -> list[object]:
     return refused(refusal.error, refusal.message, leader=refusal.leader, leader_epoch=refusal.leader_epoch)
+
+
+def _revision(body: Any) -> int:
+    return body[4] if len(body) > 4 and type(body[4]) is int else -1
 
 
 def _partitions_of(body: Any, payload_length: int) -> list[Any] | None:

@@ -10,10 +10,11 @@ from services.storage.hosted import Hosted, Key
 class Partitions:
     """What this node hosts. Only whoever follows the image adds and removes; requests look up."""
 
-    __slots__ = ("broken", "by_key", "image", "node_id")
+    __slots__ = ("broken", "by_key", "image", "incarnation", "node_id")
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, incarnation: int) -> None:
         self.node_id = node_id
+        self.incarnation = incarnation
         self.image = ClusterImage()
         self.by_key: dict[Key, Hosted] = {}
         self.broken: set[Key] = set()
@@ -28,6 +29,21 @@ class Partitions:
             if hosted.leading:
                 return hosted
         return self._refuse(key)
+
+    def will_lead(self, key: Key, leader_epoch: int, revision: int) -> bool:
+        """Whether this node is behind a caller that takes it for the leader in this epoch, as its image at `revision` has it.
+
+        Behind in what it has heard (then it may turn out to lead, or not), or in what it has done: the log is being opened.
+        """
+        hosted = self.by_key.get(key)
+        if hosted is not None and hosted.leading:
+            return leader_epoch > hosted.leader_epoch
+        if revision > self.image.revision:
+            return True
+        topic, state = self.image.topics_by_id.get(key[0]), self.image.partition(*key)
+        if topic is None or key[1] >= topic.partitions or state is None or key in self.broken:
+            return False
+        return state.leader == self.node_id and state.leader_incarnation == self.incarnation
 
     def _refuse(self, key: Key) -> Refusal:
         topic_id, index = key

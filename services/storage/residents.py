@@ -83,6 +83,7 @@ class Residents:
         for key in _changed_keys(old, new):
             self._take_away(key)
             self._work_on(key)
+        self._appends.recheck()
 
     async def settled(self) -> None:
         """Returns once what the images asked for until now is done, or has failed."""
@@ -152,6 +153,7 @@ class Residents:
                 self._work_on(key)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("partition work failed", exc_info=error, extra=fields(topic_id=key[0].hex(), partition=key[1]))
+        self._appends.recheck()
 
     async def _work(self, key: Key) -> None:
         desired = self._desired(key)

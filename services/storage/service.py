@@ -74,7 +74,7 @@ class StorageNode:
         self._state = "starting"
         self._loaded = False
         self._follower = ImageFollower(world.store)
-        self._partitions = Partitions(config.node_id)
+        self._partitions = Partitions(config.node_id, incarnation)
         self._registry = FileRegistry()
         self._meters = Meters(world.metrics, self._partitions)
         self._fetches = Fetches(self._partitions, self._meters)

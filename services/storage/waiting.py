@@ -27,6 +27,11 @@ class AppendRequest:
         if not self._waiting:
             self._call.reply([self._answers])
 
+    @property
+    def gone(self) -> bool:
+        """The caller hung up, or gave up: nobody would hear an answer."""
+        return self._call.cancelled
+
     def written(self) -> None:
         """The bytes are where they belong: the receive buffer may be used again while this waits to be committed."""
         self._call.payload = EMPTY
@@ -54,5 +59,7 @@ def appended(base_offset: int, log_append_time_ms: int, log_start_offset: int) -
     return [0, base_offset, log_append_time_ms, log_start_offset, None, (), -1, -1]
 
 
-def refused(error: int, message: str | None = None, *, leader: int = -1, leader_epoch: int = -1) -> Answer:
-    return [error, -1, -1, -1, message, (), leader, leader_epoch]
+def refused(
+    error: int, message: str | None = None, *, leader: int = -1, leader_epoch: int = -1, log_start_offset: int = -1
+) -> Answer:
+    return [error, -1, -1, log_start_offset, message, (), leader, leader_epoch]

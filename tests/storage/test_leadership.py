@@ -118,7 +118,7 @@ async def test_a_caller_with_another_epoch_is_told_the_right_one(cluster: Storag
     topic = await cluster.topic("epochs", epoch=5)
     behind = await cluster.append(topic, batch(b"x"), epoch=4)
     assert (behind.error, behind.leader, behind.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 5)
-    ahead = await cluster.append(topic, batch(b"x"), epoch=6)
+    ahead = await cluster.append(topic, batch(b"x"), epoch=6, timeout_ms=20)  # it waits for half of that
     assert (ahead.error, ahead.leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert (await cluster.append(topic, batch(b"x"), epoch=5)).error == 0
     assert (await cluster.append(topic, batch(b"x"), acks=7)).error == ErrorCode.INVALID_REQUIRED_ACKS

@@ -26,6 +26,7 @@ class Append:
     timeout_ms: int
     partitions: tuple[AppendPartition, ...]
     transactional_id: str | None = None
+    revision: int = -1  # of the image that the caller acts on: a node that is behind it waits for its own before it refuses
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,86 @@
+"""Appends whose caller is ahead of this node: they wait a while, in order, and never past their use."""
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import Topic
+from libs.rpc.contracts.storage import APPEND, Append, AppendPartition
+from libs.wire.errors import ErrorCode
+from services.storage.core.early_appends import EarlyAppends
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually
+
+UNHEARD_OF = (99).to_bytes(16, "big")
+AHEAD = 1 << 40  # a revision that this node's image never reaches
+
+
+def early(cluster: StorageCluster, value: bytes, *, timeout_ms: int = 5000, revision: int = AHEAD):  # type: ignore[no-untyped-def]
+    assert cluster.client is not None
+    records = batch(value)
+    request = Append(1, timeout_ms, (AppendPartition(UNHEARD_OF, 0, 0, len(records)),), None, revision)
+    return cluster.client.call(APPEND, request, [records], timeout_s=WAIT_S)
+
+
+async def create(cluster: StorageCluster) -> None:
+    await cluster.state(UNHEARD_OF, epoch=0)
+    await cluster.write(keys.topic("t"), encode(Topic("t", UNHEARD_OF.hex(), 1)))
+
+
+async def test_an_append_that_is_ahead_waits_until_the_node_leads(cluster: StorageCluster) -> None:
+    waiting = [early(cluster, b"%d" % number) for number in range(3)]
+    await create(cluster)
+    assert [appended(await one)[0].base_offset for one in waiting] == [0, 1, 2]
+
+
+async def test_an_append_that_is_ahead_for_good_is_refused_at_half_of_its_timeout(cluster: StorageCluster) -> None:
+    assert appended(await early(cluster, b"x", timeout_ms=100))[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_an_append_that_is_not_ahead_is_refused_at_once(cluster: StorageCluster) -> None:
+    answer = appended(await early(cluster, b"x", timeout_ms=600_000, revision=0))[0]
+    assert answer.error == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_an_append_whose_caller_hung_up_meanwhile_is_not_stored(cluster: StorageCluster) -> None:
+    given_up, kept = early(cluster, b"given up"), early(cluster, b"kept")
+    given_up.cancel()
+    await create(cluster)
+    assert appended(await kept)[0].base_offset == 0
+
+
+async def test_appends_that_wait_hear_of_it_when_the_node_stops(cluster: StorageCluster) -> None:
+    waiting = early(cluster, b"x", timeout_ms=600_000)
+    await cluster.list_offset(UNHEARD_OF, -1)  # answered after the append has arrived
+    assert cluster.node is not None
+    cluster.node._appends.stop()
+    assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_an_early_append_of_one_partition_does_not_hold_up_another(cluster: StorageCluster) -> None:
+    other = await cluster.topic("other")
+    waiting = early(cluster, b"x")
+    assert (await cluster.append(other, batch(b"y"))).error == 0
+    assert not waiting.done()
+    await create(cluster)
+    await eventually(waiting.done)
+
+
+def test_what_expires_takes_with_it_what_waits_behind_it() -> None:
+    waiting: EarlyAppends[str, str] = EarlyAppends(100)
+    for name, deadline in (("a", 3.0), ("b", 1.0), ("c", 9.0)):
+        assert waiting.hold("p", name, size=10, deadline=deadline)
+    assert waiting.hold("q", "other", size=10, deadline=9.0)
+    assert waiting.next_deadline() == 1.0
+    assert sorted(waiting.expired(2.0)) == ["b", "c"]
+    assert waiting.first("p") == "a"
+    assert waiting.bytes == 20
+
+
+@pytest.mark.parametrize(("size", "fits"), [(90, True), (91, False)])
+def test_what_waits_has_a_budget(size: int, fits: bool) -> None:
+    waiting: EarlyAppends[str, str] = EarlyAppends(100)
+    assert waiting.hold("p", "a", size=10, deadline=1.0)
+    assert waiting.hold("q", "b", size=size, deadline=1.0) is fits
+    waiting.pop("p")
+    assert waiting.bytes == (size if fits else 0)
+    assert "p" not in waiting

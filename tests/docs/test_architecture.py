@@ -1,0 +1,74 @@
+"""What the documents name is there: files, functions in them, links and make targets."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PAGES = ("README.md", "services/README.md", "libs/README.md", "docs/architecture.md", "docs/roadmap.md", *sorted(
+    str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "adr").glob("*.md")
+))  # fmt: skip
+
+TOP = r"(?:libs|services|tests|docs|\.ci)/"
+PATH = re.compile(rf"`({TOP}[\w./-]*)`")
+NAME = re.compile(rf"`({TOP}[\w./-]+\.py):([\w.]+)`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+MAKE = re.compile(r"\bmake ([a-z]+)\b")
+
+
+@cache
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text()
+
+
+@cache
+def code_of(page: str) -> str:
+    """The parts of a page that are set as code."""
+    text = text_of(page)
+    return "\n".join(re.findall(r"```.*?```", text, re.DOTALL) + re.findall(r"`[^`\n]+`", text))
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """`function`, `Class` and `Class.method` of a module."""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names |= {
+                f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+            }
+    return frozenset(names)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_that_a_page_names_exists(page: str) -> None:
+    named = [*PATH.findall(text_of(page)), *(path for path, _ in NAME.findall(text_of(page)))]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_function_that_a_page_names_is_in_that_file(page: str) -> None:
+    named = [(path, name) for path, name in NAME.findall(text_of(page)) if (ROOT / path).exists()]
+    assert [f"{path}:{name}" for path, name in named if name not in names_in(ROOT / path)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    here = (ROOT / page).parent
+    assert [link for link in LINK.findall(text_of(page)) if not (here / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_make_target_that_a_page_names_exists(page: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), re.MULTILINE))
+    assert set(MAKE.findall(code_of(page))) - targets == set()
+
+
+def test_the_architecture_page_names_functions_at_all() -> None:
+    assert len(NAME.findall(text_of("docs/architecture.md"))) > 50

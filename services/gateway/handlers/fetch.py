@@ -40,7 +40,9 @@ NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
-UNKNOWN = (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), int(ErrorCode.UNKNOWN_TOPIC_ID))
+UNKNOWN_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+UNKNOWN_TOPIC_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
+FIRST_WITH_TOPIC_IDS = 13
 ISOLATION_LEVELS = (0, 1)
 
 PATIENCE_S = 10.0
@@ -271,13 +273,16 @@ class PendingFetch:
         exchange.finish(writer.finish(endpoints).pieces)
 
     def _state(self, index: int, result: Fetched) -> FetchedPartition:
+        error = result.error
+        if error == UNKNOWN_TOPIC_ID and self._exchange.api_version < FIRST_WITH_TOPIC_IDS:
+            error = UNKNOWN_PARTITION  # leaders know topics by their ids; this client names them
         return FetchedPartition(
             index,
-            result.error,
+            error,
             result.high_watermark,
             result.last_stable_offset,
             result.log_start_offset,
-            result.aborted if self._request.isolation_level or result.error in UNKNOWN else None,
+            result.aborted if self._request.isolation_level or result.error in (UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID) else None,
             diverging_epoch=result.diverging_epoch,
             diverging_end_offset=result.diverging_end_offset,
         )

@@ -19,7 +19,7 @@ from libs.wire.errors import ErrorCode
 from libs.wire.headers import write_response_header
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, read_produce, write_produce_response
 from libs.wire.primitives import Reader, Writer
-from services.gateway.appends import NOT_LEADER, Batch
+from services.gateway.appends import NOT_LEADER, UNKNOWN_TOPIC_ID, Batch
 from services.gateway.core.produce_shape import (
     ATTRIBUTES_AT,
     CODEC,
@@ -232,6 +232,8 @@ def _produced(index: int, result: Appended) -> ProducedPartition:
 
 def _answer(data_path: DataPath, exchange: Exchange, acks: int, topics: list[ProducedTopic]) -> None:
     version = exchange.api_version
+    if version < FIRST_WITH_TOPIC_IDS:
+        _name_topics(topics)
     errors = [produced.error_code for topic in topics for produced in topic.partitions if produced.error_code]
     for error in errors:
         data_path.meters.produce_failed(error)
@@ -250,6 +252,14 @@ def _answer(data_path: DataPath, exchange: Exchange, acks: int, topics: list[Pro
     write_produce_response(writer, version, topics, 0, endpoints)
     _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
     exchange.finish(writer.buffer)
+
+
+def _name_topics(topics: list[ProducedTopic]) -> None:
+    """Leaders know topics by their ids; clients that name them do not know the error for an unknown id."""
+    for topic in topics:
+        for produced in topic.partitions:
+            if produced.error_code == UNKNOWN_TOPIC_ID:
+                produced.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _hint(routes: Routes, topics: list[ProducedTopic]) -> set[int]:

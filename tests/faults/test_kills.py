@@ -1,0 +1,72 @@
+"""SIGKILL in the middle of a produce run: nothing acknowledged is missing afterwards, and clients continue by themselves."""
+
+import pytest
+
+from tests.clients.admin import Admin
+from tests.cluster_harness import LocalCluster
+from tests.faults.produce_run import ProduceRun, Tail
+
+PARTITIONS = 4
+
+
+@pytest.mark.parametrize("victim", ["storage-1", "controller", "gateway-1", "gateway-2", "etcd"])
+def test_idempotent_producers_lose_nothing_and_repeat_nothing_when_a_process_is_killed(
+    healed: LocalCluster, topic: str, victim: str
+) -> None:
+    Admin(healed.bootstrap).create(topic, PARTITIONS)
+    name = elected(healed) if victim == "controller" else victim
+    with (
+        ProduceRun(healed.bootstrap, topic, partitions=PARTITIONS) as run,
+        Tail(healed.bootstrap, topic, partitions=PARTITIONS) as tail,
+    ):
+        run.advance()
+        for _ in range(2):
+            healed.kill(name)
+            healed.start(name)
+            run.advance()
+        run.finish()
+        tail.catch_up(run)
+    run.check(healed.bootstrap)
+
+
+def test_a_plain_producer_loses_nothing_when_its_storage_node_is_killed(healed: LocalCluster, topic: str) -> None:
+    Admin(healed.bootstrap).create(topic, 2)
+    with ProduceRun(healed.bootstrap, topic, partitions=2, idempotent=False, retries=1_000_000) as run:
+        run.advance()
+        healed.restart("storage-1", 9)
+        run.advance()
+        healed.restart("storage-2", 9)
+        run.advance()
+        run.finish()
+    run.check(healed.bootstrap)
+
+
+def test_a_client_whose_gateway_stays_down_goes_on_through_the_other(healed: LocalCluster, topic: str) -> None:
+    Admin(healed.bootstrap).create(topic, PARTITIONS)
+    with (
+        ProduceRun(healed.bootstrap, topic, partitions=PARTITIONS) as run,
+        Tail(healed.bootstrap, topic, partitions=PARTITIONS) as tail,
+    ):
+        run.advance()
+        healed.kill("gateway-1")
+        run.advance()
+        run.finish()
+        tail.catch_up(run)
+    run.check(healed.bootstrap)
+
+
+def test_everything_killed_at_once_comes_back_with_everything_acknowledged(healed: LocalCluster, topic: str) -> None:
+    Admin(healed.bootstrap).create(topic, PARTITIONS)
+    with ProduceRun(healed.bootstrap, topic, partitions=PARTITIONS) as run:
+        run.advance()
+        for name in healed.names:
+            healed.kill(name)
+        healed.up()
+        run.advance()
+        run.finish()
+    run.check(healed.bootstrap)
+
+
+def elected(cluster: LocalCluster) -> str:
+    names = [name for name in cluster.names if name.startswith("controller")]
+    return next(name for name in names if "activecontrollercount 1.0" in cluster.admin(name, "/metrics"))

@@ -14,6 +14,7 @@ from typing import Any
 
 from libs.rpc.cold_files import WINDOW, is_cached, warm
 from libs.rpc.descriptors import ANCILLARY_SIZE, MAX_DESCRIPTORS, Descriptors, received_descriptors
+from libs.rpc.event_loop import outbox_of
 from libs.rpc.transport import Buffer, Receiver
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class SocketStream:
         "_in_turn",
         "_loop",
         "_lost",
+        "_outbox",
         "_queue",
         "_reading",
         "_receiver",
@@ -75,6 +77,7 @@ class SocketStream:
         executor: Executor | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._outbox = outbox_of(self._loop)
         self._socket = connected
         self._fd = connected.fileno()
         self._executor = executor
@@ -181,7 +184,7 @@ class SocketStream:
             self._above_low_water = True
         if not (self._in_turn or self._flush_scheduled or self._blocked or self._warming):
             self._flush_scheduled = True
-            self._loop.call_soon(self._flush_soon)
+            self._outbox.add(self._flush_soon)
 
     def _flush_soon(self) -> None:
         self._flush_scheduled = False
@@ -218,7 +221,7 @@ class SocketStream:
         if self._queue:
             if not full and not self._warming and not self._flush_scheduled:
                 self._flush_scheduled = True
-                self._loop.call_soon(self._flush_soon)
+                self._outbox.add(self._flush_soon)
         elif self.closing:
             self._end(None)
             return
@@ -229,6 +232,7 @@ class SocketStream:
 
     def _call_write_ready(self, receiver: Receiver) -> None:
         # What the owner writes in answer belongs to this turn, or to the next one if there is none.
+        self._outbox.wakeful = True
         try:
             receiver.write_ready()
         except Exception as error:
@@ -237,7 +241,7 @@ class SocketStream:
             return
         if self._queue and not (self._flush_scheduled or self._blocked or self._warming):
             self._flush_scheduled = True
-            self._loop.call_soon(self._flush_soon)
+            self._outbox.add(self._flush_soon)
 
     def _send_buffers(self) -> None:
         """One system call for the buffers at the head of the queue, up to the next file range or descriptors."""
@@ -288,7 +292,7 @@ class SocketStream:
             window = min(item.stop - item.position, WINDOW)
             if item.position + window > item.cached_to:
                 if not is_cached(item.fd, item.position, window):
-                    self._warming = True
+                    self._warming = self._outbox.wakeful = True
                     self._loop.create_task(self._warm(item, window))
                     return
                 item.cached_to = item.position + window
@@ -304,6 +308,7 @@ class SocketStream:
             del self._queue[0]
             self._specials -= 1
             if item.on_sent is not None:
+                self._outbox.wakeful = True
                 item.on_sent(True)
 
     async def _warm(self, item: _FileRange, window: int) -> None:
@@ -334,7 +339,7 @@ class SocketStream:
             self._close_timer = self._loop.call_later(CLOSE_TIMEOUT_S, self._end, TimeoutError("the peer does not read"))
             if not self._flush_scheduled:
                 self._flush_scheduled = True
-                self._loop.call_soon(self._flush_soon)
+                self._outbox.add(self._flush_soon)
 
     def abort(self, reason: Exception) -> None:
         self._end(reason)
@@ -343,7 +348,7 @@ class SocketStream:
         if self._lost:
             return
         self.pause_reading()
-        self._lost = self.closing = True
+        self._lost = self.closing = self._outbox.wakeful = True
         if self._blocked:
             self._loop.remove_writer(self._fd)
         if self._close_timer is not None:

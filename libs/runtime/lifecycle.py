@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 
+from libs.rpc.event_loop import EventLoop
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
@@ -106,5 +107,6 @@ def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_
             loop.add_signal_handler(number, signalled, number.name)
         return await supervise(main, lifecycle, drain_s)
 
-    code = asyncio.run(body())
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        code = runner.run(body())
     sys.exit(code)

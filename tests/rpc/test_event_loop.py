@@ -1,0 +1,105 @@
+"""What is written outside of a turn leaves before the loop sleeps, and nothing that happens meanwhile is slept over."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from libs.rpc.event_loop import EventLoop, outbox_of
+
+
+def run(body: Callable[[], Any]) -> Any:
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        return runner.run(body())
+
+
+def test_it_sends_before_it_sleeps() -> None:
+    async def body() -> bytes:
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            outbox_of(loop).add(lambda: theirs.sendall(b"sent"))
+            async with asyncio.timeout(5):
+                return await loop.sock_recv(ours, 4)
+
+    assert run(body) == b"sent"
+
+
+def test_it_does_not_sleep_over_what_sending_has_given_it_to_do() -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        outbox, done = outbox_of(loop), asyncio.Event()
+
+        def send() -> None:
+            outbox.wakeful = True
+            loop.call_soon(done.set)
+
+        outbox.add(send)
+        async with asyncio.timeout(5):
+            await done.wait()
+
+    run(body)
+
+
+def test_what_is_added_while_sending_is_sent_after_other_events() -> None:
+    async def body() -> list[str]:
+        loop = asyncio.get_running_loop()
+        outbox, order, done = outbox_of(loop), list[str](), asyncio.Event()
+
+        def again() -> None:
+            order.append("again")
+            done.set()
+
+        def send() -> None:
+            order.append("send")
+            loop.call_soon(order.append, "others")
+            outbox.add(again)
+
+        outbox.add(send)
+        async with asyncio.timeout(5):
+            await done.wait()
+        return order
+
+    assert run(body) == ["send", "others", "again"]
+
+
+def test_a_failure_to_send_is_told_and_keeps_nobody_from_sending() -> None:
+    told: list[dict[str, Any]] = []
+
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: told.append(context))
+        outbox, done = outbox_of(loop), asyncio.Event()
+
+        def fail() -> None:
+            raise RuntimeError("on purpose")
+
+        outbox.add(fail)
+        outbox.add(lambda: loop.call_soon(done.set) and None)
+        async with asyncio.timeout(5):
+            await done.wait()
+
+    run(body)
+    assert [str(context["exception"]) for context in told] == ["on purpose"]
+
+
+@pytest.mark.parametrize("factory", [EventLoop, asyncio.SelectorEventLoop])
+def test_any_loop_has_an_outbox(factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def body() -> None:
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        outbox = outbox_of(loop)
+
+        def send() -> None:
+            outbox.wakeful = True
+            done.set()
+
+        outbox.add(send)
+        async with asyncio.timeout(5):
+            await done.wait()
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(body())

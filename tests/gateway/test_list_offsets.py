@@ -144,3 +144,10 @@ async def test_versions_that_do_not_know_error_78_are_told_5(version: int, error
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(ErrorCode.OFFSET_NOT_AVAILABLE),))
     assert (await ask(gateway, wanting(("a", 0, -1)), version))["a", 0].error_code == error
+
+
+@pytest.mark.parametrize("version", [1, 5, 11])
+async def test_a_topic_id_that_its_leader_does_not_know_is_error_3_to_clients_that_name_topics(version: int) -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1,)}))
+    gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(ErrorCode.UNKNOWN_TOPIC_ID),))
+    assert (await ask(gateway, wanting(("a", 0, -1)), version))["a", 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

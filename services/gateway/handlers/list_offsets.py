@@ -129,4 +129,6 @@ def _described(index: int, answer: ListedOffset, version: int) -> ListOffsetsPar
     error = answer.error
     if error == ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
         error = ErrorCode.LEADER_NOT_AVAILABLE
+    elif error == ErrorCode.UNKNOWN_TOPIC_ID:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # leaders know topics by their ids; this API's clients name them
     return ListOffsetsPartitionResponse(index, error, answer.timestamp, answer.offset, answer.leader_epoch)

@@ -175,6 +175,20 @@ async def test_a_fetch_outlives_a_restart_of_its_node(rig: Rig) -> None:
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
 
 
+async def test_a_fetch_that_is_asked_again_waits_no_longer_than_its_client_does(rig: Rig) -> None:
+    await rig.start()
+    node = rig.nodes[1]
+    client = await rig.client(1)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=5000))
+    await until(lambda: len(node.parked_fetches) == 1)
+    await node.stop()
+    await node.start()
+    await until(lambda: len(node.fetches) == 2)
+    first, again = [asked.max_wait_ms for asked in node.fetches]
+    assert first == 5000
+    assert again < 5000
+
+
 async def test_a_deleted_file_is_asked_for_again(rig: Rig) -> None:
     await rig.start()
     node = rig.nodes[1]

@@ -56,6 +56,8 @@ class PendingFetch:
 
     __slots__ = (
         "_asked",
+        "_asked_before",
+        "_began",
         "_data_path",
         "_deadline",
         "_exchange",
@@ -77,8 +79,9 @@ class PendingFetch:
         self._node: StorageNode | None = None
         self._request_id: int | None = None
         self._task: asyncio.Task[None] | None = None
-        now = asyncio.get_running_loop().time()
-        self._deadline = now + min(max(0, request.max_wait_ms) / 1000, RETRY_S_MAX)
+        self._asked_before = False
+        self._began = asyncio.get_running_loop().time()
+        self._deadline = self._began + min(max(0, request.max_wait_ms) / 1000, RETRY_S_MAX)
 
     def start(self) -> None:
         request = self._request
@@ -130,7 +133,7 @@ class PendingFetch:
         request = self._request
         # Kafka answers at once when any partition has an error.
         wait = len(self._asked) == len(self._results)
-        max_wait_ms = max(0, request.max_wait_ms) if wait else 0
+        max_wait_ms = self._left_ms() if wait else 0
         body = [
             max_wait_ms,
             request.min_bytes,
@@ -147,11 +150,19 @@ class PendingFetch:
         self._node = node
         return True
 
+    def _left_ms(self) -> int:
+        """Of the client's max_wait: all of it at first, and what remains when we ask again."""
+        max_wait_ms = max(0, self._request.max_wait_ms)
+        if not self._asked_before:
+            return max_wait_ms
+        return max(0, max_wait_ms - int((asyncio.get_running_loop().time() - self._began) * 1000))
+
     def _try_again(self) -> None:
         """A read may be asked for again, whether it was sent or not."""
         if asyncio.get_running_loop().time() >= self._deadline:
             self._answer({})
             return
+        self._asked_before = True
         self._run(self._ask_later())
 
     async def _ask_later(self) -> None:

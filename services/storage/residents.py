@@ -165,6 +165,7 @@ class Residents:
         topic, state = desired
         if home is None:
             async with self._openings, self._names.setdefault(f"{topic.name}-{key[1]}", asyncio.Lock()):
+                await self._make_way(topic.name, key)
                 opened = await self._open(key, topic, state)
             if opened is None:
                 return
@@ -240,20 +241,31 @@ class Residents:
             self._placements.settled(key, disk.directory_id)
         return hosted
 
+    async def _make_way(self, topic: str, key: Key) -> None:
+        """A topic that was deleted and made again at once may find its former self here, still open: that one is buried first."""
+        former = [home for other, home in self._homes.items() if other[1] == key[1] and other != key and home[0].topic == topic]
+        for hosted, disk in former:
+            await self._bury(hosted, disk)
+
     async def _evict(self, hosted: Hosted, disk: Disk) -> None:
         """The partition left the image: its name is freed now, its files go after `file_delete_delay_s`."""
         async with self._names.setdefault(str(hosted), asyncio.Lock()):
-            disk.sync.forget(hosted)
-            await disk.sync.quiet()  # a round may be writing into the directory that is about to be renamed
-            del self._homes[hosted.key]
-            hosted.log.close(clean=False)
-            if disk.sync.failed:
-                return
-            try:
-                path = await disk.bury(hosted.key, hosted.topic)
-            except OSError as error:
-                log.error("partition cannot be deleted", extra=fields(partition=hosted, reason=error))
-                return
+            if hosted.key in self._homes:  # else its successor buried it
+                await self._bury(hosted, disk)
+
+    async def _bury(self, hosted: Hosted, disk: Disk) -> None:
+        """The caller holds the lock of its name."""
+        disk.sync.forget(hosted)
+        await disk.sync.quiet()  # a round may be writing into the directory that is about to be renamed
+        del self._homes[hosted.key]
+        hosted.log.close(clean=False)
+        if disk.sync.failed:
+            return
+        try:
+            path = await disk.bury(hosted.key, hosted.topic)
+        except OSError as error:
+            log.error("partition cannot be deleted", extra=fields(partition=hosted, reason=error))
+            return
         log.info("deleted", extra=fields(partition=hosted, path=path))
         self._later(self._file_delete_delay_s, partial(self._remove, disk, path))
 

@@ -1,0 +1,21 @@
+"""Fixtures of the client tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.admin import Admin
+from tests.cluster_harness import LocalCluster
+
+
+@pytest.fixture(scope="session")
+def bootstrap(cluster: LocalCluster) -> str:
+    """Where clients of the shared cluster begin."""
+    return cluster.bootstrap
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> Iterator[Admin]:
+    opened = Admin(bootstrap)
+    yield opened
+    opened.close()

@@ -178,7 +178,11 @@ class Appends:
             return
         dirty, self._dirty = self._dirty, []
         for hosted in dirty:
-            self._write(hosted)
+            try:
+                self._write(hosted)
+            except Exception:
+                # The others of this turn have nothing to do with it. What it left unanswered ends by its callers' deadlines.
+                log.exception("append not answered", extra=fields(partition=hosted))
         for hosted in dirty:
             hosted.sync.kick()
 
@@ -193,9 +197,10 @@ class Appends:
             return
         except Exception:
             # A mistake of ours. Nobody knows what is in the log now: reopening it, at the next start, finds out.
+            log.exception("append failed", extra=fields(partition=hosted))
             hosted.offline = True
             self._write_failed(hosted, staged, "unexpected")
-            raise
+            return
         meters = self._meters
         start = batches[0].base_offset
         meters.messages_in += hosted.next_offset - start

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 
+import pytest
+
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, appended, batch, eventually
 from tests.storage.held_disk import HeldDisk
@@ -120,3 +122,22 @@ async def test_what_arrived_in_one_read_shares_its_write_and_its_round(cluster: 
     disk.release()
     await asyncio.gather(first, *many)
     assert disk.syncs_begun - begun <= 4
+
+
+async def test_a_partition_that_fails_unexpectedly_takes_none_of_its_turn_with_it(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, sound = await cluster.topic("broken"), await cluster.topic("sound")
+    assert cluster.node is not None
+    hosted = cluster.node._partitions.by_key[broken, 0]
+
+    def mistake(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(hosted.log, "append", mistake)
+    reply = await cluster.send([(broken, 0, batch(b"x")), (sound, 0, batch(b"y"))])
+    assert [row.error for row in appended(reply)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
+    monkeypatch.undo()
+    # Nobody knows what is in the broken log: it takes nothing until it is opened again. The other goes on.
+    assert (await cluster.append(broken, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await cluster.append(sound, batch(b"y"))).base_offset == 1

@@ -98,18 +98,20 @@ class SyncScheduler:
             if self._pace_timer is None:
                 self._pace_timer = self._loop.call_at(self._paced_until, self._paced)
             return
-        self._start()
+        if self._pace_timer is not None:
+            self._pace_timer.cancel()
+            self._pace_timer = None
+        while (self._dirty or self._owed) and not self._start():
+            pass  # what is owed may need nothing, but there may be more
+        self._urgent = False
 
     def _paced(self) -> None:
         self._pace_timer = None
         self.hurry()
         self.kick()
 
-    def _start(self) -> None:
-        self._urgent = False
-        if self._pace_timer is not None:
-            self._pace_timer.cancel()
-            self._pace_timer = None
+    def _start(self) -> bool:
+        """False: none of those that it took needs a round."""
         for hosted in list(islice(self._owed, OWED_PER_ROUND)):
             self._dirty[hosted] = None
         in_flight = []
@@ -121,14 +123,14 @@ class SyncScheduler:
                 in_flight.append((hosted, targets))
         self._dirty = {}
         if not in_flight:
-            self.kick()  # there may be more that is owed
-            return
+            return False
         self._running = True
         self._in_flight = in_flight
         self._started_at = self._loop.time()
         self._hang_timer = self._loop.call_at(self._started_at + self._hang_s, self._hangs)
         work = partial(run_round, [targets for _, targets in in_flight], self._fs, self.disk)
         self._offload.submit(work).add_done_callback(self._ended)
+        return True
 
     def flush_overdue(self, *, age_s_max: float | None = None) -> None:
         """Every so often: `replicated` topics that have waited for their flush.ms, or all that have waited for `age_s_max`."""

@@ -4,8 +4,6 @@ import asyncio
 import os
 import random
 import secrets
-from importlib.metadata import version
-from pathlib import Path
 
 from libs.clock import SystemClock
 from libs.cluster.election import Election
@@ -13,10 +11,12 @@ from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership
 from libs.cluster.records import ElectedController, Member
+from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
 from libs.runtime.config import load
+from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, run
 from libs.telemetry.logs import configure
 from libs.telemetry.metrics import Metrics
@@ -39,7 +39,7 @@ async def main(lifecycle: Lifecycle) -> None:
     config = load(ControllerConfig, env=os.environ)
     configure("controller", f"controller-{config.node_id}", config.log_level)
     metrics = Metrics("controller", process=True)
-    incarnation = int(SystemClock().wall_ms())
+    incarnation = next_incarnation(OsFileSystem(), config.data_dir, SystemClock().wall_ms())
     source = random.Random(secrets.randbits(128))
 
     store = EtcdStore(config.etcd)
@@ -63,7 +63,7 @@ async def main(lifecycle: Lifecycle) -> None:
     lifecycle.on_stop(admin.close)
 
     await follower.start()
-    hello = Hello("controller", config.node_id, incarnation, version("penstock"), FEATURE_LEVEL, follower.image.cluster_id)
+    hello = Hello("controller", config.node_id, incarnation, own_version(), FEATURE_LEVEL, follower.image.cluster_id)
     server = RpcServer(hello, methods(controller), transport=SocketTransport())
     lifecycle.on_stop(server.close)
     unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
@@ -72,10 +72,10 @@ async def main(lifecycle: Lifecycle) -> None:
         role="controller",
         node_id=config.node_id,
         incarnation=incarnation,
-        host_id=_boot_id(),
+        host_id=host_id(),
         tcp_address=tcp,
         unix_address=unix,
-        version=version("penstock"),
+        version=own_version(),
         feature_level=FEATURE_LEVEL,
     )
     membership = Membership(store, member, config.member_ttl_s, on_superseded=lambda other: lifecycle.stop(Superseded(other)))
@@ -91,11 +91,6 @@ async def _ended(office: "asyncio.Task[None]") -> None:
     """Cancelled, it resigns."""
     office.cancel()
     await asyncio.wait((office,))
-
-
-def _boot_id() -> str:
-    """The same for all processes that share a kernel, and so may share Unix sockets."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 if __name__ == "__main__":

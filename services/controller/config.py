@@ -10,12 +10,12 @@ class ControllerConfig:
 
     node_id: int
     etcd: tuple[str, ...]  # host:port
+    data_dir: str  # for the number of the last start
     rpc_unix: str = ""  # path of the socket for callers on this host
     rpc_tcp: str = ""  # host:port for callers from anywhere
     admin_host: str = "127.0.0.1"
     admin_port: int = 0  # 0: any free port
     log_level: str = "info"
-    data_dir: str = ""  # a controller keeps nothing; accepted since every service is given one
     default_partitions: int = 1
     default_durability: str = "synced"
     request_partitions_max: int = 10_000

@@ -1,21 +1,19 @@
 """Builds the gateway and runs it: `python -m services.gateway`. See config.py for what it is told."""
 
 import os
-from importlib.metadata import version
-from pathlib import Path
 
 from libs.clock import SystemClock
 from libs.cluster.etcd_store import EtcdStore
+from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
 from libs.runtime.config import load
+from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, run
 from libs.telemetry.logs import configure
 from libs.telemetry.metrics import Metrics
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 async def main(lifecycle: Lifecycle) -> None:
@@ -31,9 +29,9 @@ async def main(lifecycle: Lifecycle) -> None:
         transport=SocketTransport(),
         store=store,
         metrics=metrics,
-        host_id=BOOT_ID,
-        incarnation=int(clock.wall_ms()),
-        version=version("penstock"),
+        host_id=host_id(),
+        incarnation=next_incarnation(OsFileSystem(), config.data_dir, clock.wall_ms()),
+        version=own_version(),
     )
     admin = AdminServer(
         config.admin_host, config.admin_port, ready=gateway.ready, metrics=metrics, debug={"gateway": gateway.debug}

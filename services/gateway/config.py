@@ -13,6 +13,7 @@ class GatewayConfig:
     node_id: int
     etcd: tuple[str, ...]  # host:port
     port_base: int
+    data_dir: str  # for the number of the last start
     listen_host: str = "127.0.0.1"
     advertised_host: str = "127.0.0.1"
     advertised_port_base: int = 0  # 0: port_base
@@ -21,9 +22,6 @@ class GatewayConfig:
     admin_host: str = "127.0.0.1"
     admin_port: int = 0  # 0: any free port
     log_level: str = "info"
-    data_dir: str = ""  # a gateway keeps nothing; accepted since every service is given one
-    rpc_unix: str = ""
-    rpc_tcp: str = ""
     member_ttl_s: int = 2
 
     frame_bytes_max: int = 104_857_600  # socket.request.max.bytes

@@ -2,8 +2,6 @@
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from libs.clock import SystemClock
 from libs.cluster.etcd_store import EtcdStore
@@ -12,15 +10,13 @@ from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
 from libs.runtime.config import ConfigError, load
+from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, run
 from libs.telemetry import logs
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
-from services.storage.incarnation import next_incarnation
 from services.storage.offload import ThreadOffload
 from services.storage.service import StorageNode, Surroundings
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def main() -> None:
@@ -36,8 +32,7 @@ def main() -> None:
         lock = fs.lock(f"{config.data_dir}/.lock")
     except DirectoryLocked:
         sys.exit(f"storage: {config.data_dir} is in use by another storage process")
-    host_id = BOOT_ID.read_text().strip()
-    incarnation = next_incarnation(fs, f"{config.data_dir}/incarnation", clock.wall_ms())
+    incarnation = next_incarnation(fs, config.data_dir, clock.wall_ms())
 
     async def serve(lifecycle: Lifecycle) -> None:
         metrics = Metrics("storage", process=True)
@@ -51,8 +46,8 @@ def main() -> None:
             metrics=metrics,
             offload=ThreadOffload,
             new_directory_id=lambda: os.urandom(16),
-            host_id=host_id,
-            version=_version(),
+            host_id=host_id(),
+            version=own_version(),
             die=lifecycle.stop,
         )
         node = StorageNode(config, incarnation, world)
@@ -64,13 +59,6 @@ def main() -> None:
 
     run(serve)
     fs.close(lock)
-
-
-def _version() -> str:
-    try:
-        return version("penstock")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 if __name__ == "__main__":

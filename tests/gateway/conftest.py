@@ -44,7 +44,7 @@ class Rig:
         self.directory = directory
         self.port_base = ports.first
         self.nodes = {1: FakeNode(1, directory), 2: FakeNode(2, directory)}
-        self.config = GatewayConfig(node_id=1, etcd=(), port_base=ports.first)
+        self.config = GatewayConfig(node_id=1, etcd=(), port_base=ports.first, data_dir="")
         self.gateway: Gateway | None = None
         self._clients: list[RawClient] = []
 

@@ -1,4 +1,4 @@
-"""Several log directories, checkpoints, and the number that tells one start of a node from the next."""
+"""Several log directories, and their checkpoints."""
 
 import errno
 from collections.abc import Sequence
@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from libs.clock import WallMs
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
 from libs.commitlog.directory import HIGH_WATERMARKS
-from libs.commitlog.filesystem import Buffer, OsFileSystem
+from libs.commitlog.filesystem import Buffer
 from libs.wire.errors import ErrorCode
-from services.storage.incarnation import next_incarnation
 from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 from tests.storage.held_disk import HeldDisk
 
@@ -115,14 +113,3 @@ async def test_a_log_that_cannot_be_opened_now_is_opened_later(cluster: StorageC
     topic = await cluster.topic("patient")
     assert refusals == []
     assert (await cluster.append(topic, batch(b"x"))).error == 0
-
-
-def test_an_incarnation_rises_even_when_the_clock_goes_back(tmp_path: Path) -> None:
-    fs, path = OsFileSystem(), f"{tmp_path}/incarnation"
-    first = next_incarnation(fs, path, WallMs(5000))
-    second = next_incarnation(fs, path, WallMs(1000))
-    third = next_incarnation(fs, path, WallMs(9000))
-    assert (first, second, third) == (5000, 5001, 9000)
-    Path(path).write_text("nonsense")
-    with pytest.raises(SystemExit, match="does not hold a number"):
-        next_incarnation(fs, path, WallMs(9000))

@@ -55,10 +55,15 @@ def _etcd() -> str | None:
     return None if os.access(etcd_binary(ROOT), os.X_OK) else "no .tools/etcd/etcd"
 
 
+def _root() -> str | None:
+    return None if os.geteuid() == 0 else "mounting file systems takes root"
+
+
 REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "java": (_java, "apt-get install openjdk-17-jre-headless"),
     "kafka": (_jars, "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
     "strace": (_command("strace"), "apt-get install strace"),
+    "root": (_root, "run as root"),
     "etcd": (_etcd, "make setup"),
 }

@@ -37,3 +37,4 @@ class GatewayConfig:
     fetch_bytes_max: int = 57_671_680  # fetch.max.bytes
     sendfile_bytes_min: int = 131_072
     open_files_max: int = 512
+    open_file_idle_s: float = 30.0  # a deleted segment takes its space for as long as it is open

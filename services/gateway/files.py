@@ -1,7 +1,8 @@
 """Read-only descriptors of segment files, passed by storage nodes on the same host: a bounded least-recently-used table.
 
 A file is known by (node id, incarnation, file id). It stays open while any answer still sends from it, also after it was evicted
-or deleted: deleting unlinks the name, and the descriptor goes on reading the same, never rewritten bytes.
+or deleted: deleting unlinks the name, and the descriptor goes on reading the same, never rewritten bytes. Since a deleted file
+takes its space until its last descriptor closes, those that nobody reads any more are closed after a while.
 """
 
 import asyncio
@@ -25,12 +26,13 @@ class FileGone(Exception):
 class OpenedFile:
     """A descriptor and how many answers are sending from it."""
 
-    __slots__ = ("descriptor", "evicted", "users")
+    __slots__ = ("descriptor", "evicted", "read_lately", "users")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.users = 0
         self.evicted = False
+        self.read_lately = True
 
     def release(self) -> None:
         self.users -= 1
@@ -44,12 +46,17 @@ class OpenedFile:
 
 
 class Files:
-    """`pinned` or `open` hand out a file with one user more; each must be answered by one `release`."""
+    """`pinned` or `open` hand out a file with one user more; each must be answered by one `release`.
 
-    def __init__(self, files_max: int) -> None:
+    One that was not read for `idle_s` closes within as long again.
+    """
+
+    def __init__(self, files_max: int, idle_s: float = 30.0) -> None:
         self._files: OrderedDict[FileKey, OpenedFile] = OrderedDict()
         self._opening: dict[FileKey, asyncio.Task[OpenedFile]] = {}
         self._files_max = files_max
+        self._idle_s = idle_s
+        self._timer = asyncio.get_running_loop().call_later(idle_s, self._close_idle)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -59,6 +66,7 @@ class Files:
         file = self._files.get(key)
         if file is not None:
             self._files.move_to_end(key)
+            file.read_lately = True
             file.users += 1
         return file
 
@@ -101,7 +109,15 @@ class Files:
         for key in [key for key in self._files if key[0] == node_id and key[1] != incarnation]:
             self._files.pop(key).evict()
 
+    def _close_idle(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._idle_s, self._close_idle)
+        for key, file in list(self._files.items()):
+            if not file.read_lately:
+                self._files.pop(key).evict()
+            file.read_lately = False
+
     def close(self) -> None:
+        self._timer.cancel()
         for opening in self._opening.values():
             opening.cancel()
         while self._files:

@@ -248,6 +248,7 @@ class Appends:
         for one in hosted.parked.drain():
             self._meters.failed_produces += 1
             one.refuse(answer)
+        self._expiry.forget(hosted)
 
     def recheck(self) -> None:
         """The image moved, or a partition was opened or could not be: those that came early go on, or are refused."""

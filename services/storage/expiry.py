@@ -25,6 +25,10 @@ class Expiry:
         if self._timer is None or deadline < self._timer.when():
             self._arm(deadline)
 
+    def forget(self, hosted: Hosted) -> None:
+        """Nothing waits there any more: whoever is kept here keeps its files, and their space on a disk that may be full."""
+        self._watched.pop(hosted, None)
+
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -37,7 +37,7 @@ class Lagging:
         self.seen_by_gateway = node.store.peer()
         self.port_base = port_base
         self.gateway = Gateway(
-            GatewayConfig(node_id=1, etcd=(), port_base=port_base, data_dir=""),
+            GatewayConfig(node_id=1, etcd=(), port_base=port_base),
             clock=SystemClock(),
             transport=SocketTransport(),
             store=self.seen_by_gateway,

@@ -1,0 +1,176 @@
+"""Disks that fill up or lose power: a full one refuses writes and serves reads, and what was acknowledged stays."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import NewTopic
+
+from libs.wire.errors import ErrorCode
+from libs.wire.records import iter_batches
+from tests.clients.admin import Admin
+from tests.clients.waiting import eventually
+from tests.cluster_harness import LocalCluster
+from tests.faults.produce_run import ProduceRun
+from tests.faults.raw import raw_client
+from tests.faults.small_disks import cut_power, free_bytes, power_on, small_disk
+from tests.gateway.kafka_client import Fetched, RawClient, fetch_body, produce_body
+from tests.storage.cluster import batch
+
+MIB = 1 << 20
+VERSION = 9
+READ_VERSION = 11
+
+
+@pytest.fixture(params=["ext4", "tmpfs"])
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[LocalCluster, Path]]:
+    """A cluster whose only storage node has 48 MiB."""
+    with small_disk(request.param, tmp_path, 48) as disk:
+        storage = {"PENSTOCK_LOG_DIRS": str(disk / "logs"), "PENSTOCK_FILE_DELETE_DELAY_S": "0.1"}
+        gateway = {
+            "PENSTOCK_OPEN_FILE_IDLE_S": "0.2"
+        }  # it reads the same files, and a file takes its space while anyone has it open
+        with LocalCluster(environment_of={"storage-1": storage, "gateway-1": gateway}) as cluster:
+            yield cluster, disk
+
+
+class Filler:
+    """Writes batches that can be told apart, and remembers those that were acknowledged."""
+
+    def __init__(self, client: RawClient, topic: str) -> None:
+        self.topic = topic
+        self.stored: dict[int, bytes] = {}  # offset -> value
+        self._client = client
+        self._number = 0
+
+    async def write(self, size: int) -> int:
+        """Answers the error code."""
+        self._number += 1
+        value = b"%d " % self._number + os.urandom(size)
+        (answer,) = await self._client.produce(
+            VERSION, produce_body(VERSION, [(self.topic, [(0, batch(value))])], timeout_ms=600_000)
+        )
+        if answer.error == 0:
+            self.stored[answer.base_offset] = value
+        return answer.error
+
+    async def until_full(self) -> None:
+        """First in large steps, then in small ones."""
+        for size in (900_000, 100_000, 5_000, 300):
+            for _ in range(200):
+                if (error := await self.write(size)) != 0:
+                    assert error == ErrorCode.KAFKA_STORAGE_ERROR
+                    break
+            else:
+                raise AssertionError("it never got full")
+
+    async def readable(self, client: RawClient) -> None:
+        async with asyncio.timeout(30):
+            while (await self._fetch(client, 0)).error != 0:
+                pass
+
+    async def _fetch(self, client: RawClient, offset: int) -> Fetched:
+        _, (of_partition,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [(self.topic, [(0, offset)])]))
+        return of_partition
+
+    async def read_back(self, client: RawClient) -> dict[int, bytes]:
+        found: dict[int, bytes] = {}
+        while len(found) < max(self.stored) + 1:
+            of_partition = await self._fetch(client, len(found))
+            assert of_partition.error == 0
+            assert of_partition.records, f"nothing at {len(found)}"
+            for one in iter_batches(memoryview(of_partition.records)):
+                found[one.header.base_offset] = bytes(one.view)
+        return found
+
+    async def check(self, client: RawClient) -> None:
+        found = await self.read_back(client)
+        missing = [offset for offset, value in self.stored.items() if value not in found[offset]]
+        assert not missing, "what was acknowledged there is not there"
+
+
+async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_again(small: tuple[LocalCluster, Path]) -> None:
+    cluster, disk = small
+    admin = Admin(cluster.bootstrap)
+    ballast = disk / "ballast"
+    take_space(ballast, 2 * MIB)
+    admin.create("kept")
+    admin.create("goes")
+    async with raw_client(cluster.shape.port + 1) as client:
+        goes, kept = Filler(client, "goes"), Filler(client, "kept")
+        for _ in range(20):
+            assert await goes.write(500_000) == 0
+        await kept.until_full()
+        await kept.check(client)
+        assert await kept.write(100_000) == ErrorCode.KAFKA_STORAGE_ERROR
+        await goes.check(client)
+
+        before = free_bytes(disk)
+        admin.delete("goes")
+        eventually(lambda: free_bytes(disk) > before + 8 * MIB)
+        for _ in range(5):
+            assert await kept.write(500_000) == 0
+        await kept.check(client)
+        await kept.until_full()
+    cluster.restart("storage-1", signal.SIGKILL)
+    ballast.unlink()  # to open a log after a crash takes a little room
+    async with raw_client(cluster.shape.port + 1) as client:
+        await kept.readable(client)
+        await kept.check(client)
+
+
+async def test_a_topic_that_does_not_fit_any_more_is_there_once_it_fits(small: tuple[LocalCluster, Path]) -> None:
+    cluster, disk = small
+    admin = Admin(cluster.bootstrap)
+    admin.create("kept")
+    ballast = disk / "ballast"
+    take_space(ballast, free_bytes(disk) - 4 * MIB)
+    async with raw_client(cluster.shape.port + 1) as client:
+        kept, late = Filler(client, "kept"), Filler(client, "late")
+        await kept.until_full()
+        take_what_is_left(disk / "crumbs")
+        admin.client.create_topics([NewTopic("late", 1, -1)])["late"].result()
+        assert await late.write(100_000) in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await kept.check(client)
+        ballast.unlink()
+        async with asyncio.timeout(30):
+            while await late.write(100_000) != 0:
+                pass
+        await late.check(client)
+
+
+def take_space(file: Path, size: int) -> None:
+    with open(file, "wb") as opened:
+        os.posix_fallocate(opened.fileno(), 0, size)
+
+
+def take_what_is_left(file: Path) -> None:
+    with open(file, "wb", buffering=0) as opened:
+        for block in (65_536, 4096, 512):
+            with contextlib.suppress(OSError):
+                while True:
+                    opened.write(bytes(block))
+
+
+def test_what_was_acknowledged_survives_a_power_cut(tmp_path: Path) -> None:
+    with (
+        small_disk("ext4", tmp_path, 96) as disk,
+        LocalCluster(
+            environment_of={"storage-1": {"PENSTOCK_LOG_DIRS": str(disk / "logs")}}, expected_complaints="log directory retired"
+        ) as cluster,
+    ):
+        Admin(cluster.bootstrap).create("t", 3)
+        with ProduceRun(cluster.bootstrap, "t", partitions=3) as run:
+            for _ in range(2):
+                run.advance()
+                cut_power(disk)
+                cluster.kill("storage-1")
+                power_on(disk)
+                cluster.start("storage-1")
+                run.advance()
+            run.finish()
+        run.check(cluster.bootstrap)

@@ -5,6 +5,8 @@ without a default must be given. Lists are comma separated in the environment.
 """
 
 import dataclasses
+import os
+import sys
 import tomllib
 import types
 import typing
@@ -44,6 +46,14 @@ def load(cls: type[T], *, env: Mapping[str, str], prefix: str = "PENSTOCK_") -> 
         return cls(**values)
     except ValueError as error:  # of a __post_init__ that checks bounds
         raise ConfigError(str(error)) from error
+
+
+def load_or_exit(cls: type[T], service: str) -> T:
+    """For `__main__`: what is wrong with the settings is said in one line, and the process ends."""
+    try:
+        return load(cls, env=os.environ)
+    except ConfigError as error:
+        sys.exit(f"{service}: {error}")
 
 
 def _read_file(path: str) -> dict[str, Any]:

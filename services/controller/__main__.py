@@ -1,9 +1,9 @@
 """Builds a controller and runs it: `python -m services.controller`. See config.py for what it is told."""
 
 import asyncio
-import os
 import random
 import secrets
+from functools import partial
 
 from libs.clock import SystemClock
 from libs.cluster.election import Election
@@ -15,7 +15,7 @@ from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
-from libs.runtime.config import load
+from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, run
 from libs.telemetry.logs import configure
@@ -35,9 +35,13 @@ class Superseded(Exception):
         super().__init__(f"controller {other.node_id} runs with incarnation {other.incarnation} elsewhere")
 
 
-async def main(lifecycle: Lifecycle) -> None:
-    config = load(ControllerConfig, env=os.environ)
+def main() -> None:
+    config = load_or_exit(ControllerConfig, "controller")
     configure("controller", f"controller-{config.node_id}", config.log_level)
+    run(partial(serve, config))
+
+
+async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
     metrics = Metrics("controller", process=True)
     incarnation = next_incarnation(OsFileSystem(), config.data_dir, SystemClock().wall_ms())
     source = random.Random(secrets.randbits(128))
@@ -94,4 +98,4 @@ async def _ended(office: "asyncio.Task[None]") -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    main()

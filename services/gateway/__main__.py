@@ -1,13 +1,13 @@
 """Builds the gateway and runs it: `python -m services.gateway`. See config.py for what it is told."""
 
-import os
+from functools import partial
 
 from libs.clock import SystemClock
 from libs.cluster.etcd_store import EtcdStore
 from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
-from libs.runtime.config import load
+from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, run
 from libs.telemetry.logs import configure
@@ -16,9 +16,13 @@ from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
 
 
-async def main(lifecycle: Lifecycle) -> None:
-    config = load(GatewayConfig, env=os.environ)
+def main() -> None:
+    config = load_or_exit(GatewayConfig, "gateway")
     configure("gateway", f"gateway-{config.node_id}", config.log_level)
+    run(partial(serve, config))
+
+
+async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
     clock = SystemClock()
     metrics = Metrics("gateway", process=True)
     store = EtcdStore(config.etcd)
@@ -43,4 +47,4 @@ async def main(lifecycle: Lifecycle) -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    main()

@@ -9,7 +9,7 @@ from libs.commitlog.errors import DirectoryLocked
 from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
-from libs.runtime.config import ConfigError, load
+from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, run
 from libs.telemetry import logs
@@ -20,11 +20,8 @@ from services.storage.service import StorageNode, Surroundings
 
 
 def main() -> None:
-    try:
-        config = load(StorageConfig, env=os.environ)
-    except ConfigError as error:
-        sys.exit(f"storage: {error}")
-    logs.configure("storage", str(config.node_id), config.log_level)
+    config = load_or_exit(StorageConfig, "storage")
+    logs.configure("storage", f"storage-{config.node_id}", config.log_level)
     fs, clock = OsFileSystem(), SystemClock()
     fs.make_directories(config.data_dir)
     try:
@@ -36,7 +33,7 @@ def main() -> None:
 
     async def serve(lifecycle: Lifecycle) -> None:
         metrics = Metrics("storage", process=True)
-        store = EtcdStore([endpoint.strip() for endpoint in config.etcd.split(",") if endpoint.strip()])
+        store = EtcdStore(config.etcd)
         lifecycle.on_stop(store.close)
         world = Surroundings(
             clock=clock,

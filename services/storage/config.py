@@ -9,14 +9,13 @@ class StorageConfig:
 
     node_id: int
     data_dir: str
-    etcd: str
-    """Endpoints, comma separated."""
+    etcd: tuple[str, ...]
     rpc_unix: str = ""
     """The path of the Unix socket for callers on this host."""
     rpc_tcp: str = ""
     """Where callers on other hosts connect; empty: nowhere."""
-    log_dirs: str = ""
-    """Comma separated; empty: `logs` below the data directory."""
+    log_dirs: tuple[str, ...] = ()
+    """Empty: `logs` below the data directory."""
     admin_host: str = "127.0.0.1"
     admin_port: int = 0
     log_level: str = "INFO"
@@ -32,5 +31,4 @@ class StorageConfig:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        named = tuple(path.strip() for path in self.log_dirs.split(",") if path.strip())
-        return named or (f"{self.data_dir}/logs",)
+        return self.log_dirs or (f"{self.data_dir}/logs",)

@@ -55,7 +55,7 @@ class StorageCluster:
         self.config = StorageConfig(
             node_id=NODE_ID,
             data_dir=str(path),
-            etcd="",
+            etcd=(),
             rpc_unix=str(sockets / "s"),
             file_delete_delay_s=0.05,
             high_watermark_checkpoint_s=0.2,

@@ -44,7 +44,7 @@ def disk() -> OneBadDisk:
 async def with_two_directories(cluster: StorageCluster) -> list[str]:
     await cluster.stop()
     root = cluster.config.data_dir
-    cluster.config = replace(cluster.config, log_dirs=f"{root}/one,{root}/two")
+    cluster.config = replace(cluster.config, log_dirs=(f"{root}/one", f"{root}/two"))
     await cluster.start()
     assert cluster.node is not None
     return [one.directory_id for one in cluster.node._disks.all]

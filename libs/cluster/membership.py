@@ -11,6 +11,7 @@ from collections.abc import Callable
 from libs.cluster import keys
 from libs.cluster.backoff import Backoff
 from libs.cluster.codec import RecordError, decode, encode
+from libs.cluster.image import ClusterImage
 from libs.cluster.lease import HeldLease, grant
 from libs.cluster.records import Member
 from libs.cluster.store import CreateRevisionIs, KeyValue, MetadataStore, ModRevisionIs, Outcome, Put, StoreUnavailable
@@ -18,11 +19,19 @@ from libs.cluster.store import CreateRevisionIs, KeyValue, MetadataStore, ModRev
 log = logging.getLogger(__name__)
 
 
+class Superseded(Exception):
+    """Another process runs with our role and id, and registered after us."""
+
+    def __init__(self, other: Member) -> None:
+        super().__init__(f"another process runs as {other.role} {other.node_id}, with incarnation {other.incarnation}")
+
+
 class Membership:
     """Registers, stays registered, and registers again when the lease was lost.
 
     The first registration replaces whatever it finds at once: a restarted process does not wait for its former lease. A later
-    one gives way to another incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so.
+    one gives way to another incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so,
+    once. `follow` lets an image say it, since the lease of a member that was replaced may live on.
     `on_lost(reason)` is called each time that others may have seen us vanish. An outage of the store alone is not a death.
     """
 
@@ -44,6 +53,7 @@ class Membership:
         self._lease: HeldLease | None = None
         self._revision = 0
         self._registered_before = False
+        self._superseded = False
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -66,6 +76,14 @@ class Membership:
         """The same process says something new about itself. Returns once that is written."""
         self._member = member
         await self._register()
+
+    def follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Subscribe this to the image."""
+        if not self._registered_before or new.revision < self._revision:
+            return  # it may still show whom we replaced
+        shown = new.members(self._member.role).get(self._member.node_id)
+        if shown is not None and shown.incarnation != self._member.incarnation:
+            self._give_way(shown)
 
     async def close(self) -> None:
         """Leaves at once, rather than when the lease expires."""
@@ -103,10 +121,7 @@ class Membership:
         found = await self._store.get(self._key)
         other = self._other_incarnation(found)
         if other is not None and self._registered_before:
-            log.error("another process has taken this member's place", extra=self._fields(f"incarnation {other.incarnation}"))
-            self._drop_lease()
-            if self._on_superseded is not None:
-                self._on_superseded(other)
+            self._give_way(other)
             return False
         if self._lease is None or not self._lease.held:
             self._drop_lease()
@@ -136,6 +151,15 @@ class Membership:
         except RecordError:
             return None  # not a member: replace it
         return member if member.incarnation != self._member.incarnation else None
+
+    def _give_way(self, other: Member) -> None:
+        if self._superseded:
+            return
+        self._superseded = True
+        log.critical("another process has taken this member's place", extra=self._fields(f"incarnation {other.incarnation}"))
+        self._drop_lease()
+        if self._on_superseded is not None:
+            self._on_superseded(other)
 
     def _drop_lease(self) -> None:
         if self._lease is not None:

@@ -9,7 +9,7 @@ from libs.clock import SystemClock
 from libs.cluster.election import Election
 from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
-from libs.cluster.membership import Membership
+from libs.cluster.membership import Membership, Superseded
 from libs.cluster.records import ElectedController, Member
 from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.server import Hello, RpcServer
@@ -26,13 +26,6 @@ from services.controller.api import methods
 from services.controller.config import ControllerConfig
 from services.controller.core.assignment import Limits
 from services.controller.service import FEATURE_LEVEL, Controller
-
-
-class Superseded(Exception):
-    """Another process runs with our node id, and is the newer one."""
-
-    def __init__(self, other: Member) -> None:
-        super().__init__(f"controller {other.node_id} runs with incarnation {other.incarnation} elsewhere")
 
 
 def main() -> None:
@@ -84,6 +77,7 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
     )
     membership = Membership(store, member, config.member_ttl_s, on_superseded=lambda other: lifecycle.stop(Superseded(other)))
     lifecycle.on_stop(membership.close)
+    follower.subscribe(membership.follow)
     await membership.start()
 
     office = asyncio.create_task(controller.run(), name="controller")

@@ -36,6 +36,7 @@ async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
         host_id=host_id(),
         incarnation=next_incarnation(OsFileSystem(), config.data_dir, clock.wall_ms()),
         version=own_version(),
+        die=lifecycle.stop,
     )
     admin = AdminServer(
         config.admin_host, config.admin_port, ready=gateway.ready, metrics=metrics, debug={"gateway": gateway.debug}

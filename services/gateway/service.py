@@ -6,12 +6,13 @@ Implements `GatewayState`, which is all that handlers see of it.
 import asyncio
 import itertools
 import logging
+from collections.abc import Callable
 from typing import TypeVar
 
 from libs.clock import Clock
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.membership import Membership
+from libs.cluster.membership import Membership, Superseded
 from libs.cluster.records import Listener, Member
 from libs.cluster.store import MetadataStore
 from libs.rpc.client import Hello, Response
@@ -57,7 +58,9 @@ class Gateway:
         host_id: str,
         incarnation: int,
         version: str,
+        die: Callable[[BaseException], None],
     ) -> None:
+        """`die` ends the process: it can serve nobody any more."""
         self._config = config
         self._clock = clock
         self._follower = ImageFollower(store)
@@ -75,7 +78,9 @@ class Gateway:
             config.listener_name, config.advertised_host, config.advertised_port_base or config.port_base, "PLAINTEXT"
         )
         member = Member(GATEWAY, config.node_id, incarnation, host_id, rack=config.rack, listeners=(advertised,), version=version)
-        self._membership = Membership(store, member, config.member_ttl_s)
+        self._membership = Membership(store, member, config.member_ttl_s, on_superseded=self._superseded)
+        self._die = die
+        self._superseded_by: Member | None = None
         self._started = False
         self._stopping = False
 
@@ -88,6 +93,7 @@ class Gateway:
         self._follower.subscribe(self._follow)
         await self._listeners.start(broker_ids(self.image))
         self._listeners.follow(broker_ids(self.image))
+        self._follower.subscribe(self._membership.follow)
         await self._membership.start()
         self._producer_ids.prefetch()
         self._started = True
@@ -95,6 +101,8 @@ class Gateway:
     def ready(self) -> tuple[bool, str]:
         if self._stopping:
             return False, "stopping"
+        if self._superseded_by is not None:
+            return False, f"another process runs as gateway {self._superseded_by.node_id}"
         return (True, "ready") if self._started else (False, "waiting for the cluster image, the ports or the registration")
 
     async def stop(self) -> None:
@@ -130,6 +138,11 @@ class Gateway:
         self._appends.follow(routes)
         if self._started:
             self._listeners.follow(broker_ids(new))
+
+    def _superseded(self, other: Member) -> None:
+        """Metadata sends clients to the other one: we must not stay as if nothing had happened."""
+        self._superseded_by = other
+        self._die(Superseded(other))
 
     def _node_ready(self, node_id: int) -> None:
         log.info("storage node connected", extra=fields(node=node_id))

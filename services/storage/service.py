@@ -14,7 +14,7 @@ from functools import partial
 
 from libs.clock import Clock
 from libs.cluster.follower import ImageFollower
-from libs.cluster.membership import Membership
+from libs.cluster.membership import Membership, Superseded
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
 from libs.commitlog.errors import DirectoryLocked
@@ -239,10 +239,11 @@ class StorageNode:
     async def _register(self) -> None:
         assert self._member is not None
         self._membership = Membership(self._world.store, self._member, self._config.member_ttl_s, on_superseded=self._superseded)
+        self._follower.subscribe(self._membership.follow)
         await self._membership.start()
 
     def _superseded(self, other: Member) -> None:
-        self._world.die(RuntimeError(f"another process runs as storage node {other.node_id}, incarnation {other.incarnation}"))
+        self._world.die(Superseded(other))
 
     # -- events -------------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any
 from libs.cluster import keys
 from libs.cluster.codec import decode
 from libs.cluster.etcd_store import EtcdStore
+from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership
 from libs.cluster.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import Member
@@ -145,6 +146,34 @@ def test_the_older_of_two_processes_with_one_id_gives_way_and_says_so(virtually:
         await old.close()
         assert await listed(store) == member(2)
         await new.close()
+
+    virtually(scenario())
+
+
+def test_a_process_whose_id_is_taken_hears_of_it_from_the_image_though_its_lease_lives_on(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        follower = ImageFollower(store.peer())
+        await follower.start()
+        by: list[Member] = []
+        old = Membership(store.peer(), member(1), 2, on_superseded=by.append)
+        follower.subscribe(old.follow)
+        await old.start()
+        await old.update(member(1, "rack-b"))
+        await follower.wait_for(old.revision, 5)
+        assert by == []
+        new = Membership(store.peer(), member(2), 2)
+        await new.start()
+        await follower.wait_for(new.revision, 5)
+        await new.update(member(2, "rack-c"))
+        await follower.wait_for(new.revision, 5)
+        assert by == [member(2)]
+        assert not old.registered
+        await asyncio.sleep(60)
+        await old.close()
+        assert await listed(store) == member(2, "rack-c")
+        await new.close()
+        await follower.close()
 
     virtually(scenario())
 

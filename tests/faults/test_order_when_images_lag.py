@@ -37,7 +37,7 @@ class Lagging:
         self.seen_by_gateway = node.store.peer()
         self.port_base = port_base
         self.gateway = Gateway(
-            GatewayConfig(node_id=1, etcd=(), port_base=port_base),
+            GatewayConfig(node_id=1, etcd=(), port_base=port_base, data_dir=""),
             clock=SystemClock(),
             transport=SocketTransport(),
             store=self.seen_by_gateway,
@@ -45,6 +45,7 @@ class Lagging:
             host_id="this-host",
             incarnation=1,
             version="test",
+            die=self.node.deaths.append,
         )
 
     async def create(self, name: str, *, partitions: int = 1, epoch: int = 0) -> None:

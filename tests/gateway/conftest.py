@@ -46,6 +46,7 @@ class Rig:
         self.nodes = {1: FakeNode(1, directory), 2: FakeNode(2, directory)}
         self.config = GatewayConfig(node_id=1, etcd=(), port_base=ports.first, data_dir="")
         self.gateway: Gateway | None = None
+        self.deaths: list[BaseException] = []
         self._clients: list[RawClient] = []
 
     async def start(self, **changes: object) -> Gateway:
@@ -67,6 +68,7 @@ class Rig:
             host_id=HOST_ID,
             incarnation=1,
             version="test",
+            die=self.deaths.append,
         )
         await self.gateway.start()
         return self.gateway

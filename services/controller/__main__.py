@@ -69,7 +69,7 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
         role="controller",
         node_id=config.node_id,
         incarnation=incarnation,
-        host_id=host_id(),
+        host_id=config.host_id or host_id(),
         tcp_address=tcp,
         unix_address=unix,
         version=own_version(),

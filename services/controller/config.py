@@ -13,6 +13,7 @@ class ControllerConfig:
     data_dir: str  # for the number of the last start
     rpc_unix: str = ""  # path of the socket for callers on this host
     rpc_tcp: str = ""  # host:port for callers from anywhere
+    host_id: str = ""  # processes of one kernel share it; "": the kernel's boot id
     admin_host: str = "127.0.0.1"
     admin_port: int = 0  # 0: any free port
     log_level: str = "info"

@@ -33,7 +33,7 @@ async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
         transport=SocketTransport(),
         store=store,
         metrics=metrics,
-        host_id=host_id(),
+        host_id=config.host_id or host_id(),
         incarnation=next_incarnation(OsFileSystem(), config.data_dir, clock.wall_ms()),
         version=own_version(),
         die=lifecycle.stop,

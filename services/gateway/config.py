@@ -19,6 +19,7 @@ class GatewayConfig:
     advertised_port_base: int = 0  # 0: port_base
     listener_name: str = "PLAINTEXT"
     rack: str = ""
+    host_id: str = ""  # processes of one kernel share it; "": the kernel's boot id
     admin_host: str = "127.0.0.1"
     admin_port: int = 0  # 0: any free port
     log_level: str = "info"

@@ -43,7 +43,7 @@ def main() -> None:
             metrics=metrics,
             offload=ThreadOffload,
             new_directory_id=lambda: os.urandom(16),
-            host_id=host_id(),
+            host_id=config.host_id or host_id(),
             version=own_version(),
             die=lifecycle.stop,
         )

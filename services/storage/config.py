@@ -20,6 +20,8 @@ class StorageConfig:
     admin_port: int = 0
     log_level: str = "INFO"
     rack: str = ""
+    host_id: str = ""
+    """Processes of one kernel share it, and so may share Unix sockets; empty: the kernel's boot id."""
     member_ttl_s: int = 10
     sync_hang_s: float = 10.0
     """A sync round that takes longer counts as hanging."""

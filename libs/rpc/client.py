@@ -8,12 +8,12 @@ from typing import Any
 
 from libs.rpc.call import pack_any
 from libs.rpc.descriptors import close_all
-from libs.rpc.envelope import Frame, Hello, Kind, pack_frame, payload_size
+from libs.rpc.envelope import Frame, Hello, Introduction, Kind, hello_of, pack_frame, payload_size
 from libs.rpc.errors import UNKNOWN_SERVER_ERROR, DeadlineExceeded, Disconnected, EnvelopeError, Overloaded, RpcError
 from libs.rpc.link import Link, OnReply, Response
 from libs.rpc.transport import Buffer, Receiver, Stream, Transport
 
-__all__ = ["Hello", "OnReply", "Response", "RpcClient"]
+__all__ = ["Hello", "Introduction", "OnReply", "Response", "RpcClient"]
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class RpcClient:
     def __init__(
         self,
         address: str,
-        hello: Hello,
+        hello: Introduction,
         transport: Transport,
         *,
         max_frame: int = MAX_FRAME,
@@ -210,7 +210,8 @@ class RpcClient:
     def greeted(self, link: Link, hello: Hello) -> None:
         if self._expected not in (None, (hello.role, hello.node_id)):
             raise EnvelopeError(f"{self.address} is {hello.role} {hello.node_id}, not {self._expected}")
-        if self._hello.cluster_id and hello.cluster_id and hello.cluster_id != self._hello.cluster_id:
+        ours = hello_of(self._hello).cluster_id
+        if ours and hello.cluster_id and hello.cluster_id != ours:
             raise EnvelopeError(f"{self.address} belongs to cluster {hello.cluster_id}")
         self.peer = hello
         self._link = link
@@ -295,7 +296,7 @@ class RpcClient:
                 self._connect_soon()  # called by those who heard of the failure, or while a first link was lost again
 
     def _make_link(self, stream: Stream) -> Receiver:
-        return Link(self, stream, self._hello, self._max_frame)
+        return Link(self, stream, hello_of(self._hello), self._max_frame)
 
     def _next_backoff(self) -> float:
         return min(BACKOFF_MAX_S, 2 * self._backoff_s or BACKOFF_FIRST_S)

@@ -8,7 +8,7 @@ what follows and default what is missing, so that neighbouring versions talk (DE
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -52,6 +52,14 @@ class Hello:
     version: str
     feature_level: int
     cluster_id: str = ""
+
+
+Introduction = Hello | Callable[[], Hello]
+"""A hello, or what makes one for each connection: the cluster's id is known only once the metadata have been read."""
+
+
+def hello_of(introduction: Introduction) -> Hello:
+    return introduction() if callable(introduction) else introduction
 
 
 class Frame(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from libs.rpc.call import Call, Peer
-from libs.rpc.envelope import EMPTY, Hello, pack_hello
+from libs.rpc.envelope import EMPTY, Hello, Introduction, hello_of, pack_hello
 from libs.rpc.errors import EnvelopeError
 from libs.rpc.server_connection import ServerConnection, fail_with
 from libs.rpc.transport import Listener, Receiver, Stream, Transport
@@ -33,7 +33,7 @@ class RpcServer:
 
     def __init__(
         self,
-        hello: Hello,
+        hello: Introduction,
         methods: Mapping[str, Accept],
         *,
         transport: Transport,
@@ -90,12 +90,12 @@ class RpcServer:
     def _connected(self, stream: Stream) -> Receiver:
         self._accepted += 1
         connection = self._connections[self._accepted] = ServerConnection(self, stream, self._accepted)
-        stream.write(pack_hello(self._hello))
+        stream.write(pack_hello(hello_of(self._hello)))
         return connection
 
     def greeted(self, connection: ServerConnection, hello: Hello) -> None:
         """Rule: a newer connection of a peer ends its older ones, so that frames still in flight there cannot overtake."""
-        ours = self._hello.cluster_id
+        ours = hello_of(self._hello).cluster_id
         if ours and hello.cluster_id and hello.cluster_id != ours:
             raise EnvelopeError(f"{hello.role} {hello.node_id} belongs to cluster {hello.cluster_id}, not {ours}")
         if hello.node_id < 0:

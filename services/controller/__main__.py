@@ -60,7 +60,11 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
     lifecycle.on_stop(admin.close)
 
     await follower.start()
-    hello = Hello("controller", config.node_id, incarnation, own_version(), FEATURE_LEVEL, follower.image.cluster_id)
+
+    def hello() -> Hello:
+        image = follower.image
+        return Hello("controller", config.node_id, incarnation, own_version(), image.feature_level, image.cluster_id)
+
     server = RpcServer(hello, methods(controller), transport=SocketTransport())
     lifecycle.on_stop(server.close)
     unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Member
-from libs.rpc.client import Hello, RpcClient
+from libs.rpc.client import Introduction, RpcClient
 from libs.rpc.errors import RpcFailure
 from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
@@ -43,7 +43,7 @@ class StorageNode:
 class Nodes:
     """`on_ready` is called with a node's id whenever its connection came up (again)."""
 
-    def __init__(self, hello: Hello, host_id: str, transport: Transport, on_ready: Callable[[int], None]) -> None:
+    def __init__(self, hello: Introduction, host_id: str, transport: Transport, on_ready: Callable[[int], None]) -> None:
         self._hello = hello
         self._host_id = host_id
         self._transport = transport

@@ -65,7 +65,10 @@ class Gateway:
         self._clock = clock
         self._follower = ImageFollower(store)
         self.meters = Meters(metrics)
-        hello = Hello(GATEWAY, config.node_id, incarnation, version, self.image.feature_level)
+
+        def hello() -> Hello:
+            return Hello(GATEWAY, config.node_id, incarnation, version, self.image.feature_level, self.image.cluster_id)
+
         self._nodes = Nodes(hello, host_id, transport, self._node_ready)
         routes = Routes(self.image)
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)

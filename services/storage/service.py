@@ -132,8 +132,7 @@ class StorageNode:
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
         self._disks = Disks(await self._open_disks(cluster_id))
-        hello = Hello("storage", self._config.node_id, self._incarnation, self._world.version, 1, cluster_id)
-        self._placements = self._make_placements(hello)
+        self._placements = self._make_placements()
         self._residents = residents = Residents(
             self._incarnation,
             self._partitions,
@@ -152,7 +151,7 @@ class StorageNode:
         await residents.settled()
         self._loaded = True
         self._state = "registering"
-        await self._listen(hello)
+        await self._listen()
         self._placements.start()
         upkeep = Upkeep(self._config, self._world.clock, self._follower, self._partitions, self._disks, self._checkpoints)
         self._tasks = [self._loop.create_task(upkeep.run(), name="storage upkeep")]
@@ -199,13 +198,19 @@ class StorageNode:
             raise failures[0]
         return opened
 
-    def _make_placements(self, hello: Hello) -> Placements:
+    def _hello(self) -> Hello:
+        image = self._follower.image
+        return Hello(
+            "storage", self._config.node_id, self._incarnation, self._world.version, image.feature_level, image.cluster_id
+        )
+
+    def _make_placements(self) -> Placements:
         def connect(address: str) -> RpcClient:
-            return RpcClient(address, hello, self._world.transport)
+            return RpcClient(address, self._hello, self._world.transport)
 
         return Placements(self._config.node_id, self._incarnation, lambda: self._follower.image, connect, self._world.host_id)
 
-    async def _listen(self, hello: Hello) -> None:
+    async def _listen(self) -> None:
         methods = {
             APPEND: self._appends.accept,
             FETCH: self._fetches.accept,
@@ -213,7 +218,7 @@ class StorageNode:
             OPEN_FILE: FileOpening(self._registry).accept,
         }
         self._server = RpcServer(
-            hello,
+            self._hello,
             methods,
             transport=self._world.transport,
             max_frame=self._config.rpc_max_frame,

@@ -18,7 +18,7 @@ from libs.rpc.contracts.storage import (
     OpenFileReply,
 )
 from libs.rpc.schema import unpack
-from libs.rpc.server import Call, Hello, RpcServer
+from libs.rpc.server import Call, Hello, Peer, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 
 
@@ -42,6 +42,7 @@ class FakeNode:
         self.inline = False
         self.fetches: list[Fetch] = []
         self.parked_fetches: list[Call] = []
+        self.asked_by: Peer | None = None
         self.cancelled = 0
         self.opened = 0
         self._ends: dict[int, int] = {}
@@ -89,6 +90,7 @@ class FakeNode:
         call.reply(AppendReply(tuple(rows)))
 
     def _fetch(self, call: Call) -> None:
+        self.asked_by = call.peer
         request = unpack(Fetch, call.body)
         self.fetches.append(request)
         if self.file is None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.cluster import keys
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange import Exchange
 from services.gateway.handlers.fetch import PendingFetch
@@ -69,6 +70,17 @@ async def test_nothing_of_an_answered_fetch_is_left_for_the_garbage_collector(ri
     finally:
         gc.enable()
     assert left == []
+
+
+async def test_the_gateway_introduces_itself_with_the_cluster_and_its_feature_level(rig: Rig) -> None:
+    await rig.put(keys.CLUSTER_ID, "this-cluster")
+    await rig.put(keys.FEATURE_LEVEL, 3)
+    await rig.start()
+    with_file(rig, 100)
+    await (await rig.client(1)).fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])]))
+    peer = rig.nodes[1].asked_by
+    assert peer is not None
+    assert (peer.role, peer.node_id, peer.cluster_id, peer.feature_level) == ("gateway", 1, "this-cluster", 3)
 
 
 async def test_pipelined_fetches_are_asked_one_at_a_time(rig: Rig) -> None:

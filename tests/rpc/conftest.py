@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from libs.rpc.client import RpcClient
-from libs.rpc.envelope import Hello
+from libs.rpc.envelope import Hello, Introduction
 from libs.rpc.server import Accept, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 
@@ -56,7 +56,7 @@ class Network:
         self._closers.append(lambda: server.close(0.1))
         return server, await server.listen(address)
 
-    async def client(self, address: str, *, hello: Hello | None = None, ready: bool = True, **options: Any) -> RpcClient:
+    async def client(self, address: str, *, hello: Introduction | None = None, ready: bool = True, **options: Any) -> RpcClient:
         client = RpcClient(address, hello or Hello("gateway", -1, 1, "test", 1), self.transport, **options)
         self._closers.append(client.close)
         if ready:

@@ -227,6 +227,21 @@ async def test_a_peer_of_another_cluster_is_refused(scene: Scene) -> None:
     assert await raw.closed()
 
 
+async def test_clusters_are_told_apart_once_a_process_knows_its_own(network: Network, address: str) -> None:
+    known = [""]
+    _, at = await network.serve(address, {}, hello=lambda: Hello("storage", 1, 1, "test", 1, known[0]))
+    early = await network.client(at, hello=Hello("gateway", 1, 1, "test", 1, "another"))
+    await early.close()
+    known[0] = "ours"
+    late = await network.client(at, hello=Hello("gateway", 1, 1, "test", 1, "another"), ready=False)
+    with pytest.raises(DeadlineExceeded):
+        await late.ready(0.2)
+    assert late.peer is None
+    ours = await network.client(at, hello=lambda: Hello("gateway", 2, 1, "test", 1, known[0]))
+    assert ours.peer is not None
+    assert ours.peer.cluster_id == "ours"
+
+
 async def test_peers_that_name_no_node_do_not_end_each_other(scene: Scene) -> None:
     tools = [await scene.raw(hello=pack_hello(Hello("tool", -1, 0, "test", 1))) for _ in range(3)]
     for tool in tools:

@@ -65,7 +65,8 @@ class Listener:
 class Member:
     """A live process. Key: `members/<role>/<id>`, under the process's lease.
 
-    `unix_address` is usable where `host_id` equals the caller's own (same kernel), `tcp_address` ("host:port") from anywhere.
+    Addresses as transports take them, "" for none: `unix_address` (unix:/path) is usable where `host_id` equals the caller's own
+    and the path exists there, `tcp_address` (tcp:host:port) from anywhere.
     """
 
     role: str  # "storage" | "gateway" | "controller" | "group-coordinator" | ...

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.reaching import address_of
 from libs.cluster.records import Member
 from libs.rpc.client import Introduction, RpcClient
 from libs.rpc.errors import RpcFailure
@@ -50,6 +51,7 @@ class Nodes:
         self._on_ready = on_ready
         self._storage: dict[int, StorageNode] = {}
         self._controllers: dict[int, tuple[Member, RpcClient]] = {}
+        self._unreachable: set[tuple[str, int, int]] = set()
         self._elected: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting: dict[StorageNode, asyncio.Task[None]] = {}
@@ -62,6 +64,9 @@ class Nodes:
                 if known is not None:
                     self._retire(known.client)
                 address = self._address(member)
+                if not address:
+                    self._storage.pop(node_id, None)
+                    continue
                 client = RpcClient(address, self._hello, self._transport, expected=(STORAGE, node_id))
                 node = StorageNode(node_id, member.incarnation, address.startswith("unix:"), client)
                 self._storage[node_id] = node
@@ -72,8 +77,11 @@ class Nodes:
             if at is None or at[0] != member:
                 if at is not None:
                     self._retire(at[1])
-                client = RpcClient(self._address(member), self._hello, self._transport, expected=(CONTROLLER, node_id))
-                self._controllers[node_id] = (member, client)
+                self._controllers.pop(node_id, None)
+                address = self._address(member)
+                if address:
+                    client = RpcClient(address, self._hello, self._transport, expected=(CONTROLLER, node_id))
+                    self._controllers[node_id] = (member, client)
         self._elected = image.controller.node_id if image.controller is not None else None
 
     def storage(self, node_id: int) -> StorageNode | None:
@@ -128,7 +136,11 @@ class Nodes:
         task.add_done_callback(self._tasks.discard)
 
     def _address(self, member: Member) -> str:
-        """By Unix socket on the same kernel, since only that passes descriptors."""
-        if member.unix_address and member.host_id == self._host_id:
-            return member.unix_address if member.unix_address.startswith("unix:") else f"unix:{member.unix_address}"
-        return member.tcp_address if member.tcp_address.startswith("tcp:") else f"tcp:{member.tcp_address}"
+        """ "": it cannot be reached from here, which is said once for each of its lives."""
+        address = address_of(member, self._host_id)
+        life = (member.role, member.node_id, member.incarnation)
+        if not address and life not in self._unreachable:
+            self._unreachable.add(life)
+            addresses = fields(role=member.role, node=member.node_id, unix=member.unix_address, tcp=member.tcp_address)
+            log.error("no address of this member leads to it from here", extra=addresses)
+        return address

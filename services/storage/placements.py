@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.reaching import address_of
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.controller import ASSIGN_DIRS, AssignDirs
 from libs.rpc.errors import RpcFailure
@@ -89,7 +90,9 @@ class Placements:
         member = image.members("controller").get(elected.node_id) if elected is not None else None
         if member is None:
             raise RpcFailure("no controller is elected", sent=False)
-        address = member.unix_address if member.host_id == self._host_id and member.unix_address else member.tcp_address
+        address = address_of(member, self._host_id)
+        if not address:
+            raise RpcFailure(f"no address of controller {member.node_id} leads to it from here", sent=False)
         if self._client is None or self._address != address:
             if self._client is not None:
                 await self._client.close()

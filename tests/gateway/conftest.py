@@ -87,7 +87,7 @@ class Rig:
         assert result.outcome is Outcome.OK
 
     async def register(self, node: FakeNode) -> None:
-        member = Member("storage", node.node_id, node.incarnation, HOST_ID, unix_address=node.address.removeprefix("unix:"))
+        member = Member("storage", node.node_id, node.incarnation, HOST_ID, unix_address=node.address)
         await self.put(keys.node(node.node_id), NodeRecord(node.node_id))
         await self.put(keys.member("storage", node.node_id), member)
 

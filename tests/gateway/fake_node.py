@@ -54,6 +54,11 @@ class FakeNode:
         self._server = RpcServer(hello, methods, transport=SocketTransport())
         await self._server.listen(self.address)
 
+    async def listen(self, address: str) -> str:
+        """At one more address. Returns where it listens really."""
+        assert self._server is not None
+        return await self._server.listen(address)
+
     async def stop(self) -> None:
         if self._server is not None:
             server, self._server = self._server, None

@@ -30,7 +30,7 @@ class Controller:
 
     async def start(self) -> None:
         await self.server.listen(self.address)
-        member = Member("controller", self.node_id, 1, HOST_ID, unix_address=self.address.removeprefix("unix:"))
+        member = Member("controller", self.node_id, 1, HOST_ID, unix_address=self.address)
         await self.rig.put(keys.member("controller", self.node_id), member)
 
     async def elect(self) -> None:

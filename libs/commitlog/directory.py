@@ -5,13 +5,14 @@ while logs are loaded is an unclean stop too (KAFKA-10471).
 """
 
 import base64
+import contextlib
 import json
 import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint, read_file, replace_file
-from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint, read_file, replace_file, write_all
+from libs.commitlog.errors import DirectoryDamaged, DirectoryRetired
 from libs.commitlog.filesystem import FileSystem, OpenFile
 
 log = logging.getLogger(__name__)
@@ -19,9 +20,10 @@ log = logging.getLogger(__name__)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
-_META, _LOCK, _CLEAN = "meta.properties", ".lock", ".kafka_cleanshutdown"
+_META, _LOCK, _CLEAN, _RETIRED = "meta.properties", ".lock", ".kafka_cleanshutdown", ".retired"
 _PARTITION_METADATA = "partition.metadata"
 DELETED_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
 _NAME_MAX = 255
 
 Offsets = Mapping[tuple[str, int], int]
@@ -45,9 +47,15 @@ class LogDirectory:
 
     @classmethod
     def open(cls, path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str = "") -> "LogDirectory":
-        """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryDamaged, OSError."""
+        """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryRetired, DirectoryDamaged,
+        OSError."""
         fs.make_directories(path)
         lock = OpenFile(fs, fs.lock(f"{path}/{_LOCK}"))
+        reason = read_file(fs, f"{path}/{_RETIRED}")
+        if reason is not None:
+            raise DirectoryRetired(
+                f"{path} was retired ({reason.decode(errors='replace').strip()}): check its disk, then remove {path}/{_RETIRED}"
+            )
         properties = _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
         for name, ours in (("node.id", str(node_id)), ("cluster.id", cluster_id)):
             if ours and properties.get(name, ours) not in (ours, ""):
@@ -67,6 +75,21 @@ class LogDirectory:
     def mark_clean(self) -> None:
         """The last act of a clean stop: every log here was closed and synced."""
         replace_file(self._fs, f"{self.path}/{_CLEAN}", json.dumps({"version": 0, "brokerEpoch": -1}).encode())
+
+    def mark_retired(self, reason: str) -> None:
+        """Keeps the next process from using the directory until an operator removes the mark. Raises OSError.
+
+        After a failed sync the page cache may hold what the disk does not, and a log that is opened again would trust it. The
+        mark need not reach the disk for that: whatever empties the page cache ends the danger too.
+        """
+        path = f"{self.path}/{_RETIRED}"
+        if self._fs.exists(path):
+            return
+        mark = OpenFile(self._fs, self._fs.open_append(path, create=True))
+        write_all(self._fs, mark.fd, reason.encode() + b"\n")
+        with contextlib.suppress(OSError):
+            self._fs.fdatasync(mark.fd)
+            self._fs.fsync_directory(self.path)
 
     def close(self) -> None:
         del self._lock
@@ -115,14 +138,30 @@ class LogDirectory:
     def schedule_deletion(self, topic: str, partition: int, topic_id: bytes) -> str:
         """Renames the partition out of the way, durably; a topic of the same name may come at once. Returns the new path, which
         the caller removes with `remove` when readers have had their time."""
-        suffix = f".{topic_id.hex()}{DELETED_SUFFIX}"
-        name = f"{topic[: _NAME_MAX - len(suffix) - len(str(partition)) - 1]}-{partition}{suffix}"
-        path = f"{self.path}/{name}"
+        path = self._path_aside(topic, partition, topic_id, DELETED_SUFFIX)
         if self._fs.exists(path):
             self._fs.remove_tree(path)
+        self._rename_aside(topic, partition, path)
+        return path
+
+    def set_aside(self, topic: str, partition: int, topic_id: bytes) -> str:
+        """Renames a partition that nobody asks for, durably. As in Kafka it stays so until an operator removes it: metadata that
+        was lost would make every partition look like that. Returns the new path."""
+        path = self._path_aside(topic, partition, topic_id, STRAY_SUFFIX)
+        self._rename_aside(topic, partition, path)
+        return path
+
+    def _path_aside(self, topic: str, partition: int, topic_id: bytes, kind: str) -> str:
+        suffix = f".{topic_id.hex()}{kind}"
+        return f"{self.path}/{topic[: _NAME_MAX - len(suffix) - len(str(partition)) - 1]}-{partition}{suffix}"
+
+    def _rename_aside(self, topic: str, partition: int, path: str) -> None:
+        """What the checkpoint says of the name goes first: a log that comes to bear it must not start where another did."""
+        starts = self.read_checkpoint(LOG_START_OFFSETS)
+        if starts.pop((topic, partition), None) is not None:
+            self.write_checkpoint(LOG_START_OFFSETS, starts)
         self._fs.rename(self.partition_path(topic, partition), path)
         self._fs.fsync_directory(self.path)
-        return path
 
     def scheduled_deletions(self) -> list[str]:
         """Paths that an earlier process renamed and did not come to remove."""

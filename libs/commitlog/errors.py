@@ -25,5 +25,9 @@ class DirectoryLocked(Exception):
     """Another process uses the log directory."""
 
 
+class DirectoryRetired(Exception):
+    """An earlier process gave the log directory up, and nobody has vouched for the disk since."""
+
+
 class DirectoryDamaged(Exception):
     """The log directory's own files contradict what they must say."""

@@ -35,6 +35,9 @@ class FileSystem(Protocol):
 
     def size_of(self, path: str) -> int: ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written, by the wall clock."""
+
     def pread(self, fd: int, length: int, position: int) -> bytes: ...
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
@@ -99,6 +102,9 @@ class OsFileSystem:
 
     def size_of(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         return os.pread(fd, length, position)

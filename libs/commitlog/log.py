@@ -8,60 +8,49 @@ import errno
 import logging
 from collections.abc import Sequence
 
-from libs.commitlog import epochs as epoch_file
-from libs.commitlog import resume
+from libs.clock import Clock
 from libs.commitlog.config import LogConfig
-from libs.commitlog.durable_files import FileWrite
 from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
-from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
-from libs.commitlog.opening import SNAPSHOT_SUFFIX, LogOpener, Opened
-from libs.commitlog.producer_snapshot import format_snapshot
+from libs.commitlog.filesystem import Buffer, FileSystem
+from libs.commitlog.opening import LogOpener, Opened
 from libs.commitlog.reading import FoundTimestamp, LogReader, Slice
-from libs.commitlog.resume import ResumePoint, format_resume
+from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
+from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
 from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry, Segment
-from libs.commitlog.sync import SyncTargets, parent_directory, run_round
+from libs.commitlog.sync import SyncTargets, run_round
+from libs.commitlog.sync_ledger import RESUME_POINT_BYTES, SyncLedger
 
 __all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", "Log", "Slice", "SyncTargets"]
 
 log = logging.getLogger(__name__)
-
-RESUME_POINT_BYTES = 64 * 1024 * 1024
-"""A sync round that finds so much since the last resume point leaves a new one: what a crash makes us read again is bounded."""
 
 # The disk said no, but it is sound: the next append may succeed.
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Log:
-    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, registry: FileRegistry, opened: Opened) -> None:
-        self._fs, self.directory, self.config, self._registry = fs, directory, config, registry
+    def __init__(
+        self, fs: FileSystem, directory: str, config: LogConfig, registry: FileRegistry, clock: Clock, opened: Opened
+    ) -> None:
+        self._fs, self.directory, self.config, self._registry, self._clock = fs, directory, config, registry, clock
         self._segments = opened.segments
         self._reader = LogReader(self._segments)
         self.producers = opened.producers
         self.epochs = opened.epochs
         self.scanned_bytes, self.cut_bytes = opened.scanned_bytes, opened.cut_bytes
         self.log_end_offset = self._segments[-1].next_offset
-        self.log_start_offset = self._segments[0].base_offset
+        self.log_start_offset = self.next_start_offset = self._segments[0].base_offset
         self.high_watermark = self.log_start_offset
         self.recovery_point = opened.recovery_point
         self.durable_offset = min(self.recovery_point, self.log_end_offset)
         self._generation = 0
         self._failure: str | None = None
-        # What a sync round must cover besides the active segment: sealed files, and names that changed.
-        unsynced = [s for s in self._segments[:-1] if s.next_offset > self.recovery_point]
-        self._unsynced: dict[OpenFile, None] = {file: None for s in unsynced for file in s.sync_files(indexes=True)}
-        self._unsynced_directories: dict[str, None] = {}
-        self._names_version = 0
-        self._pending_writes: dict[str, FileWrite] = {}
-        self._saved_epochs_version = 0 if not opened.created else -1
-        self._resume_wanted = opened.scanned_bytes > 0
-        self._bytes_since_resume = opened.scanned_bytes
-        self._resume_points = opened.resume_points
-        if opened.created:
-            self._unsynced_directories = {parent_directory(directory): None, directory: None}
-        elif opened.scanned_bytes:
-            self._unsynced_directories = {directory: None}
+        self._active_since_ms = clock.wall_ms()
+        self._ledger = SyncLedger(directory, opened)
+        for segment in self._segments[:-1]:
+            if segment.next_offset > self.recovery_point:
+                self._ledger.sealed(segment)
 
     @classmethod
     def open(
@@ -73,6 +62,7 @@ class Log:
         fs: FileSystem,
         *,
         registry: FileRegistry,
+        clock: Clock,
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
@@ -86,9 +76,9 @@ class Log:
         opened = LogOpener(fs, directory, config, registry).open(recovery_point if clean else 0, log_start_offset)
         if opened.scanned_bytes and clean:
             log.warning("%s-%d was said to be clean, yet %d bytes had to be read", topic, partition, opened.scanned_bytes)
-        found = cls(fs, directory, config, registry, opened)
-        found.log_start_offset = min(max(log_start_offset, found.log_start_offset), found.log_end_offset)
-        found.high_watermark = found.log_start_offset
+        found = cls(fs, directory, config, registry, clock, opened)
+        found.next_start_offset = max(log_start_offset, found.log_start_offset)
+        found.advance_start()
         return found
 
     @property
@@ -105,7 +95,7 @@ class Log:
 
     @property
     def bytes_since_resume_point(self) -> int:
-        return self._bytes_since_resume
+        return self._ledger.bytes_since_resume
 
     # --- appending
 
@@ -130,7 +120,7 @@ class Log:
             self.producers.revert()
             self._undo_append(error, *before)
         self.log_end_offset = batches[-1].last_offset + 1
-        self._bytes_since_resume += total
+        self._ledger.bytes_since_resume += total
         self.producers.commit()
         if batches[-1].leader_epoch > self.epochs.latest:
             for batch in batches:
@@ -140,14 +130,14 @@ class Log:
     def _fits(self, batches: Sequence[BatchMeta], total: int) -> bool:
         """Whether the active segment takes all of them. Raises OSError if the disk has no room for their index entries."""
         active, config = self._segments[-1], self.config
-        if active.size == 0:
-            if total > config.segment_bytes and len(batches) > 1:
+        if active.size or len(batches) > 1:  # an empty segment takes any one batch
+            if total > config.segment_bytes - active.size:
                 return False
-        elif total > config.segment_bytes - active.size:
-            return False
-        else:
-            oldest, age_max = active.first_timestamp, config.segment_ms - config.segment_jitter_ms
-            if oldest >= 0 and max([batch.max_timestamp for batch in batches]) - oldest > age_max:
+            # As in Kafka: the age is that of the first batch as the newer ones see it, by their greatest timestamps.
+            oldest = active.first_timestamp if active.size else batches[0].max_timestamp
+            newest = max([batch.max_timestamp for batch in batches])
+            age = newest - oldest if oldest >= 0 else self._clock.wall_ms() - self._active_since_ms
+            if age > config.segment_ms - config.segment_jitter_ms:
                 return False
         return batches[-1].last_offset - active.base_offset <= RELATIVE_OFFSET_MAX and active.make_room(len(batches), total)
 
@@ -182,7 +172,7 @@ class Log:
             try:
                 self.active.cut(size)
                 for segment in reversed(begun):
-                    self._pending_writes.pop(f"{self.directory}/{segment.base_offset:020d}{SNAPSHOT_SUFFIX}", None)
+                    self._ledger.unbegun(segment)
                     segment.remove()
                 self.active.trim_indexes(start_offset)
             except (OSError, LogDamaged) as cut_error:
@@ -200,13 +190,12 @@ class Log:
             return
         segment = Segment.create(self._fs, self.directory, self.log_end_offset, self.config, self._registry)
         active.seal(self.log_end_offset)
-        self._unsynced.update(dict.fromkeys(active.sync_files(indexes=True)))
+        self._ledger.sealed(active)
+        self._ledger.renamed()
+        self._ledger.snapshot(self.log_end_offset, self.producers)
+        self._ledger.resume_wanted = True
         self._segments.append(segment)
-        self._unsynced_directories[self.directory] = None
-        self._names_version += 1
-        self._resume_wanted = True
-        path = f"{self.directory}/{self.log_end_offset:020d}{SNAPSHOT_SUFFIX}"
-        self._pending_writes[path] = FileWrite(path, format_snapshot(self.producers.as_of(self.log_end_offset)))
+        self._active_since_ms = self._clock.wall_ms()
 
     # --- reading
 
@@ -241,34 +230,10 @@ class Log:
 
         Now and then, or when asked, the round also leaves a resume point and so moves the recovery point.
         """
-        resume_point = resume_point or self._resume_wanted or self._bytes_since_resume >= RESUME_POINT_BYTES
-        resume_point = resume_point and self.log_end_offset > self.log_start_offset
-        resume_point = resume_point and self.log_end_offset not in self._resume_points
-        epochs_changed = self.epochs.version != self._saved_epochs_version and bool(self.epochs.entries())
-        dirty = self.log_end_offset > self.durable_offset or self._unsynced or self._unsynced_directories
-        if not (dirty or resume_point or epochs_changed or self._pending_writes):
-            return None
-        files = dict(self._unsynced)
-        files.update(dict.fromkeys(self.active.sync_files(indexes=resume_point)))
-        writes = list(self._pending_writes.values())
-        if epochs_changed:
-            writes.append(FileWrite(f"{self.directory}/{epoch_file.FILE_NAME}", self.epochs.format()))
-        removals: tuple[str, ...] = ()
-        if resume_point:
-            writes.append(self._resume_write())
-            # The one before stays, so that a truncation below this one need not read the whole log again.
-            removals = tuple(self._resume_path(offset) for offset in self._resume_points[:-1])
-        return SyncTargets(
-            end_offset=self.log_end_offset,
-            files=tuple(files),
-            sealed=tuple(self._unsynced),
-            directories=tuple(self._unsynced_directories),
-            writes=tuple(writes),
-            removals=removals,
-            resume_offset=self.log_end_offset if resume_point else -1,
-            generation=self._generation,
-            epochs_version=self.epochs.version,
-            names_version=self._names_version,
+        state, first_offset = (self.epochs, self.producers), self._segments[0].base_offset
+        return self._ledger.capture(
+            *(self.durable_offset, first_offset, self.active, self.log_end_offset, state, self._generation),
+            resume_point=resume_point,
         )
 
     def mark_synced(self, targets: SyncTargets) -> None:
@@ -276,25 +241,63 @@ class Log:
         if targets.generation != self._generation:
             return
         self.durable_offset = max(self.durable_offset, targets.end_offset)
-        for file in targets.sealed:
-            self._unsynced.pop(file, None)
-        if targets.names_version == self._names_version:
-            self._unsynced_directories.clear()
-        for write in targets.writes:
-            self._pending_writes.pop(write.path, None)
-        self._saved_epochs_version = max(self._saved_epochs_version, targets.epochs_version)
+        self._ledger.settle(targets, self.active)
         if targets.resume_offset >= 0:
             self.recovery_point = targets.resume_offset
-            self._resume_points = [*self._resume_points[-1:], targets.resume_offset]
-            self._bytes_since_resume = 0
-            self._resume_wanted = self.active.base_offset > targets.resume_offset
 
-    def _resume_write(self) -> FileWrite:
-        point = ResumePoint(self.log_end_offset, self.active.progress, self.producers.as_of(self.log_end_offset))
-        return FileWrite(self._resume_path(self.log_end_offset), format_resume(point))
+    # --- the start
 
-    def _resume_path(self, offset: int) -> str:
-        return f"{self.directory}/{offset:020d}{resume.SUFFIX}"
+    def expired(self, policy: RetentionPolicy, high_watermark: int, now_ms: int) -> list[Reason]:
+        """Why each of the oldest segments has had its time. If it is all of them, the caller rolls before it deletes."""
+        facts = [SegmentFacts(segment.base_offset, segment.next_offset, segment.size) for segment in self._segments]
+        facts[-1] = facts[-1]._replace(end_offset=self.log_end_offset)
+        return decide_retention(
+            *(facts, lambda index: self._segments[index].latest_ms, policy),
+            log_start_offset=self.log_start_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+
+    def delete_before(self, offset: int, high_watermark: int) -> None:
+        """The log is to start at `offset`, or later if it does already. Raises OffsetOutOfRange.
+
+        This only announces `next_start_offset`. The caller puts that number on disk (LOG_START_OFFSETS) and calls
+        `advance_start`, so that no start that anyone has seen goes back in a crash; then come a sync round and
+        `retire_segments`, which leaves what the round did not cover to the next time.
+        """
+        if offset > min(high_watermark, self.log_end_offset):
+            raise OffsetOutOfRange(offset, self.log_start_offset, high_watermark)
+        self.next_start_offset = max(self.next_start_offset, offset)
+        before = [segment for segment in self._segments[:-1] if segment.next_offset <= self.next_start_offset]
+        if before and before[-1].base_offset >= self._ledger.resume_segment:
+            self._ledger.resume_wanted = True
+
+    def advance_start(self) -> None:
+        """What was announced holds from now on."""
+        self.log_start_offset = self.next_start_offset = min(self.next_start_offset, self.log_end_offset)
+        self.high_watermark = max(self.high_watermark, self.log_start_offset)
+        self.epochs.truncate_start(self.log_start_offset)
+
+    def retire_segments(self) -> RetiredSegments | None:
+        """Takes the segments before the log's start out of the log; the caller renames their files. None if there are none.
+
+        What a crash would be recovered from stays until a newer resume point is on disk. Producers are remembered: they are no
+        older than the snapshot with which the first segment that stays begins.
+        """
+        count = 0
+        while self._segments[count] is not self.active and self._segments[count].next_offset <= self.log_start_offset:
+            if self._segments[count].base_offset >= self._ledger.resume_segment:
+                break
+            count += 1
+        if not count:
+            return None
+        retired = self._segments[:count]
+        del self._segments[:count]
+        self._reader.forget()
+        self._ledger.retired(retired, self._segments[0].base_offset)
+        for segment in retired:
+            self._registry.remove(segment.file)
+        return RetiredSegments(self.directory, tuple(segment.base_offset for segment in retired))
 
     # --- cutting and ending
 
@@ -320,12 +323,16 @@ class Log:
         else:
             segment, place = found
             slot, position, end_offset = self._segments.index(segment), place.position, min(offset, place.base_offset)
+        saved_max, all_goes = end_offset, False
+        if end_offset < self.log_start_offset:  # the start lies within the batch: nothing of the log stays
+            slot, position, end_offset = 0, 0, self.log_start_offset
+            saved_max, all_goes = -1, True
         self._generation += 1
-        remove_state_beyond(self._fs, self.directory, end_offset)
+        remove_state_beyond(self._fs, self.directory, saved_max)
         for segment in reversed(self._segments[slot + 1 :]):
             segment.remove()
         kept, last = self._segments[:slot], self._segments[slot]
-        if position == 0 and last.base_offset >= end_offset:
+        if all_goes or (position == 0 and last.base_offset >= end_offset):
             last.remove()
         else:
             last.cut(position)
@@ -342,21 +349,16 @@ class Log:
         self.recovery_point = min(self.recovery_point, end_offset)
         self.epochs.truncate_end(end_offset)
         self.producers = producers_at(self._fs, self.directory, kept, end_offset)
-        self._pending_writes.clear()
-        self._resume_points = [point for point in self._resume_points if point <= end_offset]
-        self._resume_wanted = True
-        self._unsynced = {file: None for s in kept if s.next_offset > self.recovery_point for file in s.sync_files(indexes=True)}
-        self._unsynced_directories[self.directory] = None
-        self._names_version += 1
+        self._ledger.cut(saved_max, kept, self.recovery_point)
+        self._ledger.snapshot(end_offset, self.producers)
+        self._active_since_ms = self._clock.wall_ms()
 
     def close(self, *, clean: bool) -> None:
         """`clean`: everything is synced, so that the next opening reads nothing. Raises OSError. Not usable afterwards."""
         self._failure = f"{self.directory} is closed"
         if clean:
             self.active.seal(self.log_end_offset)
-            self._resume_wanted = True
-            path = f"{self.directory}/{self.log_end_offset:020d}{SNAPSHOT_SUFFIX}"
-            self._pending_writes[path] = FileWrite(path, format_snapshot(self.producers.as_of(self.log_end_offset)))
+            self._ledger.snapshot(self.log_end_offset, self.producers)
             targets = self.sync_targets(resume_point=True)
             if targets is not None:
                 run_round([targets], self._fs, self.directory)

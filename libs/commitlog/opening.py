@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from libs.commitlog import epochs as epoch_file
 from libs.commitlog import recovery, resume
 from libs.commitlog.config import LogConfig
-from libs.commitlog.durable_files import read_file
+from libs.commitlog.durable_files import FileWrite, read_file
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.errors import DirectoryDamaged, LogDamaged
 from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.producer_snapshot import parse_snapshot
+from libs.commitlog.producer_snapshot import format_snapshot, parse_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint
 from libs.commitlog.segment import FileRegistry, Segment
@@ -31,6 +31,10 @@ class Opened:
     """What is known to be on disk; everything after it was found, but may still be in memory only."""
     created: bool
     resume_points: list[int]
+    resume_segment: int
+    """The base of the segment that the newest of them names; -1 if there is none."""
+    snapshots: list[FileWrite]
+    """Producer snapshots between segments that a crash took; the next sync round writes them."""
     scanned_bytes: int
     cut_bytes: int
 
@@ -43,25 +47,62 @@ class LogOpener:
         self._names: list[str] = []
         self._scanned_bytes = 0
         self._cut_bytes = 0
+        self._snapshots: list[FileWrite] = []
 
     def open(self, recovery_point: int, log_start_offset: int) -> Opened:
         """Raises LogDamaged if what was synced is not there, OSError if the disk refuses."""
         self._sweep()
         segments = self._list_segments()
+        point = self._newest_resume_point(segments, log_start_offset)
         if not segments:
-            start = max(log_start_offset, 0)
-            segment = Segment.create(self._fs, self._directory, start, self._config, self._registry)
-            return Opened([segment], ProducerState(), LeaderEpochs(), start, True, [], 0, 0)
-        point = self._newest_resume_point()
+            if point is not None:
+                raise LogDamaged(f"{self._directory}: no segment is left, {point.offset} offsets were synced")
+            return self._create(max(log_start_offset, 0))
         if point is None:
             segments, producers, epochs = self._recover_from_segment_start(segments, recovery_point)
-            recovery_point = min(recovery_point, segments[-1].next_offset)
+            recovery_point = max(min(recovery_point, segments[-1].next_offset), segments[0].base_offset)
         else:
+            segments = self._drop_before(log_start_offset, point, segments)
             segments, producers, epochs = self._recover_from(point, segments)
             recovery_point = point.offset
-        resume_points = self._remove_beyond(segments[-1].next_offset)
+        if segments[-1].next_offset < log_start_offset:
+            return self._start_over(log_start_offset, segments)
+        resume_points = self._remove_useless(segments[0].base_offset, segments[-1].next_offset)
         epochs.truncate_end(segments[-1].next_offset)
-        return Opened(*(segments, producers, epochs, recovery_point, False, resume_points, self._scanned_bytes, self._cut_bytes))
+        resume_segment = point.segment.base_offset if point is not None else -1
+        return Opened(
+            *(segments, producers, epochs, recovery_point, False),
+            *(resume_points, resume_segment, self._snapshots, self._scanned_bytes, self._cut_bytes),
+        )
+
+    def _create(self, offset: int) -> Opened:
+        segment = Segment.create(self._fs, self._directory, offset, self._config, self._registry)
+        return Opened([segment], ProducerState(), LeaderEpochs(), offset, True, [], -1, [], 0, 0)
+
+    def _start_over(self, offset: int, segments: list[Segment]) -> Opened:
+        """Everything that was found had been deleted before the crash, and what came after it is lost: as in Kafka, the log
+        goes on empty, where it started. Its offsets must not be given again."""
+        log.warning("%s ends at %d, before its start: begun anew at %d", self._directory, segments[-1].next_offset, offset)
+        for name in self._names:
+            path = f"{self._directory}/{name}"
+            if name.endswith((resume.SUFFIX, SNAPSHOT_SUFFIX, epoch_file.FILE_NAME)) and self._fs.exists(path):
+                self._fs.unlink(path)
+        self._fs.fsync_directory(self._directory)  # they vouch for segments
+        for segment in segments:
+            segment.remove()
+        return self._create(offset)
+
+    def _drop_before(self, log_start_offset: int, point: ResumePoint, segments: list[Segment]) -> list[Segment]:
+        """Without the segments that had left the log already, as far as their names tell."""
+        gone = 0
+        while gone + 1 < len(segments) and segments[gone + 1].base_offset <= log_start_offset:
+            if segments[gone].base_offset >= point.segment.base_offset:
+                break
+            segments[gone].remove()
+            gone += 1
+        if gone:
+            log.info("%s: %d segments before the log's start removed", self._directory, gone)
+        return segments[gone:]
 
     def _sweep(self) -> None:
         """Files that were on their way in or out when the last process stopped."""
@@ -85,14 +126,19 @@ class LogOpener:
                 self._fs.unlink(f"{self._directory}/{orphan:020d}{suffix}")
         return segments
 
-    def _newest_resume_point(self) -> ResumePoint | None:
+    def _newest_resume_point(self, segments: list[Segment], log_start_offset: int) -> ResumePoint | None:
         for offset in sorted(self._offsets_of(resume.SUFFIX), reverse=True):
             path = f"{self._directory}/{offset:020d}{resume.SUFFIX}"
             try:
-                return resume.parse_resume(read_file(self._fs, path) or b"", path)
+                point = resume.parse_resume(read_file(self._fs, path) or b"", path)
             except DirectoryDamaged as damage:
                 log.warning("resume point ignored: %s", damage)
-                self._fs.unlink(path)
+            else:
+                # One whose segment retention took: a truncation removed the newer ones.
+                if not segments or not point.segment.base_offset < segments[0].base_offset <= log_start_offset:
+                    return point
+            self._fs.unlink(path)
+            self._names.remove(path.rpartition("/")[2])
         return None
 
     def _recover_from(self, point: ResumePoint, segments: list[Segment]) -> tuple[list[Segment], ProducerState, LeaderEpochs]:
@@ -116,7 +162,7 @@ class LogOpener:
         at = max((i for i, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
         epochs = self._read_epochs(segments[: at + 1], 0)
         epochs.truncate_end(segments[at].base_offset)
-        producers, snapshot_offset = self._newest_snapshot(segments[at].base_offset)
+        producers, snapshot_offset = self._newest_snapshot(segments[0].base_offset, segments[at].base_offset)
         older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
         recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
         segments[at].begin_indexes()
@@ -153,7 +199,14 @@ class LogOpener:
             if torn or not rest:
                 return segments[: index + 1]
             segment.seal(rest[0].base_offset)
+            self._note_snapshot(rest[0].base_offset, state[1])
         raise AssertionError("a log has a segment")
+
+    def _note_snapshot(self, offset: int, producers: ProducerState) -> None:
+        """Rolling left one for the next sync round, and the crash may have come before."""
+        path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+        if not self._fs.exists(path):
+            self._snapshots.append(FileWrite(path, format_snapshot(producers.as_of(offset))))
 
     def _cut(self, segment: Segment, excess: int, later: list[Segment]) -> None:
         log.warning(
@@ -166,9 +219,9 @@ class LogOpener:
         self._fs.fsync_directory(self._directory)
         segment.cut(segment.size)
 
-    def _newest_snapshot(self, offset_max: int) -> tuple[ProducerState, int]:
+    def _newest_snapshot(self, offset_min: int, offset_max: int) -> tuple[ProducerState, int]:
         for offset in sorted(self._offsets_of(SNAPSHOT_SUFFIX), reverse=True):
-            if offset <= offset_max:
+            if offset_min <= offset <= offset_max:
                 path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
                 try:
                     return ProducerState(parse_snapshot(read_file(self._fs, path) or b"", path)), offset
@@ -177,15 +230,18 @@ class LogOpener:
                     self._fs.unlink(path)
         return ProducerState(), -1
 
-    def _remove_beyond(self, end_offset: int) -> list[int]:
-        """Removes snapshots of what is no longer there (KAFKA-5829). Returns the offsets of the resume points that stay."""
+    def _remove_useless(self, start_offset: int, end_offset: int) -> list[int]:
+        """Removes what was saved beyond the log's end (KAFKA-5829), and all but the newest resume point of what lies before its
+        first segment. Returns the offsets of the resume points that stay."""
         kept = []
         for suffix in (SNAPSHOT_SUFFIX, resume.SUFFIX):
-            for offset in sorted(self._offsets_of(suffix)):
+            offsets = sorted(self._offsets_of(suffix))
+            for offset in offsets:
                 path = f"{self._directory}/{offset:020d}{suffix}"
                 if not self._fs.exists(path):
                     continue
-                if offset > end_offset:
+                stale = suffix == resume.SUFFIX and offset <= start_offset and offset != offsets[-1]
+                if offset > end_offset or stale:
                     self._fs.unlink(path)
                 elif suffix == resume.SUFFIX:
                     kept.append(offset)

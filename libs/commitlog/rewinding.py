@@ -22,10 +22,15 @@ def remove_state_beyond(fs: FileSystem, directory: str, end_offset: int) -> None
 
 
 def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int) -> ProducerState:
-    """Producer state as of `end_offset`, from the newest sound save and the batches after it."""
+    """Producer state as of `end_offset`, from the newest sound save and the batches after it.
+
+    A save from before the first segment does not count: batches between them left the log, and a state that misses some would
+    refuse a producer's next batch, where one that does not know the producer takes it.
+    """
+    first_offset = segments[0].base_offset if segments else end_offset
     # A resume point holds more than a snapshot at the same offset.
     for offset, name in sorted(_saved_states(fs, directory), key=lambda s: (s[0], s[1].endswith(resume.SUFFIX)), reverse=True):
-        if offset <= end_offset:
+        if first_offset <= offset <= end_offset:
             path = f"{directory}/{name}"
             content = read_file(fs, path) or b""
             try:

@@ -138,6 +138,11 @@ class Segment:
         return self._max_timestamp
 
     @property
+    def latest_ms(self) -> int:
+        """By which retention tells its age: its greatest timestamp, or when the file was last written if it has none."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self._fs.modified_ms(self.file.path)
+
+    @property
     def offset_of_max_timestamp(self) -> int:
         self._load_max_timestamp()
         return self._offset_of_max_timestamp

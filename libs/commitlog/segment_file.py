@@ -18,6 +18,10 @@ class FileRegistry:
         self._files[file_id] = file
         return file_id
 
+    def remove(self, file: "SegmentFile") -> None:
+        """Nobody finds it any more; descriptors that were handed out stay good."""
+        self._files.pop(file.file_id, None)
+
     def get(self, file_id: int) -> "SegmentFile | None":
         return self._files.get(file_id)
 

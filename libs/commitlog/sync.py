@@ -25,6 +25,7 @@ class SyncTargets:
     writes: tuple[FileWrite, ...] = ()  # only true once the files are on disk
     removals: tuple[str, ...] = ()  # what the writes made useless
     resume_offset: int = -1  # the recovery point once the round is over; -1: stays
+    resume_segment: int = -1  # the base of the segment that the resume point names
     generation: int = 0  # a truncation in between makes the round say nothing
     epochs_version: int = 0
     names_version: int = 0

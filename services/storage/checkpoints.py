@@ -1,10 +1,12 @@
 """Kafka's offset checkpoints: high watermarks every few seconds, recovery points and log starts less often, and at the stop.
 
-They save work and are never the truth: logs carry their own resume points, and a high watermark that is behind catches up.
+Two of them save work and are never the truth: logs carry their own resume points, and a high watermark that is behind catches up.
+Log starts are the truth: one is written before it takes effect, so that what was deleted does not come back.
 """
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from libs.telemetry.logs import fields
@@ -30,22 +32,36 @@ class Checkpoints:
 
     async def write_recovery_points(self) -> None:
         await self._write(RECOVERY_POINTS, lambda hosted: hosted.log.recovery_point)
-        await self._write(LOG_START_OFFSETS, lambda hosted: hosted.log.log_start_offset)
+        for disk in self._disks.usable:
+            await self.write_log_starts(disk)
+
+    async def write_log_starts(self, disk: Disk, *, anyway: bool = False) -> bool:
+        """Whether it is on the disk now where each log there starts, or is about to. `anyway`: written even if nothing changed,
+        for who relies on it (burying a partition takes its entry away behind our back)."""
+        if anyway:
+            self._written.pop((disk.path, LOG_START_OFFSETS), None)
+        return await self._write_one(disk, LOG_START_OFFSETS, lambda hosted: hosted.log.next_start_offset)
 
     async def _write(self, name: str, number: Callable[[Hosted], int]) -> None:
         for disk in self._disks.usable:
-            offsets = {
-                (hosted.topic, hosted.key[1]): number(hosted) for hosted, home in self._residents.open_logs() if home is disk
-            }
-            if self._written.get((disk.path, name)) == offsets:
-                continue
-            try:
-                await disk.files.submit(lambda disk=disk, offsets=offsets: _write_one(disk, name, offsets))  # type: ignore[misc]
-            except OSError as error:
-                log.warning("checkpoint not written", extra=fields(path=disk.path, name=name, reason=error))
-            else:
-                self._written[disk.path, name] = offsets
+            await self._write_one(disk, name, number)
 
-
-def _write_one(disk: Disk, name: str, offsets: Offsets) -> None:
-    disk.directory.write_checkpoint(name, offsets)
+    async def _write_one(self, disk: Disk, name: str, number: Callable[[Hosted], int]) -> bool:
+        # What is here and could not be opened keeps its entries, for when it can.
+        offsets = {
+            partition: offset
+            for partition in [(topic, key[1]) for key, topic in disk.unopened()]
+            if (offset := disk.scanned.checkpoints[name].get(partition)) is not None
+        }
+        for hosted, home in self._residents.open_logs():
+            if home is disk:
+                offsets[hosted.topic, hosted.key[1]] = number(hosted)
+        if self._written.get((disk.path, name)) == offsets:
+            return True
+        try:
+            await disk.files.submit(partial(disk.directory.write_checkpoint, name, offsets))
+        except OSError as error:
+            log.warning("checkpoint not written", extra=fields(path=disk.path, name=name, reason=error))
+            return False
+        self._written[disk.path, name] = offsets
+        return True

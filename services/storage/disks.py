@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from libs.clock import Clock
 from libs.commitlog.config import LogConfig
 from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
 from libs.commitlog.filesystem import FileSystem
@@ -16,8 +17,6 @@ from services.storage.sync_scheduler import SyncScheduler
 
 log = logging.getLogger(__name__)
 
-Offsets = Mapping[tuple[str, int], int]
-
 
 @dataclass(slots=True)
 class Scanned:
@@ -25,21 +24,20 @@ class Scanned:
 
     directory: LogDirectory
     paths: dict[Key, str]
-    recovery_points: Offsets
-    high_watermarks: Offsets
-    log_starts: Offsets
+    checkpoints: Mapping[str, dict[tuple[str, int], int]]
+    """By file name, of the partitions that are here."""
 
 
 def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str) -> Scanned:
-    """Blocks. Raises DirectoryLocked, DirectoryDamaged, OSError."""
+    """Blocks. Raises DirectoryLocked, DirectoryRetired, DirectoryDamaged, OSError."""
     directory = LogDirectory.open(path, fs, new_id=new_id, node_id=node_id, cluster_id=cluster_id)
-    return Scanned(
-        directory,
-        {(found.topic_id, found.partition): found.path for found in directory.list_partitions()},
-        directory.read_checkpoint(RECOVERY_POINTS),
-        directory.read_checkpoint(HIGH_WATERMARKS),
-        directory.read_checkpoint(LOG_START_OFFSETS),
-    )
+    partitions = directory.list_partitions()
+    here = {(found.topic, found.partition) for found in partitions}
+    checkpoints = {
+        name: {partition: offset for partition, offset in directory.read_checkpoint(name).items() if partition in here}
+        for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS)
+    }
+    return Scanned(directory, {(found.topic_id, found.partition): found.path for found in partitions}, checkpoints)
 
 
 @dataclass(slots=True, eq=False)
@@ -65,12 +63,18 @@ class Disk:
         return self.directory.path
 
     def high_watermark(self, topic: str, index: int) -> int:
-        return self.scanned.high_watermarks.get((topic, index), 0)
+        return self.scanned.checkpoints[HIGH_WATERMARKS].get((topic, index), 0)
 
     def holds(self, key: Key) -> bool:
         return key in self.scanned.paths
 
-    async def open_log(self, key: Key, topic: str, config: LogConfig, fs: FileSystem, registry: FileRegistry) -> Log:
+    def unopened(self) -> list[tuple[Key, str]]:
+        """(key, topic) of each partition that was found here and that nobody has opened."""
+        return [(key, _topic_of(path)) for key, path in self.scanned.paths.items() if key not in self.hosted]
+
+    async def open_log(
+        self, key: Key, topic: str, config: LogConfig, fs: FileSystem, registry: FileRegistry, clock: Clock
+    ) -> Log:
         """Opens or creates. Raises OSError, LogDamaged, DirectoryDamaged."""
         index = key[1]
         path = self.scanned.paths.get(key)
@@ -78,8 +82,8 @@ class Disk:
             await self._clear_the_name(topic, index)
             path = await self.creations.submit(lambda: self.directory.create_partition(topic, index, key[0]))
             self.scanned.paths[key] = path
-        was_clean, recovery = self.directory.was_clean, self.scanned.recovery_points.get((topic, index), 0)
-        start = self.scanned.log_starts.get((topic, index), 0)
+        was_clean, recovery = self.directory.was_clean, self.scanned.checkpoints[RECOVERY_POINTS].get((topic, index), 0)
+        start = self.scanned.checkpoints[LOG_START_OFFSETS].get((topic, index), 0)
 
         def work(path: str = path) -> Log:
             return Log.open(
@@ -89,6 +93,7 @@ class Disk:
                 config,
                 fs,
                 registry=registry,
+                clock=clock,
                 clean=was_clean,
                 recovery_point=recovery,
                 log_start_offset=start,
@@ -108,12 +113,19 @@ class Disk:
 
     async def bury(self, key: Key, topic: str) -> str:
         """The partition's name is free when this returns; its files are below the returned path, for `remove`."""
+        self._forget(key, topic)
+        return await self.files.submit(lambda: self.directory.schedule_deletion(topic, key[1], key[0]))
+
+    async def set_aside(self, key: Key, topic: str) -> str:
+        """The partition's name is free when this returns; its files stay below the returned path."""
+        self._forget(key, topic)
+        return await self.files.submit(lambda: self.directory.set_aside(topic, key[1], key[0]))
+
+    def _forget(self, key: Key, topic: str) -> None:
         self.hosted.discard(key)
         self.scanned.paths.pop(key, None)
-        for offsets in (self.scanned.recovery_points, self.scanned.high_watermarks, self.scanned.log_starts):
-            if isinstance(offsets, dict):
-                offsets.pop((topic, key[1]), None)
-        return await self.files.submit(lambda: self.directory.schedule_deletion(topic, key[1], key[0]))
+        for offsets in self.scanned.checkpoints.values():
+            offsets.pop((topic, key[1]), None)
 
     async def remove(self, path: str) -> None:
         await self.files.submit(lambda: self.directory.remove(path))
@@ -133,6 +145,11 @@ class Disk:
         self.files.close()
         self.creations.close()
         self.directory.close()
+
+
+def _topic_of(path: str) -> str:
+    """A partition's directory is called `<topic>-<index>`."""
+    return path.rpartition("/")[2].rpartition("-")[0]
 
 
 class Disks:

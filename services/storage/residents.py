@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 from functools import partial
 
+from libs.clock import Clock
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
 from libs.commitlog.errors import DirectoryDamaged, LogDamaged
@@ -46,6 +47,7 @@ class Residents:
         disks: Disks,
         fs: FileSystem,
         registry: FileRegistry,
+        clock: Clock,
         appends: Appends,
         fetches: Fetches,
         placements: Placements,
@@ -58,6 +60,7 @@ class Residents:
         self._disks = disks
         self._fs = fs
         self._registry = registry
+        self._clock = clock
         self._appends = appends
         self._fetches = fetches
         self._placements = placements
@@ -92,6 +95,28 @@ class Residents:
 
     def open_logs(self) -> list[tuple[Hosted, Disk]]:
         return list(self._homes.values())
+
+    def has_open(self, hosted: Hosted) -> bool:
+        """Whether it is still here, and its disk works."""
+        home = self._homes.get(hosted.key)
+        return home is not None and home[0] is hosted and not hosted.offline
+
+    async def set_aside_strays(self) -> None:
+        """Partitions on the disks that the image does not ask of this node: deleted, or moved, while it was down."""
+        for disk in self._disks.usable:
+            for key, topic in disk.unopened():
+                async with self._names.setdefault(f"{topic}-{key[1]}", asyncio.Lock()):
+                    if self._desired(key) is not None or not disk.holds(key):
+                        continue
+                    try:
+                        path = await disk.set_aside(key, topic)
+                    except OSError as error:
+                        log.error("stray partition cannot be renamed", extra=fields(topic=topic, partition=key[1], reason=error))
+                        continue
+                log.warning(
+                    "stray partition set aside, remove it if nobody misses it",
+                    extra=fields(topic=topic, partition=key[1], topic_id=key[0].hex(), path=path),
+                )
 
     def _desired(self, key: Key) -> tuple[Topic, PartitionState] | None:
         """A topic's record is its commit: partition states without one are not (or no longer) a topic's."""
@@ -212,7 +237,7 @@ class Residents:
             return None
         config = self._configs.of(topic.name)
         try:
-            opened = await disk.open_log(key, topic.name, log_config(config), self._fs, self._registry)
+            opened = await disk.open_log(key, topic.name, log_config(config), self._fs, self._registry, self._clock)
         except (OSError, LogDamaged, DirectoryDamaged) as error:
             # One partition's trouble is not the directory's: a full disk, too many files, a damaged log. Others go on.
             log.error("log cannot be opened", extra=fields(topic=topic.name, partition=key[1], path=disk.path, reason=error))

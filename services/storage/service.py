@@ -17,7 +17,7 @@ from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership, Superseded
 from libs.cluster.records import Member
 from libs.cluster.store import MetadataStore
-from libs.commitlog.errors import DirectoryLocked
+from libs.commitlog.errors import DirectoryLocked, DirectoryRetired
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.segment import FileRegistry
 from libs.rpc.client import RpcClient
@@ -39,10 +39,14 @@ from services.storage.open_file import FileOpening
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.residents import Residents
+from services.storage.retention import Retention
 from services.storage.sync_scheduler import SyncScheduler
 from services.storage.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
+
+MARK_S_MAX = 2.0
+"""How long a stop waits for a failed disk to take the mark that it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,12 @@ class StorageNode:
         self._residents: Residents | None = None
         self._placements: Placements | None = None
         self._checkpoints: Checkpoints | None = None
+        self._retention: Retention | None = None
         self._server: RpcServer | None = None
         self._membership: Membership | None = None
         self._member: Member | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._marks: list[asyncio.Future[None]] = []
 
     def ready(self) -> tuple[bool, str]:
         if self._state != "serving":
@@ -139,6 +145,7 @@ class StorageNode:
             self._disks,
             self._world.fs,
             self._registry,
+            self._world.clock,
             self._appends,
             self._fetches,
             self._placements,
@@ -149,12 +156,19 @@ class StorageNode:
         self._follower.subscribe(residents.follow)
         residents.follow(type(self._follower.image)(), self._follower.image)
         await residents.settled()
+        await residents.set_aside_strays()
         self._loaded = True
         self._state = "registering"
         await self._listen()
         self._placements.start()
         upkeep = Upkeep(self._config, self._world.clock, self._follower, self._partitions, self._disks, self._checkpoints)
-        self._tasks = [self._loop.create_task(upkeep.run(), name="storage upkeep")]
+        self._retention = Retention(
+            *(self._world.clock, self._world.fs, self._follower, self._disks, residents, self._checkpoints),
+            node_id=self._config.node_id,
+            file_delete_delay_s=self._config.file_delete_delay_s,
+        )
+        self._tasks.append(self._loop.create_task(upkeep.run(), name="storage upkeep"))
+        self._tasks.append(self._loop.create_task(self._retention.run(), name="retention"))
         await self._register()
         self._state = "serving"
         log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(residents.open_logs())))
@@ -174,7 +188,7 @@ class StorageNode:
     async def _open_disks(self, cluster_id: str) -> list[Disk]:
         """Those that open. A directory held by another process ends the start; one that is broken is left out."""
         opened: list[Disk] = []
-        failures: list[OSError] = []
+        failures: list[Exception] = []
         for number, path in enumerate(self._config.directories):
             files = self._world.offload(f"files-{number}", 1)
             new_id = self._world.new_directory_id()
@@ -186,7 +200,7 @@ class StorageNode:
                 scanned = await files.submit(work)
             except DirectoryLocked:
                 raise
-            except OSError as error:
+            except (OSError, DirectoryRetired) as error:
                 log.error("log directory cannot be used", extra=fields(path=path, reason=error))
                 self._meters.offline.add(path)
                 failures.append(error)
@@ -273,9 +287,12 @@ class StorageNode:
         log.critical("log directory retired", extra=fields(path=scheduler.disk, reason=error))
         self._meters.offline.add(scheduler.disk)
         assert self._residents is not None
-        self._residents.retire(self._disks.of(scheduler))
+        disk = self._disks.of(scheduler)
+        self._residents.retire(disk)
         # The process stays, even without any directory: after a failed fsync the page cache may hold what the disk does not, and
-        # a restarted process would recover from the page cache.
+        # a restarted process would recover from the page cache. The mark keeps it from doing so.
+        self._marks.append(disk.files.submit(partial(disk.directory.mark_retired, str(error))))
+        self._marks[-1].add_done_callback(partial(_marked, disk.path))
         if self._membership is not None and self._member is not None:
             self._tasks.append(self._loop.create_task(self._tell_directories(), name="log directories changed"))
 
@@ -297,6 +314,10 @@ class StorageNode:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._retention is not None:
+            await self._retention.close()
+        if self._marks:
+            await asyncio.wait(self._marks, timeout=MARK_S_MAX)
         if self._placements is not None:
             await self._placements.close()
         if self._server is not None:
@@ -325,3 +346,8 @@ class StorageNode:
                     await disk.files.submit(disk.directory.mark_clean)
             except OSError as error:
                 log.error("log directory not closed cleanly", extra=fields(path=disk.path, reason=error))
+
+
+def _marked(path: str, done: "asyncio.Future[None]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.error("log directory could not be marked as retired", extra=fields(path=path, reason=error))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from libs.clock import Monotonic, WallMs
 from libs.commitlog.config import LogConfig
 from libs.commitlog.filesystem import Buffer, OsFileSystem
 from libs.commitlog.log import Log
@@ -90,8 +91,22 @@ class FaultyFileSystem(QuickFileSystem):
         super().rename(source, target)
 
 
+class SetClock:
+    """Stands still until a test sets it."""
+
+    def __init__(self, now_ms: int = 1000) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(self.now_ms)
+
+    def monotonic(self) -> Monotonic:
+        return Monotonic(self.now_ms / 1000)
+
+
 def open_log(path: Path, fs: OsFileSystem | None = None, config: LogConfig = SMALL, **options: Any) -> Log:
-    return Log.open(str(path), "t", 0, config, fs or QuickFileSystem(), registry=FileRegistry(), **options)
+    options = {"registry": FileRegistry(), "clock": SetClock(), **options}
+    return Log.open(str(path), "t", 0, config, fs or QuickFileSystem(), **options)
 
 
 def batch_at(

@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from libs.commitlog.config import LogConfig
 from libs.commitlog.log import Log
-from libs.commitlog.producers import ProducerState
+from libs.commitlog.producers import CachedBatch, ProducerState
+from libs.commitlog.retiring import remove_retired
 from libs.wire.batches import BatchHeader
-from tests.commitlog.harness import append, batch_at, open_log, read_batches, sync
+from tests.commitlog.harness import QuickFileSystem, append, batch_at, open_log, read_batches, sync
 
 CONFIGS = [
     LogConfig(segment_bytes=700, segment_index_bytes=120, index_interval_bytes=150),
@@ -26,7 +27,9 @@ class LogMachine(RuleBasedStateMachine):
         super().__init__()
         self.path = Path(tempfile.mkdtemp(prefix="log-model-"))
         self.model: list[bytes] = []
-        self.durable = 0
+        self.history: list[bytes] = []  # with what retention took: producers outlive their batches
+        self.start = 0
+        self.last_end = 0
         self.epoch = 0
         self.sequences: dict[int, int] = {}
         self.config = CONFIGS[0]
@@ -37,7 +40,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @property
     def end(self) -> int:
-        return BatchHeader.at(self.model[-1]).last_offset + 1 if self.model else 0
+        return BatchHeader.at(self.model[-1]).last_offset + 1 if self.model else self.last_end
 
     @rule(counts=st.lists(st.integers(1, 5), min_size=1, max_size=6), producer=st.integers(-1, 2), size=st.integers(0, 150))
     def append(self, counts: list[int], producer: int, size: int) -> None:
@@ -52,6 +55,7 @@ class LogMachine(RuleBasedStateMachine):
             offset += count
         append(self.log, *group)
         self.model += [bytes(batch) for batch in group]
+        self.history += self.model[-len(group) :]
 
     @rule()
     def begin_epoch(self) -> None:
@@ -69,29 +73,54 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(0, self.end))
+        offset = data.draw(st.integers(self.start, self.end))
         new_end = self.log.truncate_to(offset)
         self.model = [batch for batch in self.model if BatchHeader.at(batch).last_offset < offset]
+        self.history = [batch for batch in self.history if BatchHeader.at(batch).last_offset < offset]
+        if self.end < self.start or not self.model:  # the start lay within the batch that went
+            self.model, self.last_end = [], max(self.start, min(offset, self.last_end))
+        self.last_end = new_end if not self.model else self.last_end
         assert new_end == self.log.log_end_offset == self.end
         # Sequences go on from what the log knows, as a producer that saw the truncation would.
         for producer, entry in self.log.producers.entries.items():
             self.sequences[producer] = entry.batches[-1].last_sequence + 1
 
+    @rule(data=st.data(), crash=st.booleans())
+    def delete(self, data: st.DataObject, crash: bool) -> None:
+        """`crash`: the new start reached the disk, and that was all."""
+        offset = data.draw(st.integers(self.start, self.end))
+        self.start = offset
+        self.log.delete_before(offset, self.end)
+        if crash:
+            self.log = open_log(self.path, config=self.config, log_start_offset=offset)
+        else:
+            self.log.advance_start()
+            retired = self.log.retire_segments()
+            if retired is not None:
+                remove_retired(QuickFileSystem(), retired.rename(QuickFileSystem()))
+        self.forget_what_left()
+
+    def forget_what_left(self) -> None:
+        first = self.log.segments[0].base_offset
+        assert first <= self.start
+        self.last_end = self.end
+        self.model = [batch for batch in self.model if BatchHeader.at(batch).base_offset >= first]
+
     @rule(clean=st.booleans(), config=st.sampled_from(CONFIGS))
     def reopen(self, clean: bool, config: LogConfig) -> None:
         if clean:
             self.log.close(clean=True)
-        known = dict(self.log.producers.entries)
-        self.log = open_log(self.path, config=config)
+        self.config = config
+        self.log = open_log(self.path, config=config, log_start_offset=self.start)
+        self.forget_what_left()
         assert self.log.cut_bytes == 0
-        assert {p: e.batches[-1] for p, e in self.log.producers.entries.items()} == {p: e.batches[-1] for p, e in known.items()}
         if clean:
             assert self.log.scanned_bytes == 0
             assert self.log.durable_offset == self.end
 
     @rule(data=st.data())
     def read(self, data: st.DataObject) -> None:
-        start = data.draw(st.integers(0, self.end))
+        start = data.draw(st.integers(self.start, self.end))
         end = data.draw(st.integers(start, self.end))
         expected = []
         for batch in self.model:
@@ -109,7 +138,8 @@ class LogMachine(RuleBasedStateMachine):
         stamps = []
         for batch in self.model:
             header = BatchHeader.at(batch)
-            stamps += [(header.base_offset + i, header.base_timestamp + i) for i in range(header.record_count)]
+            offsets = range(max(header.base_offset, self.start), header.last_offset + 1)
+            stamps += [(offset, header.base_timestamp + offset - header.base_offset) for offset in offsets]
         expected = next(((offset, stamp) for offset, stamp in stamps if stamp >= timestamp), None)
         assert (found and found[:2]) == expected
 
@@ -122,20 +152,27 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def producers_are_a_function_of_the_log(self) -> None:
-        replayed = ProducerState()
-        for batch in self.model:
-            header = BatchHeader.at(batch)
-            if header.producer_id >= 0:
-                replayed.replay(header)
-        assert {p: e.batches[-1] for p, e in self.log.producers.entries.items()} == {
-            p: e.batches[-1] for p, e in replayed.entries.items()
-        }
+        """Of its whole history; one whose batches are all gone may be forgotten, when a truncation took what was saved."""
+        entries = {producer: entry.batches[-1] for producer, entry in self.log.producers.entries.items()}
+        ever, now = last_batches(self.history), last_batches(self.model)
+        assert entries.items() <= ever.items()
+        assert now.items() <= entries.items()
 
     @invariant()
     def epochs_are_those_of_the_batches(self) -> None:
         for batch in self.model:
             header = BatchHeader.at(batch)
-            assert self.log.epoch_for(header.base_offset) == header.leader_epoch
+            if header.last_offset >= self.start:
+                assert self.log.epoch_for(max(header.base_offset, self.start)) == header.leader_epoch
+
+
+def last_batches(batches: list[bytes]) -> dict[int, CachedBatch]:
+    replayed = ProducerState()
+    for batch in batches:
+        header = BatchHeader.at(batch)
+        if header.producer_id >= 0:
+            replayed.replay(header)
+    return {producer: entry.batches[-1] for producer, entry in replayed.entries.items()}
 
 
 TestLogMachine = LogMachine.TestCase

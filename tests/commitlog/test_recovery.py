@@ -278,7 +278,7 @@ def test_smaller_config_values_do_not_keep_a_log_from_opening(tmp_path: Path) ->
 
 
 def test_a_resume_point_is_left_every_64_mib_and_older_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.commitlog.log.RESUME_POINT_BYTES", 3000)
+    monkeypatch.setattr("libs.commitlog.sync_ledger.RESUME_POINT_BYTES", 3000)
     log = open_log(tmp_path, config=LogConfig())
     for _ in range(100):
         append_some(log, 1)

@@ -1,0 +1,157 @@
+"""What of a log is not on its disk yet, and which resume points are.
+
+The log notes what it does; `capture` turns the notes into a sync round's targets; `settle` strikes out what a round has done.
+"""
+
+from libs.commitlog import epochs as epoch_file
+from libs.commitlog import resume
+from libs.commitlog.durable_files import FileWrite
+from libs.commitlog.epochs import LeaderEpochs
+from libs.commitlog.filesystem import OpenFile
+from libs.commitlog.opening import SNAPSHOT_SUFFIX, Opened
+from libs.commitlog.producer_snapshot import format_snapshot
+from libs.commitlog.producers import ProducerState
+from libs.commitlog.resume import ResumePoint, format_resume
+from libs.commitlog.segment import Segment
+from libs.commitlog.sync import SyncTargets, parent_directory
+
+RESUME_POINT_BYTES = 64 * 1024 * 1024
+"""A sync round that finds so much since the last resume point leaves a new one: what a crash makes us read again is bounded."""
+
+
+class SyncLedger:
+    """One log's. `resume_wanted`: the next round leaves a resume point, whatever was written since the last."""
+
+    def __init__(self, directory: str, opened: Opened) -> None:
+        self._directory = directory
+        self._sealed: dict[OpenFile, None] = {}
+        self._directories: dict[str, None] = {}
+        self._names_version = 0
+        self._writes = {write.path: write for write in opened.snapshots}
+        self._removals: dict[str, None] = {}
+        self._saved_epochs_version = 0 if not opened.created else -1
+        self._resume_points = opened.resume_points
+        self.resume_segment = opened.resume_segment
+        """The base of the segment that the newest resume point on disk names: recovery begins there. -1: there is none."""
+        self.resume_wanted = opened.scanned_bytes > 0
+        self.bytes_since_resume = opened.scanned_bytes
+        if opened.created:
+            self._directories = {parent_directory(directory): None, directory: None}
+        elif opened.scanned_bytes:
+            self._directories = {directory: None}
+
+    # --- notes
+
+    def sealed(self, segment: Segment) -> None:
+        """It grows no more, and must be synced together with its indexes before anything after it counts as durable."""
+        self._sealed.update(dict.fromkeys(segment.sync_files(indexes=True)))
+
+    def renamed(self) -> None:
+        """Names in the log's directory changed."""
+        self._directories[self._directory] = None
+        self._names_version += 1
+
+    def snapshot(self, offset: int, producers: ProducerState) -> None:
+        """Kafka's producer snapshot as of `offset`, where a segment begins or the log ends."""
+        path = self._snapshot_path(offset)
+        self._writes[path] = FileWrite(path, format_snapshot(producers.as_of(offset)))
+
+    def unbegun(self, segment: Segment) -> None:
+        """Its beginning was undone."""
+        self._writes.pop(self._snapshot_path(segment.base_offset), None)
+
+    def cut(self, saved_max: int, kept: list[Segment], recovery_point: int) -> None:
+        """The log was truncated; state that was saved for later offsets than `saved_max` is gone from the disk already."""
+        self._writes.clear()
+        if any(point > saved_max for point in self._resume_points):
+            self.resume_segment = -1
+        self._resume_points = [point for point in self._resume_points if point <= saved_max]
+        self.resume_wanted = True
+        self._sealed = {}
+        for segment in kept:
+            if segment.next_offset > recovery_point:
+                self.sealed(segment)
+        self.renamed()
+
+    def retired(self, segments: list[Segment], start_offset: int) -> None:
+        """The log begins at the segment at `start_offset` now. Removals ride with a round: one may be writing what must go."""
+        stale = [point for point in self._resume_points[:-1] if point <= start_offset]
+        self._resume_points = [point for point in self._resume_points if point not in stale]
+        self._removals.update(dict.fromkeys(map(self._resume_path, stale)))
+        for segment in segments:
+            path = self._snapshot_path(segment.base_offset)
+            self._writes.pop(path, None)
+            self._removals[path] = None
+
+    # --- rounds
+
+    def capture(
+        self,
+        durable_offset: int,
+        first_offset: int,
+        active: Segment,
+        end_offset: int,
+        state: tuple[LeaderEpochs, ProducerState],
+        generation: int,
+        *,
+        resume_point: bool,
+    ) -> SyncTargets | None:
+        """What a round must do so that everything before `end_offset` is durable; None if it is already."""
+        epochs, producers = state
+        resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
+        known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
+        resume_point = resume_point and end_offset > first_offset and not known
+        epochs_changed = epochs.version != self._saved_epochs_version and bool(epochs.entries())
+        dirty = end_offset > durable_offset or self._sealed or self._directories
+        if not (dirty or resume_point or epochs_changed or self._writes or self._removals):
+            return None
+        files = dict(self._sealed)
+        files.update(dict.fromkeys(active.sync_files(indexes=resume_point)))
+        writes = list(self._writes.values())
+        removals = list(self._removals)
+        if epochs_changed:
+            writes.append(FileWrite(f"{self._directory}/{epoch_file.FILE_NAME}", epochs.format()))
+        if resume_point:
+            point = ResumePoint(end_offset, active.progress, producers.as_of(end_offset))
+            writes.append(FileWrite(self._resume_path(end_offset), format_resume(point)))
+            # The one before stays, so that a truncation below this one need not read the whole log again.
+            removals += map(self._resume_path, self._older_points(end_offset)[:-1])
+        return SyncTargets(
+            end_offset=end_offset,
+            files=tuple(files),
+            sealed=tuple(self._sealed),
+            directories=tuple(self._directories),
+            writes=tuple(writes),
+            removals=tuple(removals),
+            resume_offset=end_offset if resume_point else -1,
+            resume_segment=active.base_offset if resume_point else -1,
+            generation=generation,
+            epochs_version=epochs.version,
+            names_version=self._names_version,
+        )
+
+    def settle(self, targets: SyncTargets, active: Segment) -> None:
+        """A round with these targets succeeded, and the log was not cut meanwhile."""
+        for file in targets.sealed:
+            self._sealed.pop(file, None)
+        if targets.names_version == self._names_version:
+            self._directories.clear()
+        for write in targets.writes:
+            self._writes.pop(write.path, None)
+        for path in targets.removals:
+            self._removals.pop(path, None)
+        self._saved_epochs_version = max(self._saved_epochs_version, targets.epochs_version)
+        if targets.resume_offset >= 0:
+            self._resume_points = [*self._older_points(targets.resume_offset)[-1:], targets.resume_offset]
+            self.resume_segment = targets.resume_segment
+            self.bytes_since_resume = 0
+            self.resume_wanted = active.base_offset > targets.resume_offset
+
+    def _older_points(self, offset: int) -> list[int]:
+        return [point for point in self._resume_points if point != offset]
+
+    def _resume_path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}{resume.SUFFIX}"
+
+    def _snapshot_path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"

@@ -22,6 +22,7 @@ class Slice(NamedTuple):
     position: int
     length: int
     first_offset: int  # of the first batch; at most the offset that was asked for
+    readable_to: int = 0  # where the file's batches before the asked `end_offset` end
 
 
 class FoundTimestamp(NamedTuple):
@@ -70,7 +71,7 @@ class LogReader:
             if place.size > max_bytes and not at_least_one:
                 return None
             length = max(place.size, max_bytes)
-        return Slice(segment.file, position, length, first_offset) if length > 0 else None
+        return Slice(segment.file, position, length, first_offset, stop) if length > 0 else None
 
     def _start(self, offset: int) -> tuple[Segment | None, int, int]:
         remembered = self._remembered.get(offset)

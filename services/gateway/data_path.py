@@ -1,6 +1,7 @@
 """What Produce and Fetch work with: routes of the newest image, storage nodes, open files, batches in flight."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.wire.messages.endpoints import NodeEndpoint
@@ -24,6 +25,8 @@ class DataPath:
     files: Files
     meters: Meters
     orders: "itertools.count[int]"
+    now: Callable[[], float]
+    """Loop time."""
 
     def endpoints(self, leaders: set[int], asker: Asker) -> list[NodeEndpoint]:
         """Where this client finds these brokers: what KIP-951 hints carry beside the leader's id."""

@@ -54,17 +54,19 @@ def parts(ranges: Ranges, opened: Opened, sendfile_bytes_min: int) -> dict[int, 
     for slot, of_slot in ranges.items():
         of_partition: list[Part] = []
         for wanted, file in zip(of_slot, opened[slot], strict=True):
-            data = None
-            if wanted.length < sendfile_bytes_min and wanted.length <= budget:
-                data = _read_cached(file.descriptor, wanted.position, wanted.length)
-            if data is not None:
+            part = part_of(file, wanted.position, wanted.length, min(sendfile_bytes_min, budget + 1))
+            if not isinstance(part, FilePart):
                 budget -= wanted.length
                 file.release()
-                of_partition.append(data)
-            else:
-                of_partition.append(FilePart(file.descriptor, wanted.position, wanted.length, file.release))
+            of_partition.append(part)
         found[slot] = of_partition
     return found
+
+
+def part_of(file: OpenedFile, position: int, length: int, sendfile_bytes_min: int) -> Part:
+    """A part of the file for sendfile stays pinned, until it is sent."""
+    data = _read_cached(file.descriptor, position, length) if length < sendfile_bytes_min else None
+    return data if data is not None else FilePart(file.descriptor, position, length, file.release)
 
 
 def length_of(of_partition: Sequence[Part]) -> int:

@@ -72,8 +72,9 @@ class Gateway:
         self._nodes = Nodes(hello, host_id, transport, self._node_ready)
         routes = Routes(self.image)
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
-        self._files = Files(config.open_files_max)
-        self.data_path = DataPath(config, routes, self._nodes, self._appends, self._files, self.meters, itertools.count())
+        self._files = Files(config.open_files_max, config.open_file_idle_s)
+        now = asyncio.get_running_loop().time
+        self.data_path = DataPath(config, routes, self._nodes, self._appends, self._files, self.meters, itertools.count(), now)
         self._connections = Connections(config, self, self.data_path, self.meters)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)

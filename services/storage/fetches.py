@@ -119,11 +119,13 @@ def _fetched(result: PartitionRead, *, inline: bool) -> list[object]:
     """A `Fetched`, in the field order of the contract."""
     ranges: list[tuple[int, int, int]] = []
     length = 0
+    readable_to = -1
     found = result.slice
     if found is not None and inline:
         length = found.length
     elif found is not None:
         ranges = [(found.file.file_id, found.position, found.length)]
+        readable_to = found.readable_to
     divergence = result.divergence
     return [
         result.error,
@@ -137,4 +139,5 @@ def _fetched(result: PartitionRead, *, inline: bool) -> list[object]:
         divergence.end_offset if divergence is not None else -1,
         result.leader,
         result.leader_epoch,
+        readable_to,
     ]

@@ -40,6 +40,7 @@ class FakeNode:
         self.file: Path | None = None
         self.file_gone = False
         self.inline = False
+        self.backlog: dict[int, int] = {}  # offset → position in `file`: fetches are answered from there, as a log would
         self.fetches: list[Fetch] = []
         self.parked_fetches: list[Call] = []
         self.asked_by: Peer | None = None
@@ -103,6 +104,9 @@ class FakeNode:
             call.on_cancel(self._count_cancelled)
             return
         size = self.file.stat().st_size
+        if self.backlog:
+            self._fetch_on(call, request, size)
+            return
         if request.inline or self.inline:
             data = self.file.read_bytes()
             rows = [Fetched(0, 9, 9, 0, inline_length=size) for _ in request.partitions]
@@ -111,6 +115,15 @@ class FakeNode:
         # In two ranges, as where a segment ends.
         ranges = (FileRange(1, 0, size // 3), FileRange(1, size // 3, size - size // 3))
         call.reply(FetchReply(tuple(Fetched(0, 9, 9, 0, ranges) for _ in request.partitions)))
+
+    def _fetch_on(self, call: Call, request: Fetch, size: int) -> None:
+        (wanted,) = request.partitions
+        position = self.backlog.get(wanted.fetch_offset, size)
+        if position == size:
+            self.parked_fetches.append(call)
+            return
+        ranges = (FileRange(1, position, min(request.max_bytes, size - position)),)
+        call.reply(FetchReply((Fetched(0, len(self.backlog), len(self.backlog), 0, ranges, readable_to=size),)))
 
     def _open(self, call: Call) -> None:
         assert unpack(OpenFile, call.body).file_id == 1

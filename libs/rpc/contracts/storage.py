@@ -92,6 +92,7 @@ class Fetched:
     diverging_end_offset: int = -1
     leader: int = -1
     leader_epoch: int = -1
+    readable_to: int = -1  # the last range's file has committed batches up to this position, for whoever reads on
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from libs.wire.headers import read_request_header
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, FetchTopic, read_fetch
 from libs.wire.primitives import ProtocolError, Reader, Writer
+from services.gateway.core.read_on import ReadOn
 
 _CORRELATION = slice(4, 8)
 _INT32 = struct.Struct(">i")
@@ -29,7 +30,8 @@ class Match(NamedTuple):
 
 
 class FetchShape:
-    """`request` is the one it was learnt from: `at` gives the same with another offset."""
+    """`request` is the one it was learnt from: `at` gives the same with another offset. `read_on` is what the last answer
+    allows the next one to be."""
 
     __slots__ = (
         "_after_records",
@@ -40,6 +42,7 @@ class FetchShape:
         "_rest",
         "_tail",
         "client_id",
+        "read_on",
         "request",
         "version",
     )
@@ -48,6 +51,7 @@ class FetchShape:
         self.version = version
         self.client_id = client_id
         self.request = request
+        self.read_on: ReadOn | None = None
         self._offset_at = offset_at
         self._head = bytes(frame[: _CORRELATION.start])
         self._rest = bytes(frame[_CORRELATION.stop : offset_at])

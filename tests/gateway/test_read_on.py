@@ -1,0 +1,176 @@
+"""A consumer that reads a backlog is served without asking its leader each time, and never for longer than that is right."""
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from libs.wire.records import Record, build_batch
+from services.gateway import read_on
+from services.gateway.core.read_on import BATCHES_MAX, HEADER, after
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from tests.gateway.kafka_client import FETCH, RawClient, fetch_body
+
+BATCH = 1000
+
+
+def batch_at(offset: int, records: int = 2) -> bytes:
+    value = bytes([offset % 251]) * (BATCH // records)
+    return bytes(build_batch([Record(key=None, value=value) for _ in range(records)], base_offset=offset))
+
+
+def fill(rig: Rig, batches: int) -> list[bytes]:
+    """Node 1 has a log of so many batches of two records."""
+    made = [batch_at(2 * number) for number in range(batches)]
+    path = rig.directory / "00000000000000000000.log"
+    path.write_bytes(b"".join(made))
+    rig.nodes[1].file = path
+    rig.nodes[1].backlog = {2 * number: sum(map(len, made[:number])) for number in range(batches)}
+    return made
+
+
+def whole(records: bytes) -> tuple[bytes, int]:
+    """The whole batches, and the offset after them: what a consumer does with an answer."""
+    position, offset = 0, -1
+    while position + 61 <= len(records):
+        base, length, delta = HEADER.unpack_from(records, position)
+        if position + 12 + length > len(records):
+            break
+        position, offset = position + 12 + length, base + delta + 1
+    return records[:position], offset
+
+
+async def read_all(client: RawClient, end: int, version: int = 12, max_bytes: int = 2600) -> bytes:
+    topic = TOPIC_ID if version >= 13 else TOPIC
+    offset, found = 0, b""
+    while offset < end:
+        _, (fetched,) = await client.fetch(version, fetch_body(version, [(topic, [(0, offset)])], max_bytes=max_bytes))
+        assert (fetched.error, fetched.high_watermark) == (0, end // 2)
+        batches, offset = whole(fetched.records)
+        found += batches
+    return found
+
+
+@pytest.mark.parametrize("sendfile_bytes_min", [0, 1 << 30], ids=["sendfile", "pread"])
+@pytest.mark.parametrize("version", [5, 12, 17])
+async def test_a_backlog_is_read_with_few_questions_to_the_leader(rig: Rig, version: int, sendfile_bytes_min: int) -> None:
+    await rig.start(sendfile_bytes_min=sendfile_bytes_min)
+    made = fill(rig, 60)
+    assert await read_all(await rig.client(1), 120, version) == b"".join(made)
+    assert len(rig.nodes[1].fetches) < 10, "two batches an answer, and hardly an RPC"
+
+
+async def test_its_end_is_the_leaders_to_say(rig: Rig) -> None:
+    await rig.start()
+    fill(rig, 10)
+    client = await rig.client(1)
+    await read_all(client, 20)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 20)])], max_bytes=2600))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+
+
+async def test_more_than_there_is_is_the_leaders_to_wait_for(rig: Rig) -> None:
+    await rig.start()
+    made = fill(rig, 6)
+    client = await rig.client(1)
+    for number in range(4):
+        body = fetch_body(12, [(TOPIC, [(0, 2 * number)])], max_bytes=2 * BATCH, min_bytes=2 * BATCH)
+        _, (fetched,) = await client.fetch(12, body)
+        assert whole(fetched.records)[0] == made[number]
+    assert len(rig.nodes[1].fetches) == 2
+    await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 10)])], max_bytes=2 * BATCH, min_bytes=2 * BATCH))
+    assert rig.nodes[1].fetches[-1].partitions[0].fetch_offset == 10
+
+
+async def test_an_answer_without_a_whole_batch_is_the_leaders_to_make(rig: Rig) -> None:
+    await rig.start()
+    fill(rig, 8)
+    client = await rig.client(1)
+    for offset in (0, 2, 4):
+        await client.fetch(12, fetch_body(12, [(TOPIC, [(0, offset)])], max_bytes=BATCH // 2))
+    assert len(rig.nodes[1].fetches) == 3
+
+
+async def learn(rig: Rig) -> tuple[RawClient, Callable[[int], bytes]]:
+    """A client whose fetch from offset 4 would be served unasked."""
+    await rig.start()
+    fill(rig, 30)
+    client = await rig.client(1)
+
+    def body(offset: int) -> bytes:
+        return fetch_body(12, [(TOPIC, [(0, offset)])], max_bytes=BATCH + 500)
+
+    for offset in (0, 2):
+        await client.fetch(12, body(offset))
+    assert len(rig.nodes[1].fetches) == 2
+    return client, body
+
+
+async def test_what_was_learnt_grows_old(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_on, "FRESH_S", 0.0)
+    client, body = await learn(rig)
+    await client.fetch(12, body(4))
+    assert len(rig.nodes[1].fetches) == 3
+
+
+async def test_another_offset_is_asked_for(rig: Rig) -> None:
+    client, body = await learn(rig)
+    await client.fetch(12, body(20))
+    assert rig.nodes[1].fetches[-1].partitions[0].fetch_offset == 20
+
+
+async def test_a_new_epoch_is_asked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+    client, body = await learn(rig)
+    await rig.lead(0, 1, epoch=1)
+    assert rig.gateway is not None
+    routes = lambda: rig.gateway.data_path.routes.topic(TOPIC).partition(0)  # type: ignore[union-attr]  # noqa: E731
+    await until(lambda: routes().leader_epoch == 1)
+    await client.fetch(12, body(4))
+    assert len(rig.nodes[1].fetches) == 3
+
+
+async def test_a_leader_that_is_gone_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+    client, body = await learn(rig)
+    assert rig.gateway is not None
+    node = rig.gateway.data_path.nodes.storage(1)
+    assert node is not None
+    await rig.nodes[1].stop()
+    await until(lambda: not node.client.connected)
+    client.ask(FETCH, 12, body(4))
+    await rig.nodes[1].start()
+    await client.answer(FETCH, 12)
+    assert len(rig.nodes[1].fetches) == 3
+
+
+def test_the_end_is_that_of_the_last_whole_batch() -> None:
+    batches = batch_at(7, 3) + batch_at(10) + batch_at(12)
+    size = len(batch_at(7, 3)) + len(batch_at(10))
+
+    def header_at(position: int) -> tuple[int, int, int]:
+        return HEADER.unpack_from(batches, position)
+
+    assert after(len(batches), header_at) == (14, len(batches))
+    assert after(len(batches) - 1, header_at) == (12, size)
+    assert after(size + 20, header_at) == (12, size)
+    assert after(100, header_at) is None
+    assert after(len(batches), lambda _position: None) is None
+    assert after(100, lambda _position: (0, -5, 0)) is None
+
+
+def test_many_small_batches_are_not_all_looked_at() -> None:
+    looked: list[int] = []
+
+    def header_at(position: int) -> tuple[int, int, int]:
+        looked.append(position)
+        return 0, 88, 0
+
+    assert after(1 << 20, header_at) is None
+    assert len(looked) < BATCHES_MAX / 2
+    assert after(1000, header_at) == (1, 1000)
+
+
+def test_the_header_is_a_batch_header() -> None:
+    assert HEADER.size == 61
+    assert HEADER.unpack_from(batch_at(5, 4)) == (5, struct.unpack_from(">i", batch_at(5, 4), 8)[0], 3)

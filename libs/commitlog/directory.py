@@ -50,12 +50,12 @@ class LogDirectory:
         """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryRetired, DirectoryDamaged,
         OSError."""
         fs.make_directories(path)
-        lock = OpenFile(fs, fs.lock(f"{path}/{_LOCK}"))
         reason = read_file(fs, f"{path}/{_RETIRED}")
         if reason is not None:
             raise DirectoryRetired(
                 f"{path} was retired ({reason.decode(errors='replace').strip()}): check its disk, then remove {path}/{_RETIRED}"
             )
+        lock = OpenFile(fs, fs.lock(f"{path}/{_LOCK}"))
         properties = _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
         for name, ours in (("node.id", str(node_id)), ("cluster.id", cluster_id)):
             if ours and properties.get(name, ours) not in (ours, ""):

@@ -97,9 +97,9 @@ class Residents:
         return list(self._homes.values())
 
     def has_open(self, hosted: Hosted) -> bool:
-        """Whether it is still here, and its disk works."""
-        home = self._homes.get(hosted.key)
-        return home is not None and home[0] is hosted and not hosted.offline
+        """Whether it is here to stay, as far as is known, and its disk works. One that is about to be buried must not be owed
+        another sync round: that would look for its directory under the old name."""
+        return self._partitions.by_key.get(hosted.key) is hosted and not hosted.offline
 
     async def set_aside_strays(self) -> None:
         """Partitions on the disks that the image does not ask of this node: deleted, or moved, while it was down."""

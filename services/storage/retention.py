@@ -1,8 +1,8 @@
 """Removes the segments that have had their time, a partition after the other, beside the work of the node.
 
 Order of effects: the new start is announced → on disk in the checkpoint → seen by readers → covered by a resume point → the
-segments leave the log and their files are renamed → and, when readers had their time, removed. After a crash at any point no start
-that anybody saw has gone back, and nothing that was removed comes back.
+segments leave the log and their files are renamed → and, when readers had their time, removed. After a crash at any point no
+start that anybody saw has gone back, and nothing that was removed comes back.
 """
 
 import asyncio

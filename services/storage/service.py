@@ -339,6 +339,7 @@ class StorageNode:
         await self._checkpoints.write_high_watermarks()
         await self._checkpoints.write_recovery_points()
         for disk in self._disks.usable:
+            await disk.sync.drain()  # of what upkeep and retention asked for meanwhile
             logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
             try:
                 await asyncio.gather(*[disk.creations.submit(partial(one.close, clean=True)) for one in logs])

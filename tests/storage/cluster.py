@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from libs.clock import SystemClock
+from libs.clock import Clock, SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
 from libs.cluster.memory_store import MemoryStore
@@ -52,6 +52,7 @@ class StorageCluster:
     def __init__(self, path: Path, sockets: Path, fs: OsFileSystem) -> None:
         self.store = MemoryStore()
         self.fs = fs
+        self.clock: Clock = SystemClock()
         self.config = StorageConfig(
             node_id=NODE_ID,
             data_dir=str(path),
@@ -74,7 +75,7 @@ class StorageCluster:
             await self.write(keys.CLUSTER_ID, encode(cluster_id))
         self.incarnation += 1
         world = Surroundings(
-            clock=SystemClock(),
+            clock=self.clock,
             fs=self.fs,
             store=self.store,
             transport=SocketTransport(),

@@ -1,0 +1,262 @@
+"""A running node deletes what retention says, and neither crash nor clock makes it delete more, or bring back anything."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.clock import Monotonic, SystemClock, WallMs
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
+from libs.commitlog.directory import LOG_START_OFFSETS
+from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
+from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
+from services.storage.hosted import Hosted
+from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.held_disk import HeldDisk
+
+HOUR = 3_600_000
+SMALL = {"internal.segment.bytes": "300"}
+
+
+class SetClock:
+    """Wall time as the test sets it; monotonic time goes on."""
+
+    def __init__(self) -> None:
+        self.now_ms = SystemClock().wall_ms() + 0
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(self.now_ms)
+
+    def monotonic(self) -> Monotonic:
+        return SystemClock().monotonic()
+
+
+@pytest.fixture
+async def clock(cluster: StorageCluster) -> SetClock:
+    await cluster.stop()
+    cluster.clock = clock = SetClock()
+    await cluster.start()
+    return clock
+
+
+def now_batch(clock: SetClock, value: bytes = b"x" * 80) -> bytes:
+    return batch(value, timestamp=clock.now_ms)
+
+
+async def fill(cluster: StorageCluster, clock: SetClock, topic: bytes, batches: int = 10) -> None:
+    for _ in range(batches):
+        assert (await cluster.append(topic, now_batch(clock))).error == 0
+
+
+def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
+    assert cluster.node is not None
+    return cluster.node._partitions.by_key[topic, 0]
+
+
+def directory(cluster: StorageCluster, name: str) -> Path:
+    return Path(cluster.config.directories[0]) / f"{name}-0"
+
+
+def names(path: Path, suffix: str) -> list[str]:
+    return sorted(entry.name for entry in path.iterdir() if entry.name.endswith(suffix))
+
+
+async def check(cluster: StorageCluster) -> None:
+    assert cluster.node is not None
+    assert cluster.node._retention is not None
+    await cluster.node._retention.check()
+
+
+async def earliest(cluster: StorageCluster, topic: bytes) -> int:
+    return (await cluster.list_offset(topic, -2)).offset
+
+
+async def make(cluster: StorageCluster, name: str, **configs: Any) -> bytes:
+    return await cluster.topic(name, **{"internal_segment_bytes": "300", **configs})
+
+
+async def test_segments_older_than_retention_ms_go_and_their_files_later(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "aged", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+    clock.now_ms += HOUR // 2
+    await fill(cluster, clock, topic)
+    clock.now_ms += HOUR // 2 + 1
+    await check(cluster)
+    start = await earliest(cluster, topic)
+    assert 8 <= start <= 10
+    assert (await cluster.fetch(topic, 0)).error == ErrorCode.OFFSET_OUT_OF_RANGE
+    found = await cluster.fetch(topic, start)
+    assert (found.error, found.log_start_offset, found.high_watermark) == (0, start, 20)
+    path = directory(cluster, "aged")
+    assert names(path, ".log")[0] == f"{start:020d}.log"
+    await eventually(lambda: not names(path, ".deleted"))
+    assert (Path(cluster.config.directories[0]) / LOG_START_OFFSETS).read_text() == f"0\n1\naged 0 {start}\n"
+
+
+async def test_everything_may_go_and_the_log_goes_on(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "emptied", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    clock.now_ms += HOUR + 1
+    await check(cluster)
+    assert await earliest(cluster, topic) == 10
+    assert len(hosted(cluster, topic).log.segments) == 1
+    assert (await cluster.append(topic, now_batch(clock))).base_offset == 10
+    await cluster.stop()
+    await cluster.start()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    assert (await earliest(cluster, topic), (await cluster.list_offset(topic, -1)).offset) == (10, 11)
+
+
+async def test_segments_beyond_retention_bytes_go(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "sized", retention_bytes="600")
+    await fill(cluster, clock, topic, 30)
+    before = hosted(cluster, topic).log.size
+    await check(cluster)
+    log = hosted(cluster, topic).log
+    assert 600 <= log.size < min(before, 600 + 300)
+    assert await earliest(cluster, topic) == log.segments[0].base_offset > 0
+
+
+async def test_retention_can_be_changed_while_the_topic_lives(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "changed", retention_ms="-1")
+    await fill(cluster, clock, topic)
+    clock.now_ms += 1000 * HOUR
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+    await cluster.write(keys.config("topic", "changed"), encode(ConfigOverrides({**SMALL, "retention.ms": str(HOUR)})))
+    await eventually(lambda: hosted(cluster, topic).config.retention_ms == HOUR)
+    await check(cluster)
+    assert await earliest(cluster, topic) == 10
+
+
+@pytest.mark.parametrize(("name", "value"), [("log.retention.ms", str(HOUR)), ("log.retention.bytes", "0")])
+async def test_the_brokers_configs_hold_where_a_topic_has_none(
+    cluster: StorageCluster, clock: SetClock, name: str, value: str
+) -> None:
+    topic = await make(cluster, "inherits")
+    await fill(cluster, clock, topic)
+    clock.now_ms += HOUR + 1
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+    before = hosted(cluster, topic).config
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides({name: value})))
+    await eventually(lambda: hosted(cluster, topic).config != before)
+    await check(cluster)
+    assert await earliest(cluster, topic) == 10
+
+
+async def test_a_week_is_the_default(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "week")
+    await fill(cluster, clock, topic)
+    clock.now_ms += 7 * 24 * HOUR
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+    clock.now_ms += 1
+    await check(cluster)
+    assert await earliest(cluster, topic) == 10
+
+
+async def test_a_clock_that_jumps_back_deletes_nothing(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "back", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    clock.now_ms -= 10_000 * HOUR
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+
+
+async def test_what_is_not_committed_stays(cluster: StorageCluster, clock: SetClock, disk: HeldDisk) -> None:
+    topic = await make(cluster, "uncommitted", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic, 4)
+    disk.hold()
+    for _ in range(6):
+        await cluster.append(topic, now_batch(clock), acks=1)
+    clock.now_ms += HOUR + 1
+    one = hosted(cluster, topic)
+    assert cluster.node is not None
+    assert cluster.node._retention is not None
+    cluster.node._retention._announce(one)
+    assert 0 < one.log.next_start_offset <= one.high_watermark == 4
+    disk.release()
+
+
+async def test_readers_keep_the_files_that_they_opened(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "held", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    (found,) = (await cluster.fetch(topic, 0)).ranges
+    assert cluster.client is not None
+    opened = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=5)
+    (descriptor,) = opened.descriptors
+    before = os.pread(descriptor, found.length, found.position)
+    clock.now_ms += HOUR + 1
+    await check(cluster)
+    await eventually(lambda: not names(directory(cluster, "held"), ".deleted"))
+    assert len(before) == found.length
+    assert os.pread(descriptor, found.length, found.position) == before
+    os.close(descriptor)
+    again = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=5)
+    assert not unpack(OpenFileReply, again.body).found
+
+
+async def test_without_the_checkpoint_on_disk_nothing_goes(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await make(cluster, "cautious", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    rename = cluster.fs.rename
+
+    def refusing(source: str, target: str) -> None:
+        if target.endswith(LOG_START_OFFSETS):
+            raise OSError(errno.EIO, "not now")
+        rename(source, target)
+
+    monkeypatch.setattr(cluster.fs, "rename", refusing)
+    clock.now_ms += HOUR + 1
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+    assert not names(directory(cluster, "cautious"), ".deleted")
+    monkeypatch.undo()
+    await check(cluster)
+    assert await earliest(cluster, topic) == 10
+
+
+async def test_it_runs_by_itself_and_beside_deletions(cluster: StorageCluster, clock: SetClock) -> None:
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides({"log.retention.check.interval.ms": "5"})))
+    await cluster.stop()
+    await cluster.start()
+    stays = await make(cluster, "stays", retention_ms=str(HOUR))
+    goes = await make(cluster, "goes", retention_ms=str(HOUR))
+    for topic in (stays, goes):
+        await fill(cluster, clock, topic)
+    clock.now_ms += HOUR + 1
+    await cluster.write(keys.topic("goes"), None)
+    await cluster.write(keys.partition(goes, 0), None)
+
+    async def emptied() -> bool:
+        return await earliest(cluster, stays) == 10
+
+    await eventually(emptied)
+    await eventually(lambda: not any(path.name.startswith("goes") for path in Path(cluster.config.directories[0]).iterdir()))
+    assert cluster.node is not None
+    assert cluster.node.ready() == (True, "")
+
+
+async def test_a_topic_made_again_does_not_start_where_its_former_self_did(cluster: StorageCluster, clock: SetClock) -> None:
+    former = await make(cluster, "again", retention_ms=str(HOUR))
+    await fill(cluster, clock, former)
+    clock.now_ms += HOUR + 1
+    await check(cluster)
+    await cluster.write(keys.topic("again"), None)
+    await cluster.write(keys.partition(former, 0), None)
+    topic = await make(cluster, "again")
+    checkpoint = Path(cluster.config.directories[0]) / LOG_START_OFFSETS
+    assert "again" not in checkpoint.read_text()  # a crash now must not wipe the new one
+    assert await earliest(cluster, topic) == 0
+    assert (await cluster.append(topic, now_batch(clock))).base_offset == 0

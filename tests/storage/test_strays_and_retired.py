@@ -1,0 +1,104 @@
+"""What a start finds on its disks and nobody asks for; and directories that an earlier process gave up."""
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from libs.cluster import keys
+from libs.commitlog.errors import DirectoryRetired
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.held_disk import HeldDisk
+
+
+def directories(cluster: StorageCluster) -> list[str]:
+    return sorted(path.name for path in Path(cluster.config.directories[0]).iterdir() if path.is_dir())
+
+
+async def delete(cluster: StorageCluster, name: str, topic: bytes) -> None:
+    await cluster.write(keys.topic(name), None)
+    await cluster.write(keys.partition(topic, 0), None)
+
+
+async def test_a_topic_deleted_while_the_node_was_down_is_set_aside(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone, kept = await cluster.topic("gone"), await cluster.topic("kept")
+    for topic in (gone, kept):
+        await cluster.append(topic, batch(b"x"))
+    await cluster.stop()
+    await delete(cluster, "gone", gone)
+    await cluster.start()
+    assert directories(cluster) == [f"gone-0.{gone.hex()}-stray", "kept-0"]
+    assert "stray partition set aside, remove it if nobody misses it" in caplog.messages
+    await cluster.stop()
+    await cluster.start()
+    assert directories(cluster) == [f"gone-0.{gone.hex()}-stray", "kept-0"]
+    await cluster.state(kept, epoch=1)
+    await cluster.leads(kept, epoch=1)
+    assert (await cluster.list_offset(kept, -1)).offset == 1
+
+
+async def test_a_partition_that_moved_away_while_the_node_was_down_is_set_aside(cluster: StorageCluster) -> None:
+    moved = await cluster.topic("moved")
+    await cluster.stop()
+    await cluster.write(keys.partition(moved, 0), None)
+    await cluster.start()
+    assert directories(cluster) == [f"moved-0.{moved.hex()}-stray"]
+
+
+async def test_a_topic_made_again_while_the_node_was_down_starts_empty(cluster: StorageCluster) -> None:
+    former = await cluster.topic("again")
+    await cluster.append(former, batch(b"x"))
+    await cluster.stop()
+    await delete(cluster, "again", former)
+    await cluster.start()
+    topic = await cluster.topic("again")
+    assert (await cluster.append(topic, batch(b"y"))).base_offset == 0
+
+
+async def test_a_partition_that_cannot_be_opened_is_no_stray(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("damaged")
+    await cluster.append(topic, batch(b"x"))
+    await cluster.stop()
+    log = Path(cluster.config.directories[0]) / "damaged-0" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    await cluster.start()
+    assert directories(cluster) == ["damaged-0"]
+    assert (await cluster.append(topic, batch(b"y"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_retired_directory_is_refused_until_an_operator_removes_the_mark(cluster: StorageCluster, disk: HeldDisk) -> None:
+    """The page cache of the failed process may hold what its disk does not."""
+    await cluster.stop()
+    root = cluster.config.data_dir
+    one, two = Path(root) / "one", Path(root) / "two"
+    cluster.config = replace(cluster.config, log_dirs=(str(one), str(two)))
+    await cluster.start()
+    assert cluster.node is not None
+    bad = cluster.node._disks.all[0]
+    bad.sync.fail(OSError(errno.EIO, "the sync failed"))
+    await eventually((one / ".retired").exists)
+    await cluster.stop()
+    await cluster.start()
+    assert [disk.path for disk in cluster.node._disks.all] == [str(two)]
+    await cluster.stop()
+    (one / ".retired").unlink()
+    await cluster.start()
+    assert [disk.path for disk in cluster.node._disks.all] == [str(one), str(two)]
+
+
+async def test_a_failed_sync_leaves_the_mark_though_nothing_can_be_synced(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("broken")
+    disk.fail_syncs = errno.EIO
+    assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    mark = Path(cluster.config.directories[0]) / ".retired"
+    await cluster.stop()
+    disk.fail_syncs = None
+    assert "EIO" in mark.read_text()
+    with pytest.raises(DirectoryRetired, match=r"check its disk, then remove .*/logs/\.retired"):
+        await cluster.start()
+    assert cluster.node is not None
+    cluster.node = None

@@ -13,7 +13,7 @@ from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.opening import LogOpener, Opened
-from libs.commitlog.reading import FoundTimestamp, LogReader, Slice
+from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSearch, search_at_once
 from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
@@ -21,7 +21,7 @@ from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry,
 from libs.commitlog.sync import SyncTargets, run_round
 from libs.commitlog.sync_ledger import RESUME_POINT_BYTES, SyncLedger
 
-__all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", "Log", "Slice", "SyncTargets"]
+__all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", "Log", "Slice", "SyncTargets", "TimestampSearch"]
 
 log = logging.getLogger(__name__)
 
@@ -213,12 +213,20 @@ class Log:
         return self._reader.read(offset, max_bytes, end_offset, log_end_offset, at_least_one_batch)
 
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> FoundTimestamp | None:
-        """The first record at least as late, before `end_offset`."""
-        return self._reader.offset_for_timestamp(timestamp, self.log_start_offset, min(end_offset, self.log_end_offset))
+        """The first record at least as late, before `end_offset`. Blocks, unlike `search_timestamp`."""
+        return search_at_once(self.search_timestamp(timestamp, end_offset))
 
     def max_timestamp(self) -> FoundTimestamp | None:
-        """The record with the greatest timestamp. It may lie at or past the high watermark."""
-        return self._reader.max_timestamp(self.log_end_offset)
+        """The record with the greatest timestamp. Blocks, unlike `search_max_timestamp`."""
+        return search_at_once(self.search_max_timestamp())
+
+    def search_timestamp(self, timestamp: int, end_offset: int) -> TimestampSearch:
+        """For the first record at least as late, before `end_offset`. Whoever drives it opens the batches, wherever."""
+        return self._reader.search_timestamp(timestamp, self.log_start_offset, min(end_offset, self.log_end_offset))
+
+    def search_max_timestamp(self) -> TimestampSearch:
+        """For the record with the greatest timestamp. It may lie at or past the high watermark."""
+        return self._reader.search_max_timestamp(self.log_end_offset)
 
     def epoch_for(self, offset: int) -> int:
         return self.epochs.epoch_for(offset)

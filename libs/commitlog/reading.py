@@ -5,6 +5,8 @@ consumer starts there, and the high watermark is asked for again and again.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.commitlog.errors import LogDamaged
@@ -100,8 +102,8 @@ class LogReader:
             del self._remembered[next(iter(self._remembered))]
         self._remembered[offset] = (segment, position)
 
-    def offset_for_timestamp(self, timestamp: int, start_offset: int, end_offset: int) -> FoundTimestamp | None:
-        """The first record at least as late as `timestamp` in [start_offset, end_offset)."""
+    def search_timestamp(self, timestamp: int, start_offset: int, end_offset: int) -> "TimestampSearch":
+        """For the first record at least as late as `timestamp` in [start_offset, end_offset)."""
         for segment in self._segments[self.segment_for(start_offset) :]:
             if segment.size == 0 or segment.max_timestamp < timestamp:
                 continue
@@ -109,13 +111,13 @@ class LogReader:
                 if place.base_offset >= end_offset:
                     return None
                 if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
-                    found = self._record_at(segment, place, timestamp, start_offset)
+                    found = yield BatchOpening(segment.batch_reader(place), place, timestamp, start_offset)
                     if found is not None:
                         return found if found.offset < end_offset else None
         return None
 
-    def max_timestamp(self, end_offset: int) -> FoundTimestamp | None:
-        """The record with the greatest timestamp, the first of them."""
+    def search_max_timestamp(self, end_offset: int) -> "TimestampSearch":
+        """For the record with the greatest timestamp, the first of them."""
         best: Segment | None = None
         for segment in self._segments:
             if segment.size and segment.base_offset < end_offset and (best is None or segment.max_timestamp > best.max_timestamp):
@@ -125,18 +127,46 @@ class LogReader:
         place = best.find(best.offset_of_max_timestamp)
         if place is None:
             raise LogDamaged(f"{best.file.path}: nothing at offset {best.offset_of_max_timestamp}, which the time index names")
-        return self._record_at(best, place, best.max_timestamp, 0)
+        return (yield BatchOpening(best.batch_reader(place), place, best.max_timestamp, 0))
 
-    def _record_at(self, segment: Segment, place: BatchPlace, timestamp: int, start_offset: int) -> FoundTimestamp | None:
-        """The batch claims to hold such a record: open it. One that cannot be opened is answered by its first offset."""
-        batch = segment.batch_at(place)
+
+@dataclass(frozen=True, slots=True)
+class BatchOpening:
+    """A batch that claims to hold a record as late as `timestamp`. Calling this reads it from the disk and decompresses it, which
+    may take long and may be done in any thread; the log may be appended to and cut meanwhile."""
+
+    read: Callable[[], bytes]
+    place: BatchPlace
+    timestamp: int
+    start_offset: int
+
+    def __call__(self) -> FoundTimestamp | None:
+        """One that cannot be opened is answered by its first offset."""
+        batch = self.read()
         header = BatchHeader.at(batch)
+        at_its_start = FoundTimestamp(max(self.place.base_offset, self.start_offset), header.max_timestamp, header.leader_epoch)
         if header.is_log_append_time:
-            return FoundTimestamp(max(place.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
+            return at_its_start
         try:
             for record in iter_records(batch):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
+                if record.timestamp >= self.timestamp and record.offset >= self.start_offset:
                     return FoundTimestamp(record.offset, record.timestamp, header.leader_epoch)
         except BatchError:
-            return FoundTimestamp(max(place.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
+            return at_its_start
         return None
+
+
+TimestampSearch = Generator[BatchOpening, FoundTimestamp | None, FoundTimestamp | None]
+"""Goes through indexes and headers itself. It yields each batch that must be opened, is sent what that found, and returns."""
+
+
+def search_at_once(search: TimestampSearch) -> FoundTimestamp | None:
+    """Opens the batches here and now."""
+    found: FoundTimestamp | None = None
+    try:
+        opening = next(search)
+        while True:
+            opening = search.send(opening())
+    except StopIteration as done:
+        found = done.value
+    return found

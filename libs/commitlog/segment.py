@@ -5,7 +5,7 @@ No byte that was readable is ever written again (append-only inodes): a segment 
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from libs.commitlog.config import LogConfig
@@ -330,9 +330,14 @@ class Segment:
         buffer, at = self._window(position)
         return bytes(buffer[at : at + HEADER_SIZE])
 
+    def batch_reader(self, place: BatchPlace) -> Callable[[], bytes]:
+        """Reads a copy of a batch, for those who must open it, in any thread: the file stays open for as long as it takes."""
+        fs, handle = self._fs, self.file.handle
+        return lambda: fs.pread(handle.fd, place.size, place.position)
+
     def batch_at(self, place: BatchPlace) -> bytes:
-        """A copy of a batch, for those who must open it."""
-        return self._fs.pread(self.file.fd, place.size, place.position)
+        """A copy of a batch, read at once."""
+        return self.batch_reader(place)()
 
     def position_for_timestamp(self, timestamp: int) -> int:
         """A batch's start before which every batch is older than `timestamp`."""

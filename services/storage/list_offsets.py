@@ -1,8 +1,12 @@
 """ListOffsets: from a timestamp, or one of Kafka's special ones, to an offset (kafka-facts section 8)."""
 
 import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from libs.commitlog.errors import LogDamaged
+from libs.commitlog.log import FoundTimestamp, TimestampSearch
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.errors import ContractError
@@ -11,6 +15,7 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.admission import Refusal, refuse_client_epoch
 from services.storage.hosted import Hosted
+from services.storage.offload import Offload
 from services.storage.partitions import Partitions
 from services.storage.reading import READ_COMMITTED
 
@@ -22,36 +27,77 @@ NOT_FOUND = ListedOffset(0)
 
 
 class OffsetListing:
-    """Answers from the indexes and, for a timestamp, the few batches around it. Replication is not there yet, so a leader has
-    committed everything that an earlier leader committed: 78 OFFSET_NOT_AVAILABLE cannot arise."""
+    """Answers at once from what is in memory; for a timestamp, a batch is opened by `lookups`, off the loop.
 
-    def __init__(self, partitions: Partitions) -> None:
+    Replication is not there yet, so a leader has committed everything that an earlier leader committed: 78
+    OFFSET_NOT_AVAILABLE cannot arise.
+    """
+
+    def __init__(self, partitions: Partitions, lookups: Offload) -> None:
         self._partitions = partitions
+        self._lookups = lookups
 
-    def accept(self, call: Call) -> None:
+    def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:
             request = unpack(ListOffsets, call.body)
         except ContractError as error:
             call.fail(int(ErrorCode.INVALID_REQUEST), str(error))
-            return
+            return None
         committed = request.isolation == READ_COMMITTED
-        call.reply(ListOffsetsReply(tuple([self._answer(wanted, committed=committed) for wanted in request.partitions])))
+        answers = [self._answer(wanted, committed=committed) for wanted in request.partitions]
+        if any(isinstance(answer, Lookup) for answer in answers):
+            return self._look_up(call, answers)
+        call.reply(ListOffsetsReply(tuple([answer for answer in answers if isinstance(answer, ListedOffset)])))
+        return None
 
-    def _answer(self, wanted: ListOffsetsPartition, *, committed: bool) -> ListedOffset:
+    async def _look_up(self, call: Call, answers: Sequence["ListedOffset | Lookup"]) -> None:
+        found: list[ListedOffset] = []
+        for answer in answers:
+            if call.cancelled:
+                return
+            found.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._lookups))
+        call.reply(ListOffsetsReply(tuple(found)))
+
+    def _answer(self, wanted: ListOffsetsPartition, *, committed: bool) -> "ListedOffset | Lookup":
         found = self._partitions.serving((wanted.topic_id, wanted.partition))
         if isinstance(found, Refusal):
             return ListedOffset(found.error)
         if error := refuse_client_epoch(wanted.current_leader_epoch, found.leader_epoch):
             return ListedOffset(error)
-        try:
-            return _find(found, wanted.timestamp, found.last_stable_offset if committed else found.high_watermark)
-        except (LogDamaged, OSError) as error:
-            log.error("timestamp lookup failed", extra=fields(partition=found, timestamp=wanted.timestamp, reason=error))
-            return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
+        return _find(found, wanted.timestamp, found.last_stable_offset if committed else found.high_watermark)
 
 
-def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset:
+@dataclass(frozen=True, slots=True)
+class Lookup:
     """`end`: the first offset that the caller may not see. What lies at or past it counts as not found."""
+
+    hosted: Hosted
+    timestamp: int
+    end: int
+    search: TimestampSearch
+
+    async def run(self, offload: Offload) -> ListedOffset:
+        try:
+            found = await self._run(offload)
+        except (LogDamaged, OSError) as error:
+            log.error("timestamp lookup failed", extra=fields(partition=self.hosted, timestamp=self.timestamp, reason=error))
+            return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
+        if found is None or found.offset >= self.end:
+            return NOT_FOUND
+        return ListedOffset(0, found.offset, found.timestamp, found.leader_epoch)
+
+    async def _run(self, offload: Offload) -> FoundTimestamp | None:
+        found: FoundTimestamp | None = None
+        try:
+            opening = next(self.search)
+            while True:
+                opening = self.search.send(await offload.submit(opening))
+        except StopIteration as done:
+            found = done.value
+        return found
+
+
+def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:
     if timestamp == LATEST:
         return ListedOffset(0, end, -1, hosted.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):  # nothing is tiered: the earliest is local
@@ -61,7 +107,6 @@ def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset:
         return NOT_FOUND
     if timestamp < MAX_TIMESTAMP:
         return ListedOffset(int(ErrorCode.UNSUPPORTED_VERSION))
-    found = hosted.log.max_timestamp() if timestamp == MAX_TIMESTAMP else hosted.log.offset_for_timestamp(timestamp, end)
-    if found is None or found.offset >= end:
-        return NOT_FOUND
-    return ListedOffset(0, found.offset, found.timestamp, found.leader_epoch)
+    if timestamp == MAX_TIMESTAMP:
+        return Lookup(hosted, timestamp, end, hosted.log.search_max_timestamp())
+    return Lookup(hosted, timestamp, end, hosted.log.search_timestamp(timestamp, end))

@@ -48,6 +48,9 @@ log = logging.getLogger(__name__)
 MARK_S_MAX = 2.0
 """How long a stop waits for a failed disk to take the mark that it failed."""
 
+LOOKUPS = 2
+"""Batches that are opened for a timestamp at the same time. Each may be of many megabytes, decompressed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -90,6 +93,7 @@ class StorageNode:
             readers_wait=self._fetches.waiting_on,
         )
         self._disks = Disks(())
+        self._lookups = world.offload("lookups", LOOKUPS)
         self._residents: Residents | None = None
         self._placements: Placements | None = None
         self._checkpoints: Checkpoints | None = None
@@ -228,7 +232,7 @@ class StorageNode:
         methods = {
             APPEND: self._appends.accept,
             FETCH: self._fetches.accept,
-            LIST_OFFSETS: OffsetListing(self._partitions).accept,
+            LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
             OPEN_FILE: FileOpening(self._registry).accept,
         }
         self._server = RpcServer(
@@ -329,6 +333,7 @@ class StorageNode:
         self._appends.close()
         for disk in self._disks.all:
             disk.close()
+        self._lookups.close()
         if self._membership is not None:
             await self._membership.close()
         self._state = "stopped"

@@ -5,16 +5,20 @@ import threading
 from collections.abc import Sequence
 
 from libs.commitlog.filesystem import Buffer, OsFileSystem
+from libs.wire.batches import HEADER_SIZE
 
 
 class HeldDisk(OsFileSystem):
-    """`hold` keeps every fdatasync and syncfs waiting (in its thread) until `release`."""
+    """`hold` keeps every fdatasync and syncfs waiting (in its thread) until `release`; so does `hold_reads` for whole batches."""
 
     def __init__(self) -> None:
         super().__init__()
         self._open = threading.Event()
         self._open.set()
+        self._readable = threading.Event()
+        self._readable.set()
         self.syncs_begun = 0
+        self.reads_begun = 0
         self.fail_writes: int | None = None
         self.fail_syncs: int | None = None
 
@@ -23,6 +27,17 @@ class HeldDisk(OsFileSystem):
 
     def release(self) -> None:
         self._open.set()
+        self._readable.set()
+
+    def hold_reads(self) -> None:
+        self._readable.clear()
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        if not self._readable.is_set() and length > HEADER_SIZE:
+            self.reads_begun += 1
+            assert threading.current_thread() is not threading.main_thread(), "a read that may be slow, on the event loop"
+            self._readable.wait()
+        return super().pread(fd, length, position)
 
     def fdatasync(self, fd: int) -> None:
         self._sync()

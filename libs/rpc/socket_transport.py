@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 BACKLOG = 1024
 ACCEPTS_A_TURN = 64
 OUT_OF_DESCRIPTORS_PAUSE_S = 0.5
+UNIX_SEND_BUFFER = 4 << 20
+"""Asked for; the kernel gives twice `net.core.wmem_max` at most. Its default takes one batch of 128 KB and blocks at the next."""
 _UCRED = struct.Struct("3i")
 
 
@@ -83,6 +85,7 @@ class SocketTransport:
             if uid not in self._allowed_uids:
                 raise PermissionError(errno.EACCES, f"process {pid} runs as uid {uid}, which may not talk to us")
             peer = f"{peer}#{pid}"
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNIX_SEND_BUFFER)
         else:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

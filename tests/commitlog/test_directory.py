@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.directory import RECOVERY_POINTS, LogDirectory
-from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked
+from libs.commitlog.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
+from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked, DirectoryRetired
 from tests.commitlog.harness import QuickFileSystem
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
@@ -99,3 +99,28 @@ def test_a_damaged_checkpoint_does_not_block_a_start(tmp_path: Path, content: by
     assert directory.read_checkpoint(RECOVERY_POINTS) == {}
     (tmp_path / RECOVERY_POINTS).write_bytes(content)
     assert directory.read_checkpoint(RECOVERY_POINTS) == {}
+
+
+def test_a_partition_set_aside_takes_its_log_start_with_it(tmp_path: Path) -> None:
+    """Else a new topic of that name, found after a crash, would begin where another did, and lose what lies before."""
+    directory = open_directory(tmp_path)
+    directory.create_partition("t", 0, ID)
+    directory.create_partition("t", 1, ID)
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 7, ("t", 1): 9})
+    path = directory.set_aside("t", 0, ID)
+    assert path.endswith(f"/t-0.{ID.hex()}-stray")
+    directory.schedule_deletion("t", 1, ID)
+    assert directory.read_checkpoint(LOG_START_OFFSETS) == {}
+    assert directory.list_partitions() == []
+    assert len(directory.scheduled_deletions()) == 1
+
+
+def test_a_retired_directory_is_refused_with_the_reason_and_what_to_do(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    directory.mark_retired("fsync: Input/output error")
+    directory.mark_retired("something later")
+    directory.close()
+    with pytest.raises(DirectoryRetired, match=r"was retired \(fsync: Input/output error\): check its disk, then remove"):
+        open_directory(tmp_path)
+    (tmp_path / ".retired").unlink()
+    open_directory(tmp_path)

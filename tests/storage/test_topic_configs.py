@@ -1,0 +1,223 @@
+"""Each topic config that is marked as served does what it says, from the topic and from the broker config behind it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from libs.clock import SystemClock
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS
+from libs.cluster.records import ConfigOverrides
+from libs.commitlog.log import Log
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import StorageCluster, appended, batch, eventually
+from tests.storage.held_disk import HeldDisk
+
+MIB = 1 << 20
+NOW = SystemClock().wall_ms()
+NOT_SYNCED = {"durability": "replicated"}
+
+
+async def configured(cluster: StorageCluster, **configs: Any) -> bytes:
+    return await cluster.topic("t", **configs)
+
+
+async def reconfigure(cluster: StorageCluster, kind: str, name: str, values: dict[str, str]) -> None:
+    """Returns when the node goes by it."""
+    assert cluster.node is not None
+    before = [hosted.config for hosted in cluster.node._partitions.by_key.values()]
+    await cluster.write(keys.config(kind, name), encode(ConfigOverrides(values)))
+    node = cluster.node
+    await eventually(lambda: [hosted.config for hosted in node._partitions.by_key.values()] != before)
+
+
+def log_of(cluster: StorageCluster, topic: bytes) -> Log:
+    assert cluster.node is not None
+    return cluster.node._partitions.by_key[topic, 0].log
+
+
+def bases(cluster: StorageCluster, topic: bytes) -> list[int]:
+    return [segment.base_offset for segment in log_of(cluster, topic).segments]
+
+
+def at(timestamp: int, size: int = 1) -> bytes:
+    return batch(b"x" * size, timestamp=timestamp)
+
+
+async def segment_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, segment_bytes=str(MIB), max_message_bytes=str(2 * MIB))
+    for _ in range(3):
+        await cluster.append(topic, at(NOW, 400_000))
+    assert bases(cluster, topic) == [0, 2]
+    assert (await cluster.append(topic, at(NOW, MIB))).error == ErrorCode.RECORD_LIST_TOO_LARGE
+    await reconfigure(cluster, "topic", "t", {"segment.bytes": str(2 * MIB), "max.message.bytes": str(2 * MIB)})
+    assert (await cluster.append(topic, at(NOW, MIB))).error == 0
+    assert bases(cluster, topic) == [0, 2]
+
+
+async def segment_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, segment_ms="1000")
+    for timestamp in (NOW - 5000, NOW - 4000, NOW - 3999, NOW - 9000):
+        await cluster.append(topic, at(timestamp))
+    assert bases(cluster, topic) == [0, 2]
+
+
+async def segment_index_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, segment_index_bytes="36", index_interval_bytes="0")
+    for number in range(8):
+        await cluster.append(topic, at(NOW + number))
+    # Three time entries, of which sealing needs one: with the third batch's, no fourth fits.
+    assert bases(cluster, topic) == [0, 3, 6]
+
+
+async def index_interval_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, index_interval_bytes="1000")
+    for _ in range(21):
+        await cluster.append(topic, at(NOW, 200))
+    log = log_of(cluster, topic)
+    size = log.size // 21
+    assert 3 * size < 1000 < 4 * size
+    index = log.active.offset_index
+    assert [index.entry(slot) for slot in range(index.count)] == [(4 * n, 4 * n * size) for n in range(1, 6)]
+
+
+async def retention_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
+    await retained(cluster, await configured(cluster, segment_ms="1000", retention_ms="6000"))
+
+
+async def retention_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
+    await retained(cluster, await configured(cluster, segment_ms="1000", retention_bytes=str(len(at(NOW)))))
+
+
+async def retained(cluster: StorageCluster, topic: bytes) -> None:
+    """More is in test_retention.py."""
+    for age_ms in (9000, 7000, 1000):
+        await cluster.append(topic, at(SystemClock().wall_ms() - age_ms))
+    assert cluster.node is not None
+    assert cluster.node._retention is not None
+    await cluster.node._retention.check()
+    assert bases(cluster, topic) == [2]
+
+
+async def durability(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster)
+    assert (await cluster.append(topic, at(NOW))).error == 0
+    await reconfigure(cluster, "topic", "t", NOT_SYNCED)
+    disk.hold()
+    assert (await cluster.append(topic, at(NOW))).error == 0
+    assert (await cluster.list_offset(topic, -1)).offset == 2
+    await reconfigure(cluster, "topic", "t", {"durability": "synced"})
+    waiting = cluster.send([(topic, 0, at(NOW))])
+    assert (await cluster.list_offset(topic, -1)).offset == 2  # what was committed stays so
+    assert not waiting.done()
+    disk.release()
+    assert appended(await waiting)[0].base_offset == 2
+
+
+async def min_insync_replicas(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, min_insync_replicas="2")
+    assert (await cluster.append(topic, at(NOW))).error == 0  # a minimum above the replication factor means all of them
+    assert cluster.node is not None
+    hosted = cluster.node._partitions.by_key[topic, 0]
+    assert hosted.replica.min_in_sync == 1
+    hosted.replica.min_in_sync = 2  # as with a factor of 2
+    assert (await cluster.append(topic, at(NOW))).error == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await cluster.append(topic, at(NOW), acks=1)).error == 0
+
+
+async def flush_messages(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, durability="replicated", flush_messages="3")
+    log = log_of(cluster, topic)
+    for _ in range(3):
+        assert log.durable_offset == 0
+        await cluster.append(topic, at(NOW), acks=1)
+    await eventually(lambda: log.durable_offset == 3)
+    await reconfigure(cluster, "topic", "t", {**NOT_SYNCED, "flush.messages": "1"})
+    await cluster.append(topic, at(NOW), acks=1)
+    await eventually(lambda: log.durable_offset == 4)
+
+
+async def flush_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, durability="replicated")
+    await cluster.append(topic, at(NOW), acks=1)
+    assert cluster.node is not None
+    (only,) = cluster.node._disks.all
+    only.sync.flush_overdue()
+    await asyncio.sleep(0)
+    assert log_of(cluster, topic).durable_offset == 0
+    await reconfigure(cluster, "topic", "t", {**NOT_SYNCED, "flush.ms": "0"})
+    await eventually(lambda: log_of(cluster, topic).durable_offset == 1)
+
+
+async def max_message_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
+    sent = at(NOW, 1000)
+    topic = await configured(cluster, max_message_bytes=str(len(sent) - 1))
+    assert (await cluster.append(topic, sent)).error == ErrorCode.MESSAGE_TOO_LARGE
+    await reconfigure(cluster, "topic", "t", {"max.message.bytes": str(len(sent))})
+    assert (await cluster.append(topic, sent)).error == 0
+    # The broker's, too, can be changed while it runs, for all or for one of them.
+    await reconfigure(cluster, "topic", "t", {})
+    await reconfigure(cluster, "broker", "", {"message.max.bytes": str(len(sent) - 1)})
+    assert (await cluster.append(topic, sent)).error == ErrorCode.MESSAGE_TOO_LARGE
+    await reconfigure(cluster, "broker", "1", {"message.max.bytes": str(len(sent))})
+    assert (await cluster.append(topic, sent)).error == 0
+
+
+async def message_timestamp_type(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster)
+    assert (await cluster.append(topic, at(5))).log_append_time_ms == -1
+    assert (await cluster.list_offset(topic, 0)).timestamp == 5
+    await reconfigure(cluster, "topic", "t", {"message.timestamp.type": "LogAppendTime"})
+    stamped = await cluster.append(topic, at(7))
+    assert stamped.log_append_time_ms >= NOW
+    assert (await cluster.list_offset(topic, 6)).timestamp == stamped.log_append_time_ms
+
+
+async def message_timestamp_before_max_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, message_timestamp_before_max_ms="3600000")
+    assert (await cluster.append(topic, at(NOW - 3_700_000))).error == ErrorCode.INVALID_TIMESTAMP
+    assert (await cluster.append(topic, at(NOW - 3_000_000))).error == 0
+
+
+async def message_timestamp_after_max_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster)
+    assert (await cluster.append(topic, at(NOW + 4_000_000))).error == ErrorCode.INVALID_TIMESTAMP
+    await reconfigure(cluster, "topic", "t", {"message.timestamp.after.max.ms": "8000000"})
+    assert (await cluster.append(topic, at(NOW + 4_000_000))).error == 0
+
+
+PROOFS: list[Callable[[StorageCluster, HeldDisk], Awaitable[None]]] = [
+    *(segment_bytes, segment_ms, segment_index_bytes, index_interval_bytes),
+    *(retention_ms, retention_bytes),
+    *(durability, min_insync_replicas, flush_messages, flush_ms),
+    *(max_message_bytes, message_timestamp_type, message_timestamp_before_max_ms, message_timestamp_after_max_ms),
+]
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.__name__.replace("_", "."))
+async def test_it_does_what_it_says(
+    cluster: StorageCluster, disk: HeldDisk, proof: Callable[[StorageCluster, HeldDisk], Awaitable[None]]
+) -> None:
+    await proof(cluster, disk)
+
+
+def test_every_config_that_is_served_has_its_proof() -> None:
+    one_value = {config.name for config in TOPIC_CONFIGS.values() if len(config.served_values) == 1}
+    assert one_value == {"cleanup.policy", "compression.type", "record.validation"}  # only the value in force is taken
+    served = {config.name for config in TOPIC_CONFIGS.values() if config.served and not config.hidden}
+    assert {proof.__name__.replace("_", ".") for proof in PROOFS} == served - one_value
+
+
+def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clusters() -> None:
+    """Whoever adds one says here who goes by it."""
+    defaults = {name for config in TOPIC_CONFIGS.values() for name in config.synonyms}
+    changeable = {config.name for config in BROKER_CONFIGS.values() if not config.read_only}
+    assert changeable - defaults == {
+        "num.partitions",  # controller: creating topics
+        "default.replication.factor",  # likewise, only 1
+        "auto.create.topics.enable",  # gateway: Metadata
+        "delete.topic.enable",  # controller: deleting topics
+    }

@@ -42,12 +42,12 @@ def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: 
 
 @dataclass(slots=True, eq=False)
 class Disk:
-    """One log directory in use. `files` runs one thing at a time, in order; `creations` wait for the disk side by side."""
+    """One log directory in use. `files` runs one thing at a time, in order; `logs` are opened, made and closed side by side."""
 
     scanned: Scanned
     sync: SyncScheduler
     files: Offload
-    creations: Offload
+    logs: Offload
     hosted: set[Key] = field(default_factory=set)
 
     @property
@@ -80,7 +80,7 @@ class Disk:
         path = self.scanned.paths.get(key)
         if path is None:
             await self._clear_the_name(topic, index)
-            path = await self.creations.submit(lambda: self.directory.create_partition(topic, index, key[0]))
+            path = await self.logs.submit(lambda: self.directory.create_partition(topic, index, key[0]))
             self.scanned.paths[key] = path
         was_clean, recovery = self.directory.was_clean, self.scanned.checkpoints[RECOVERY_POINTS].get((topic, index), 0)
         start = self.scanned.checkpoints[LOG_START_OFFSETS].get((topic, index), 0)
@@ -99,7 +99,7 @@ class Disk:
                 log_start_offset=start,
             )
 
-        opened = await self.files.submit(work)
+        opened = await self.logs.submit(work)
         self.hosted.add(key)
         return opened
 
@@ -143,7 +143,7 @@ class Disk:
         """Lets the next process in."""
         self.sync.close()
         self.files.close()
-        self.creations.close()
+        self.logs.close()
         self.directory.close()
 
 

@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 MARK_S_MAX = 2.0
 """How long a stop waits for a failed disk to take the mark that it failed."""
 
+LOGS_AT_ONCE = 8
+"""Logs of one directory that are opened, made or closed side by side."""
 LOOKUPS = 2
 """Batches that are opened for a timestamp at the same time. Each may be of many megabytes, decompressed."""
 
@@ -211,7 +213,7 @@ class StorageNode:
                 continue
             syncing = self._world.offload(f"sync-{number}", 1)
             scheduler = SyncScheduler(path, self._world.fs, syncing, self, hang_s=self._config.sync_hang_s)
-            opened.append(Disk(scanned, scheduler, files, self._world.offload(f"create-{number}", 8)))
+            opened.append(Disk(scanned, scheduler, files, self._world.offload(f"logs-{number}", LOGS_AT_ONCE)))
         if not opened:
             raise failures[0]
         return opened
@@ -347,7 +349,7 @@ class StorageNode:
             await disk.sync.drain()  # of what upkeep and retention asked for meanwhile
             logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
             try:
-                await asyncio.gather(*[disk.creations.submit(partial(one.close, clean=True)) for one in logs])
+                await asyncio.gather(*[disk.logs.submit(partial(one.close, clean=True)) for one in logs])
                 if self._loaded:
                     await disk.files.submit(disk.directory.mark_clean)
             except OSError as error:

@@ -1,6 +1,7 @@
 """Several log directories, and their checkpoints."""
 
 import errno
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -113,3 +114,23 @@ async def test_a_log_that_cannot_be_opened_now_is_opened_later(cluster: StorageC
     topic = await cluster.topic("patient")
     assert refusals == []
     assert (await cluster.append(topic, batch(b"x"))).error == 0
+
+
+async def test_logs_of_one_directory_are_opened_side_by_side(
+    cluster: StorageCluster, disk: OneBadDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await cluster.topic("many", partitions=2)
+    await cluster.stop()
+    together = threading.Barrier(2, timeout=5)
+    list_directory = disk.list_directory
+
+    def meet(path: str) -> list[str]:
+        if "many-" in path:
+            together.wait()
+        return list_directory(path)
+
+    monkeypatch.setattr(disk, "list_directory", meet)
+    await cluster.start()
+    for index in range(2):
+        await cluster.state(topic, index, epoch=1)
+        await cluster.leads(topic, index, 1)

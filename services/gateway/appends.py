@@ -57,7 +57,7 @@ class Produce(Protocol):
         ...
 
     def may_overtake_nothing(self) -> bool:
-        """Whether no later request of its connection has begun, so that sending it again keeps the order."""
+        """Whether no other request of its connection is under way, so that sending it again keeps the order."""
         ...
 
 

@@ -50,7 +50,7 @@ class Asker(Protocol):
     def close(self, reason: str, detail: str = "") -> None: ...
 
     def is_alone(self, exchange: "Exchange") -> bool:
-        """Whether no other request of this connection has begun and is unanswered."""
+        """Whether no other request of this connection, earlier or later, has begun without its answer having left."""
         ...
 
 

@@ -102,7 +102,7 @@ class FetchReply:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """Asks for a read-only descriptor, passed by SCM_RIGHTS with the reply. Unix sockets only. Error: FileGone."""
+    """Asks for a read-only descriptor, passed by SCM_RIGHTS with the reply. Unix sockets only."""
 
     file_id: int
 

@@ -16,10 +16,7 @@ def data_plane(*_: object) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Versions are inclusive. `handle` gets what `read_request` made, and `write_response` what `handle` returned.
-
-    `differences` says, for the protocol page, where we differ from Kafka and why; empty when nowhere.
-    """
+    """Versions are inclusive. `handle` gets what `read_request` made, and `write_response` what `handle` returned."""
 
     key: ApiKey
     name: str
@@ -28,7 +25,6 @@ class Api:
     read_request: Callable[[Reader, int], Any] = data_plane
     write_response: Callable[[Writer, Any, int], None] = data_plane
     handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] = data_plane
-    differences: str = ""
     advertised_min_version: int = -1  # -1: min_version
 
     def __post_init__(self) -> None:

@@ -1,4 +1,7 @@
-"""Writes docs/protocol.md from the table of APIs: `python -m services.gateway.protocol_page [--check]`."""
+"""Writes docs/protocol.md from the table of APIs and the list of differences.
+
+`python -m services.gateway.protocol_page [--check]`
+"""
 
 import argparse
 import sys
@@ -7,6 +10,7 @@ from typing import Final
 
 from libs.wire.api import ApiKey
 from services.gateway.api import Api
+from services.gateway.differences import DIFFERENCES, Difference
 from services.gateway.handlers import APIS
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -30,23 +34,33 @@ _NEVER: Final = {
 
 _TOP = """# The Kafka protocol, as Penstock serves it
 
-Made by `python -m services.gateway.protocol_page` from the table in `services/gateway/handlers/__init__.py`; do not edit.
+Made by `python -m services.gateway.protocol_page` from the table in `services/gateway/handlers/__init__.py` and the list in
+`services/gateway/differences.py`; do not edit.
 
 The level is Apache Kafka 4.2. What is advertised is what is served, with one exception, which is Kafka's own: Produce is
 advertised from version 0 and accepted from version 3 (KAFKA-18659). Anything else closes the connection, as in Kafka.
 
 ## Served
 
-| key | API | versions | differences from Kafka, and why |
-|--:|---|---|---|
+| key | API | versions |
+|--:|---|---|
 """
 
-_STRICTER = """
+_DIFFERENCES = """
+## Differences from Kafka
+
+All that a client can see. `tests/differential` sends the same requests to Apache Kafka 4.2.1 and to Penstock, and fails on a
+difference that is not here as on one that is here and no longer there. A few cannot be seen by sending a request to one broker;
+they say why.
+
+| where | difference | id |
+|---|---|---|
+"""
+
+_EVERYWHERE = """
 ## Everywhere
 
 - Broker ids are storage node ids. A gateway has one port per broker id, and a bootstrap port that stands for no broker.
-- Stricter than Kafka: more than 64 tagged fields in one section, more than 1,000,000 array elements in one message, overlong
-  varints, lengths below -1, strings that are not UTF-8 and bytes after the end of a message close the connection.
 - A connection executes one request at a time, except that consecutive Produces are pipelined; answers keep the order.
 - `throttle_time_ms` is always 0, since there are no quotas yet.
 """
@@ -61,7 +75,9 @@ def page() -> str:
         [
             _TOP,
             *(row + "\n" for row in rows),
-            _STRICTER,
+            _DIFFERENCES,
+            *(_difference(difference) + "\n" for difference in DIFFERENCES),
+            _EVERYWHERE,
             "\n## Not built yet\n\nNot advertised; a request closes the connection.\n\n",
             *(f"- {name}\n" for name in missing),
             "\n## Not for clients\n\n",
@@ -74,7 +90,13 @@ def _row(api: Api) -> str:
     versions = str(api.min_version) if api.min_version == api.max_version else f"{api.min_version}-{api.max_version}"
     if api.advertised_min_version != api.min_version:
         versions += f" (advertised {api.advertised_min_version}-{api.max_version})"
-    return f"| {int(api.key)} | {api.name} | {versions} | {api.differences or 'none known'} |"
+    return f"| {int(api.key)} | {api.name} | {versions} |"
+
+
+def _difference(difference: Difference) -> str:
+    where = "everywhere" if difference.api is None else APIS[difference.api].name
+    unseen = f" (Not shown by a test: {difference.unseen}.)" if difference.unseen else ""
+    return f"| {where} | {difference.text}{unseen} | {difference.id} |"
 
 
 def _name(key: ApiKey) -> str:

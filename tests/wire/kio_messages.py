@@ -100,7 +100,7 @@ def plain(value: Any) -> Any:
         case bool() | int() | str() | bytes() | None:
             return value
     assert dataclasses.is_dataclass(value)
-    hints = typing.get_type_hints(type(value))
+    hints = _hints(type(value))
     found = {}
     for field in dataclasses.fields(value):
         mine, kafka_type = plain(getattr(value, field.name)), field.metadata.get("kafka_type")
@@ -110,6 +110,11 @@ def plain(value: Any) -> Any:
             mine = -1
         found[our_name(field.name, kafka_type)] = mine
     return found
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def our_name(name: str, kafka_type: str | None) -> str:

@@ -2,7 +2,7 @@
 
 v4 flexible · v5 error messages and quota errors · v6 by name or by id.
 
-Differences from Kafka: none known.
+Differences from Kafka: a topic that is named by its id and once more by its name is answered for each.
 """
 
 from libs.cluster.configs.resolve import effective_broker_bool

@@ -1,0 +1,256 @@
+"""Where clients can see that this is not Apache Kafka, and why: one row per difference.
+
+docs/protocol.md prints the rows, and tests/differential holds them to be all that there are: it sends the same requests to both
+systems, and fails on a difference that is not here and on a row that no request shows.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from libs.wire.api import ApiKey
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`api` is None for what holds everywhere. `unseen` says why no request to one broker shows it; empty: requests do."""
+
+    id: str
+    api: ApiKey | None
+    text: str
+    unseen: str = ""
+
+
+DIFFERENCES: Final = (
+    # What is stricter, whatever the API
+    Difference("strict-text", None, "Text that is not UTF-8 closes the connection; Kafka puts other letters in its place."),
+    Difference("strict-lengths", None, "A length below -1 closes the connection; Kafka takes it for null."),
+    Difference("strict-varints", None, "A varint longer than it need be closes the connection."),
+    Difference("strict-end", None, "Bytes after the end of a request close the connection; Kafka passes over them."),
+    Difference("strict-tagged-fields", None, "More than 64 tagged fields in one section close the connection."),
+    Difference("strict-arrays", None, "More than 1,000,000 array elements in one request close the connection."),
+    Difference(
+        "half-frames",
+        None,
+        "Half a frame and then silence closes the connection, after 30 s and a second for each 16 KB that came; Kafka waits "
+        "for as long as an idle connection may stay, which is ten minutes.",
+    ),
+    Difference(
+        "unread-answers",
+        None,
+        "A client that sends requests and does not read the answers is not read from, as in Kafka, and after 30 s without any "
+        "progress its connection closes.",
+    ),
+    Difference(
+        "not-built-yet",
+        None,
+        "APIs that are not built yet are not advertised, and close the connection; they are listed below.",
+    ),
+    # The data path
+    Difference(
+        "produce-records-unopened",
+        ApiKey.PRODUCE,
+        "Records inside a batch are not opened by default (`record.validation=header`): CRC, counts, sequences and the batch's "
+        "newest timestamp are checked, so that a batch whose records are not as its header says is stored, and an error does "
+        "not name records.",
+    ),
+    Difference(
+        "produce-repeated-partition",
+        ApiKey.PRODUCE,
+        "A partition that is named twice answers INVALID_REQUEST; Kafka stores one of the two batches and loses the other.",
+    ),
+    Difference("produce-repeated-topic", ApiKey.PRODUCE, "A topic that is named twice is answered twice; Kafka makes one of it."),
+    Difference(
+        "produce-null-records",
+        ApiKey.PRODUCE,
+        "A null instead of a batch answers INVALID_RECORD; Kafka never answers, nor whatever follows on that connection.",
+    ),
+    Difference(
+        "produce-bytes-after-batch",
+        ApiKey.PRODUCE,
+        "Bytes after the batch that are no batch answer INVALID_RECORD; Kafka drops them and says that all is well.",
+    ),
+    Difference(
+        "produce-log-append-time-claims",
+        ApiKey.PRODUCE,
+        "A batch that says it has the time of its append is refused with INVALID_TIMESTAMP where the topic keeps the time of "
+        "creation, since that is not true. Kafka has it the other way round: it refuses the claim where the topic has "
+        "LogAppendTime, where the stamp is replaced anyway.",
+    ),
+    Difference(
+        "produce-unknown-codec",
+        ApiKey.PRODUCE,
+        "A compression codec that does not exist answers INVALID_RECORD; Kafka: UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "produce-transactions",
+        ApiKey.PRODUCE,
+        "There are no transactions yet: a transactional batch answers INVALID_TXN_STATE, from version 11 TRANSACTION_ABORTABLE.",
+    ),
+    Difference(
+        "fetch-sessions",
+        ApiKey.FETCH,
+        "There are no fetch sessions yet: every answer has session id 0, so that clients go on with full fetches.",
+    ),
+    Difference(
+        "fetch-as-replica",
+        ApiKey.FETCH,
+        "A fetch as a replica answers TOPIC_AUTHORIZATION_FAILED: followers pull by RPC, and clients have no business there.",
+    ),
+    Difference(
+        "fetch-repeated-partition",
+        ApiKey.FETCH,
+        "A partition or a topic that is named twice is answered twice; Kafka answers the last mention only.",
+    ),
+    Difference(
+        "fetch-isolation-level",
+        ApiKey.FETCH,
+        "An isolation level that does not exist answers INVALID_REQUEST for each partition; Kafka: UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "fetch-negative-sizes",
+        ApiKey.FETCH,
+        "A largest size below 0 counts as 0, which brings one batch; Kafka: UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "fetch-on-bootstrap",
+        ApiKey.FETCH,
+        "The bootstrap port, which is no broker, passes a fetch on to the leader of its first partition.",
+        unseen="Kafka has no such port",
+    ),
+    Difference(
+        "list-offsets-isolation-level",
+        ApiKey.LIST_OFFSETS,
+        "An isolation level that does not exist answers INVALID_REQUEST for each partition; Kafka: UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "list-offsets-anywhere",
+        ApiKey.LIST_OFFSETS,
+        "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
+        unseen="it takes a second broker",
+    ),
+    # Topics and brokers
+    Difference(
+        "metadata-created-at-once",
+        ApiKey.METADATA,
+        "A topic that is created on demand is in the same answer if it is there within a second; Kafka first answers "
+        "UNKNOWN_TOPIC_OR_PARTITION, and clients ask again.",
+    ),
+    Difference(
+        "metadata-unnamed",
+        ApiKey.METADATA,
+        "A topic with neither id nor name answers INVALID_TOPIC_EXCEPTION for that topic; Kafka: UNKNOWN_SERVER_ERROR for all.",
+    ),
+    Difference(
+        "metadata-internal-topics",
+        ApiKey.METADATA,
+        "Internal topics are not created on demand while there are no coordinators to own them.",
+        unseen="the first answers are alike",
+    ),
+    Difference(
+        "metadata-controller",
+        ApiKey.METADATA,
+        "The controller id is the broker that was asked; Kafka names any. Each forwards what a controller has to do.",
+        unseen="it takes a second broker",
+    ),
+    Difference(
+        "api-versions-features",
+        ApiKey.API_VERSIONS,
+        "No features are listed: metadata.version is KRaft's own, and groups and transactions are not served yet.",
+    ),
+    Difference(
+        "create-topics-colliding",
+        ApiKey.CREATE_TOPICS,
+        "Of two new topics that differ by dot and underscore only, the second answers INVALID_TOPIC_EXCEPTION also when both are "
+        "in one request; Kafka compares with the topics that are there, and then has two whose metrics collide.",
+    ),
+    Difference(
+        "topic-configs-own",
+        ApiKey.CREATE_TOPICS,
+        "`durability` and `record.validation` are configs of Penstock's own, with `log.` before them for brokers.",
+    ),
+    Difference(
+        "topic-configs-min-isr",
+        ApiKey.CREATE_TOPICS,
+        "min.insync.replicas has its default from the software; Kafka, with eligible leader replicas, pins it as a dynamic "
+        "default of all brokers.",
+    ),
+    Difference(
+        "topic-configs-not-acted-on",
+        ApiKey.CREATE_TOPICS,
+        "A config that Kafka takes and Penstock does not act on yet, such as cleanup.policy=compact, answers INVALID_CONFIG "
+        "rather than being ignored.",
+    ),
+    Difference(
+        "replication-factor-1",
+        ApiKey.CREATE_TOPICS,
+        "A replication factor above 1 answers INVALID_REPLICATION_FACTOR until there is replication.",
+        unseen="with one broker, Kafka answers the same",
+    ),
+    Difference(
+        "delete-topics-by-id-and-name",
+        ApiKey.DELETE_TOPICS,
+        "A topic that is named by its id and once more by its name is answered for each; Kafka answers once. Neither deletes it.",
+    ),
+    Difference(
+        "create-partitions-too-many",
+        ApiKey.CREATE_PARTITIONS,
+        "Too many partitions answer POLICY_VIOLATION, as in CreateTopics; Kafka tries, and answers UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "find-coordinator-nobody",
+        ApiKey.FIND_COORDINATOR,
+        "There are no coordinators yet, and nobody is found. From version 3 on the answer is UNSUPPORTED_VERSION, which clients "
+        "take for final and show to their users; before, COORDINATOR_NOT_AVAILABLE for groups and, for transactions, "
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one answer that librdkafka does not ask again after.",
+    ),
+    # Configs
+    Difference(
+        "broker-configs-left-out",
+        ApiKey.DESCRIBE_CONFIGS,
+        "The broker configs are those that mean something here, with no value for listeners and log.dirs, which each process "
+        "has for itself.",
+    ),
+    Difference(
+        "broker-configs-changeable",
+        ApiKey.DESCRIBE_CONFIGS,
+        "What decides for the whole cluster (num.partitions, default.replication.factor, auto.create.topics.enable, "
+        "delete.topic.enable) can be changed while it runs; producer.id.expiration.ms and listeners cannot.",
+    ),
+    Difference(
+        "configs-of-others",
+        ApiKey.DESCRIBE_CONFIGS,
+        "Broker loggers, client metrics and groups have no configs yet, and answer INVALID_REQUEST, here and when altered.",
+    ),
+    Difference(
+        "configs-on-bootstrap",
+        ApiKey.DESCRIBE_CONFIGS,
+        "On the bootstrap port, which is no broker, any broker is described and altered.",
+        unseen="Kafka has no such port",
+    ),
+    Difference(
+        "alter-configs-unknown-operation",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        "An operation that does not exist answers INVALID_REQUEST; Kafka: UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "alter-configs-unknown-broker-config",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        "An unknown broker config answers INVALID_CONFIG; Kafka takes any name, for its plug-ins' sake.",
+    ),
+    Difference(
+        "alter-configs-repeated-resource",
+        ApiKey.ALTER_CONFIGS,
+        "A resource that is named twice answers INVALID_REQUEST; Kafka never answers, nor whatever follows on that connection.",
+    ),
+    Difference(
+        "describe-partitions-unnamed",
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        "A topic without a name answers INVALID_TOPIC_EXCEPTION; Kafka: UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "describe-partitions-eligible-leaders",
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        "Eligible leader replicas are always empty, since the ISR of a partition never is.",
+        unseen="it takes brokers that died",
+    ),
+)

@@ -1,0 +1,76 @@
+"""Takes from an answer what two correct systems may fill differently, and finds what differs in the rest."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.differential.scenario import ABSENT, UNKNOWN_ID
+from tests.differential.systems import System
+
+Path = tuple[str, ...]
+
+# What names an item of an array: its order means nothing then.
+IDENTITIES = ("name", "topic", "topic_id", "resource_name", "api_key", "index", "partition_index", "node_id", "broker_id")
+NO_ID = bytes(16)
+ID_OF = "(id of "
+ORDERED = ("synonyms",)
+WORDS = ("error_message", "batch_index_error_message", "documentation")
+
+
+def normalise(value: Any, system: System, key: str = "") -> Any:
+    """The whole list of what is not compared:
+
+    - words for people: they must be there where Kafka has some; what they say is not compared, and having more is no harm
+    - addresses, cluster id and topic ids: each system's own become what they stand for, any other stays as it is
+    - ids of producers: each system counts by itself
+    - the time at which a batch was appended
+    - the order of what has a name
+    """
+    match value:
+        case dict():
+            return {name: normalise(item, system, name) for name, item in value.items()}
+        case list():
+            items = [normalise(item, system, key) for item in value]
+            named = [_identity(item) for item in items]
+            if items and key not in ORDERED and None not in named and len(set(named)) == len(named):
+                return dict(zip(named, items, strict=True))
+            return items
+    if key in WORDS:
+        return "(words)" if value else None
+    if key == "port" and value == system.port:
+        return "(port of broker 1)"
+    if key == "value" and isinstance(value, str) and f":{system.port}" in value:
+        return value.replace(f":{system.port}", ":(port of broker 1)")
+    if key == "cluster_id" and value == system.cluster_id:
+        return "(cluster id)"
+    if key == "topic_id":
+        if value in (NO_ID, UNKNOWN_ID):
+            return value.hex()
+        return next((f"{ID_OF}{name})" for name, known in system.topic_ids.items() if known == value), "(a new id)")
+    if key == "producer_id" and value >= 0:
+        return "(producer id)"
+    if key == "log_append_time_ms" and value > 0:
+        return "(a time)"
+    return value
+
+
+def differences(kafka: Any, penstock: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
+    """(path, Kafka's, Penstock's), as deep in the answer as they differ."""
+    if isinstance(kafka, dict) and isinstance(penstock, dict):
+        for key in sorted(kafka.keys() | penstock.keys()):
+            yield from differences(kafka.get(key, ABSENT), penstock.get(key, ABSENT), (*path, key))
+    elif isinstance(kafka, list) and isinstance(penstock, list) and len(kafka) == len(penstock):
+        for i, (one, other) in enumerate(zip(kafka, penstock, strict=True)):
+            yield from differences(one, other, (*path, str(i)))
+    elif path and path[-1] in WORDS and not kafka:
+        return
+    elif kafka != penstock or type(kafka) is not type(penstock):
+        yield path, kafka, penstock
+
+
+def _identity(item: Any) -> str | None:
+    if not isinstance(item, dict):
+        return None
+    for name in IDENTITIES:
+        if item.get(name) not in (None, "", "0" * 32):
+            return str(item[name]).removeprefix(ID_OF).removesuffix(")")
+    return None

@@ -1,0 +1,94 @@
+"""Apache Kafka and Penstock side by side, one broker each, with the topics that the scenarios need."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from types import TracebackType
+from typing import Any
+
+from tests.differential.comparison import Path, differences, normalise
+from tests.differential.scenario import Fields, Scenario, World
+from tests.differential.systems import System
+
+TOPICS_AT_ONCE = 50
+READY_TRIES = 600
+OFFSETS_VERSION = 7
+
+Difference = tuple[Path, Any, Any]
+
+
+class Pair:
+    def __init__(self, kafka: System, penstock: System) -> None:
+        self.kafka = kafka
+        self.penstock = penstock
+        self._both = ThreadPoolExecutor(2)
+
+    def prepare(self, scenarios: Iterable[Scenario]) -> None:
+        """Creates what the scenarios need; returns when both serve it."""
+        wanted = [_new_topic(scenario, name) for scenario in scenarios for name in scenario.topics()]
+        list(self._both.map(lambda system: _create(system, wanted), (self.kafka, self.penstock)))
+
+    def compare(self, scenario: Scenario) -> Iterator[tuple[int, Difference]]:
+        """(version, difference) for everything that differs."""
+        for version in scenario.each_version():
+            kafka, penstock = self._both.map(lambda system: _answer(system, scenario, version), (self.kafka, self.penstock))  # noqa: B023
+            for found in differences(kafka, penstock):
+                yield version, found
+
+    def __enter__(self) -> "Pair":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._both.shutdown()
+
+
+def _answer(system: System, scenario: Scenario, version: int) -> Any:
+    world = World(system, version, scenario.topic(version))
+    before = [system.ask(step.api, step.version, step.fields) for step in scenario.before(world)] if scenario.before else []
+    asked = scenario.ask(world)
+    if isinstance(asked, bytes):
+        answered_in = version if scenario.answer_version is None else scenario.answer_version
+        answer: Any = system.ask_raw(scenario.api, answered_in, asked, patience_s=scenario.patience_s)
+    else:
+        answer = system.ask(scenario.api, version, asked, patience_s=scenario.patience_s)
+    answer = normalise(answer, system)
+    if not before:
+        return answer
+    told = {f"before {i}": normalise(each, system) for i, each in enumerate(before)}
+    return {**told, **(answer if isinstance(answer, dict) else {"answer": answer})}
+
+
+def _new_topic(scenario: Scenario, name: str) -> Fields:
+    configs = [{"name": key, "value": value} for key, value in scenario.configs.items()]
+    return {"name": name, "num_partitions": scenario.partitions, "replication_factor": 1, "configs": configs}
+
+
+def _create(system: System, topics: list[Fields]) -> None:
+    for first in range(0, len(topics), TOPICS_AT_ONCE):
+        answer = system.ask("create_topics", 7, {"topics": topics[first : first + TOPICS_AT_ONCE], "timeout": 30_000})
+        assert isinstance(answer, dict), f"{system.name}: {answer}"
+        for topic in answer["topics"]:
+            assert topic["error_code"] == 0, f"{system.name}: {topic}"
+            system.topic_ids[topic["name"]] = topic["topic_id"]
+    for _ in range(READY_TRIES):
+        # Kafka gets its first block of producer ids when the first of them is asked for.
+        given = system.ask("init_producer_id", 0, {"transactional_id": None, "transaction_timeout": 1000})
+        if isinstance(given, dict) and not given["error_code"]:
+            break
+        Event().wait(0.05)
+    cluster = system.ask("describe_cluster", 0, {})
+    assert isinstance(cluster, dict)
+    system.cluster_id = cluster["cluster_id"]
+    partitions = {topic["name"]: range(topic["num_partitions"]) for topic in topics}
+    ends = [
+        {"name": name, "partitions": [{"partition_index": i, "timestamp": -1} for i in indexes]}
+        for name, indexes in partitions.items()
+    ]
+    for _ in range(READY_TRIES):
+        listed = system.ask("list_offsets", OFFSETS_VERSION, {"replica_id": -1, "topics": ends})
+        assert isinstance(listed, dict), f"{system.name}: {listed}"
+        not_yet = [(t["name"], p) for t in listed["topics"] for p in t["partitions"] if p["error_code"]]
+        if not not_yet:
+            return
+        Event().wait(0.1)
+    raise AssertionError(f"{system.name} does not serve {not_yet[:3]}")

@@ -1,0 +1,25 @@
+"""One module for each family of APIs."""
+
+from tests.differential.scenarios import (
+    api_versions,
+    cluster,
+    configs,
+    fetch,
+    framing,
+    list_offsets,
+    metadata,
+    produce,
+    topic_administration,
+)
+
+ALL = (
+    *metadata.SCENARIOS,
+    *produce.SCENARIOS,
+    *fetch.SCENARIOS,
+    *list_offsets.SCENARIOS,
+    *api_versions.SCENARIOS,
+    *topic_administration.SCENARIOS,
+    *configs.SCENARIOS,
+    *cluster.SCENARIOS,
+    *framing.SCENARIOS,
+)

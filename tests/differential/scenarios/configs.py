@@ -1,0 +1,280 @@
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs."""
+
+from tests.differential.scenario import ABSENT, Differs, Fields, Scenario, Step, World
+from tests.differential.systems import STUCK
+
+DESCRIBE, CHANGE, REPLACE = "describe_configs", "incremental_alter_configs", "alter_configs"
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def describe(kind: int, name: str | None = None, keys: list[str] | None = None, **more: object):
+    def ask(world: World) -> Fields:
+        resource = {"resource_type": kind, "resource_name": world.topic if name is None else name, "configuration_keys": keys}
+        return {"resources": [resource], **more}
+
+    return ask
+
+
+TOPICS = (
+    Differs("topic-configs-own", "results.*.configs.durability|record_validation", kafka=ABSENT),
+    Differs("topic-configs-min-isr", "results.*.configs.min_insync_replicas.config_source", 3, 5),
+)
+
+DESCRIBING = (
+    Scenario("a topic", DESCRIBE, describe(TOPIC), partitions=1, differs=TOPICS),
+    Scenario(
+        "a topic with synonyms",
+        DESCRIBE,
+        describe(TOPIC, include_synonyms=True),
+        partitions=1,
+        configs={"retention.ms": "123456"},
+        differs=(*TOPICS, Differs("topic-configs-min-isr", "results.*.configs.min_insync_replicas.synonyms")),
+    ),
+    Scenario("a topic with documentation", DESCRIBE, describe(TOPIC, include_documentation=True), partitions=1, differs=TOPICS),
+    Scenario("two configs of a topic", DESCRIBE, describe(TOPIC, keys=["retention.ms", "cleanup.policy"]), partitions=1),
+    Scenario("an empty list of configs", DESCRIBE, describe(TOPIC, keys=[]), partitions=1, differs=TOPICS),
+    Scenario("a config that is not there", DESCRIBE, describe(TOPIC, keys=["no.such.config"]), partitions=1),
+    Scenario("a topic that is not there", DESCRIBE, describe(TOPIC, "not-there")),
+    Scenario("a topic with an illegal name", DESCRIBE, describe(TOPIC, "a/b")),
+    Scenario("a topic without a name", DESCRIBE, describe(TOPIC, "")),
+    Scenario(
+        "a broker",
+        DESCRIBE,
+        describe(BROKER, "1"),
+        differs=(
+            Differs("broker-configs-left-out", "results.1.configs.*", penstock=ABSENT),
+            Differs("broker-configs-left-out", "results.1.configs.listeners|log_dirs.value|config_source"),
+            Differs("broker-configs-changeable", "results.1.configs.*.read_only"),
+            Differs("topic-configs-own", "results.1.configs.log_durability|log_record_validation", kafka=ABSENT),
+            Differs("topic-configs-min-isr", "results.1.configs.min_insync_replicas.config_source"),
+        ),
+    ),
+    Scenario(
+        "a broker with synonyms",
+        DESCRIBE,
+        describe(BROKER, "1", ["log.retention.ms", "message.max.bytes"], include_synonyms=True),
+    ),
+    Scenario(
+        "the default of all brokers",
+        DESCRIBE,
+        describe(BROKER, ""),
+        differs=(Differs("topic-configs-min-isr", "results.*.configs"),),
+    ),
+    Scenario("a broker that is not there", DESCRIBE, describe(BROKER, "7")),
+    Scenario("a broker that is no number", DESCRIBE, describe(BROKER, "seven")),
+    Scenario(
+        "a broker's loggers",
+        DESCRIBE,
+        describe(BROKER_LOGGER, "1", ["kafka.no.such.logger"]),
+        differs=(Differs("configs-of-others", "results.*.error_code", 0, 42),),
+    ),
+    Scenario(
+        "client metrics",
+        DESCRIBE,
+        describe(CLIENT_METRICS, "no-such-subscription"),
+        differs=(Differs("configs-of-others", "results.*.error_code", 0, 42), Differs("configs-of-others", "results.*.configs")),
+    ),
+    Scenario(
+        "a group",
+        DESCRIBE,
+        describe(GROUP, "no-such-group"),
+        differs=(Differs("configs-of-others", "results.*.error_code", 0, 42), Differs("configs-of-others", "results.*.configs")),
+    ),
+    Scenario("a kind that is none", DESCRIBE, describe(3, "x")),
+    Scenario("kind 0", DESCRIBE, describe(0, "x")),
+    Scenario("nothing", DESCRIBE, lambda w: {"resources": []}),
+    Scenario(
+        "a topic twice",
+        DESCRIBE,
+        lambda w: {"resources": 2 * describe(TOPIC, keys=["retention.ms"])(w)["resources"]},
+        partitions=1,
+    ),
+)
+
+
+def change(
+    *configs: tuple[str, int, str | None], kind: int = TOPIC, name: str | None = None, times: int = 1, validate_only: bool = False
+):
+    def ask(world: World) -> Fields:
+        resource = {
+            "resource_type": kind,
+            "resource_name": world.topic if name is None else name,
+            "configs": [{"name": key, "config_operation": operation, "value": value} for key, operation, value in configs],
+        }
+        return {"resources": [resource] * times, "validate_only": validate_only}
+
+    return ask
+
+
+CHANGING = (
+    Scenario("set", CHANGE, change(("retention.ms", SET, "5000")), partitions=1),
+    Scenario("set, only validated", CHANGE, change(("retention.ms", SET, "5000"), validate_only=True), partitions=1),
+    Scenario("remove", CHANGE, change(("retention.ms", REMOVE, None)), partitions=1, configs={"retention.ms": "77"}),
+    Scenario("remove what is not set", CHANGE, change(("retention.ms", REMOVE, None)), partitions=1),
+    Scenario("remove, with a value", CHANGE, change(("retention.ms", REMOVE, "5")), partitions=1),
+    Scenario("append to a list", CHANGE, change(("cleanup.policy", APPEND, "delete")), partitions=1),
+    Scenario("subtract from a list", CHANGE, change(("leader.replication.throttled.replicas", SUBTRACT, "0:1")), partitions=1),
+    Scenario(
+        "subtract all of a list",
+        CHANGE,
+        change(("cleanup.policy", SUBTRACT, "delete")),
+        partitions=1,
+        differs=(Differs("topic-configs-not-acted-on", "responses.*.error_code", 0, 40),),
+    ),
+    Scenario("append to what is no list", CHANGE, change(("retention.ms", APPEND, "5")), partitions=1),
+    Scenario("subtract from what is no list", CHANGE, change(("retention.ms", SUBTRACT, "5")), partitions=1),
+    Scenario(
+        "an operation that is none",
+        CHANGE,
+        change(("retention.ms", 9, "5")),
+        partitions=1,
+        differs=(Differs("alter-configs-unknown-operation", "responses.*.error_code", -1, 42),),
+    ),
+    Scenario(
+        "a negative operation",
+        CHANGE,
+        change(("retention.ms", -1, "5")),
+        partitions=1,
+        differs=(Differs("alter-configs-unknown-operation", "responses.*.error_code", -1, 42),),
+    ),
+    Scenario("set to no value", CHANGE, change(("retention.ms", SET, None)), partitions=1),
+    Scenario("set to an empty value", CHANGE, change(("retention.ms", SET, "")), partitions=1),
+    Scenario("append no value", CHANGE, change(("cleanup.policy", APPEND, None)), partitions=1),
+    Scenario("an unknown config", CHANGE, change(("no.such.config", SET, "1")), partitions=1),
+    Scenario("remove an unknown config", CHANGE, change(("no.such.config", REMOVE, None)), partitions=1),
+    Scenario("a config that is no number", CHANGE, change(("retention.ms", SET, "soon")), partitions=1),
+    Scenario("a config out of range", CHANGE, change(("segment.bytes", SET, "1")), partitions=1),
+    Scenario(
+        "a config of one that is and one that is not",
+        CHANGE,
+        change(("retention.ms", SET, "5"), ("no.such.config", SET, "1")),
+        partitions=1,
+    ),
+    Scenario("a config twice", CHANGE, change(("retention.ms", SET, "5"), ("retention.ms", REMOVE, None)), partitions=1),
+    Scenario("no config", CHANGE, change(), partitions=1),
+    Scenario("nothing", CHANGE, lambda w: {"resources": []}),
+    Scenario("a topic twice", CHANGE, change(("retention.ms", SET, "5"), times=2), partitions=1),
+    Scenario("a topic that is not there", CHANGE, change(("retention.ms", SET, "5"), name="not-there")),
+    Scenario("a topic with an illegal name", CHANGE, change(("retention.ms", SET, "5"), name="a/b")),
+    Scenario("a topic without a name", CHANGE, change(("retention.ms", SET, "5"), name="")),
+    Scenario("a kind that is none", CHANGE, change(("retention.ms", SET, "5"), kind=3, name="x")),
+    Scenario("kind 0", CHANGE, change(("retention.ms", SET, "5"), kind=0, name="x")),
+    Scenario(
+        "compaction",
+        CHANGE,
+        change(("cleanup.policy", SET, "compact")),
+        partitions=1,
+        differs=(Differs("topic-configs-not-acted-on", "responses.*.error_code", 0, 40),),
+    ),
+    Scenario("a cleanup policy that is none", CHANGE, change(("cleanup.policy", SET, "burn")), partitions=1),
+    Scenario("a config of a broker", CHANGE, change(("log.retention.ms", SET, "900000000"), kind=BROKER, name="1")),
+    Scenario("a config of all brokers", CHANGE, change(("log.retention.ms", SET, "900000000"), kind=BROKER, name="")),
+    Scenario("a config of a broker, removed", CHANGE, change(("log.retention.ms", REMOVE, None), kind=BROKER, name="1")),
+    Scenario("a config of all brokers, removed", CHANGE, change(("log.retention.ms", REMOVE, None), kind=BROKER, name="")),
+    Scenario("a config of a broker that is not there", CHANGE, change(("log.retention.ms", SET, "1"), kind=BROKER, name="7")),
+    Scenario("a config of a broker that is no number", CHANGE, change(("log.retention.ms", SET, "1"), kind=BROKER, name="seven")),
+    Scenario(
+        "a config of a broker that is no number, on it", CHANGE, change(("log.retention.ms", SET, "soon"), kind=BROKER, name="1")
+    ),
+    Scenario(
+        "a config that a broker only has at its start", CHANGE, change(("log.dirs", SET, "/nowhere"), kind=BROKER, name="1")
+    ),
+    Scenario(
+        "a config of the whole cluster for one broker",
+        CHANGE,
+        change(("num.partitions", SET, "1"), kind=BROKER, name="1", validate_only=True),
+    ),
+    Scenario(
+        "a config of the whole cluster",
+        CHANGE,
+        change(("num.partitions", SET, "1"), kind=BROKER, name="", validate_only=True),
+        differs=(
+            Differs("broker-configs-changeable", "responses.*.error_code", 42, 0),
+            Differs("broker-configs-changeable", "responses.*.error_message", penstock=None),
+        ),
+    ),
+    Scenario(
+        "an unknown config of a broker",
+        CHANGE,
+        change(("no.such.config", SET, "1"), kind=BROKER, name="1", validate_only=True),
+        differs=(Differs("alter-configs-unknown-broker-config", "responses.*.error_code", 0, 40),),
+    ),
+    Scenario(
+        "a broker's loggers",
+        CHANGE,
+        change(("no.such.logger", SET, "INFO"), kind=BROKER_LOGGER, name="1", validate_only=True),
+        differs=(Differs("configs-of-others", "responses.*.error_code", 40, 42),),
+    ),
+    Scenario(
+        "client metrics",
+        CHANGE,
+        change(("interval.ms", SET, "1000"), kind=CLIENT_METRICS, name="x", validate_only=True),
+        differs=(Differs("configs-of-others", "responses.*.error_code", 0, 42),),
+    ),
+    Scenario(
+        "a group",
+        CHANGE,
+        change(("consumer.session.timeout.ms", SET, "50000"), kind=GROUP, name="x", validate_only=True),
+        differs=(Differs("configs-of-others", "responses.*.error_code", 0, 42),),
+    ),
+)
+
+
+def replace(
+    *configs: tuple[str, str | None], kind: int = TOPIC, name: str | None = None, times: int = 1, validate_only: bool = False
+):
+    def ask(world: World) -> Fields:
+        resource = {
+            "resource_type": kind,
+            "resource_name": world.topic if name is None else name,
+            "configs": [{"name": key, "value": value} for key, value in configs],
+        }
+        return {"resources": [resource] * times, "validate_only": validate_only}
+
+    return ask
+
+
+def described_after(world: World) -> list[Step]:
+    keys = ["retention.ms", "max.message.bytes"]
+    return [
+        Step(REPLACE, 1, replace(("retention.ms", "5000"))(world)),
+        Step(DESCRIBE, 4, describe(TOPIC, keys=keys, include_synonyms=True)(world)),
+    ]
+
+
+REPLACING = (
+    Scenario("one, and back", REPLACE, replace(), before=described_after, partitions=1, configs={"max.message.bytes": "5000"}),
+    Scenario("only validated", REPLACE, replace(("retention.ms", "5"), validate_only=True), partitions=1),
+    Scenario("set to no value", REPLACE, replace(("retention.ms", None)), partitions=1),
+    Scenario("an unknown config", REPLACE, replace(("no.such.config", "1")), partitions=1),
+    Scenario("a config that is no number", REPLACE, replace(("retention.ms", "soon")), partitions=1),
+    Scenario("a config twice", REPLACE, replace(("retention.ms", "5"), ("retention.ms", "6")), partitions=1),
+    Scenario("nothing", REPLACE, lambda w: {"resources": []}),
+    Scenario(
+        "a topic twice",
+        REPLACE,
+        replace(("retention.ms", "5"), times=2),
+        partitions=1,
+        patience_s=2.0,
+        differs=(Differs("alter-configs-repeated-resource", "", kafka=STUCK),),
+    ),
+    Scenario("a topic that is not there", REPLACE, replace(("retention.ms", "5"), name="not-there")),
+    Scenario("a topic with an illegal name", REPLACE, replace(("retention.ms", "5"), name="a/b")),
+    Scenario("a topic without a name", REPLACE, replace(("retention.ms", "5"), name="")),
+    Scenario("a kind that is none", REPLACE, replace(("retention.ms", "5"), kind=3, name="x")),
+    Scenario(
+        "compaction",
+        REPLACE,
+        replace(("cleanup.policy", "compact")),
+        partitions=1,
+        differs=(Differs("topic-configs-not-acted-on", "responses.*.error_code", 0, 40),),
+    ),
+    Scenario("a broker that is not there", REPLACE, replace(("log.retention.ms", "5"), kind=BROKER, name="7")),
+    Scenario("a broker", REPLACE, replace(("log.retention.ms", "900000000"), kind=BROKER, name="1", validate_only=True)),
+    Scenario(
+        "a broker's loggers", REPLACE, replace(("no.such.logger", "INFO"), kind=BROKER_LOGGER, name="1", validate_only=True)
+    ),
+)
+
+SCENARIOS = DESCRIBING + CHANGING + REPLACING

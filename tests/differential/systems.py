@@ -1,0 +1,78 @@
+"""One side of the comparison: sends bytes over a socket of its own, and says what came back."""
+
+import socket
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.differential.messages import decode_response, encode_request
+
+CLOSED = "the connection closed"
+SILENT = "no answer"
+"""Nothing came back, and the connection goes on."""
+
+STUCK = "no answer, and none to what comes after it"
+
+ASKED, PROBED = 7, 0x7F000001
+PATIENCE_S = 10.0
+
+
+@dataclass
+class System:
+    """`port` is broker 1's. `topic_ids` and `cluster_id` are learnt, to be recognised in answers."""
+
+    name: str
+    port: int
+    topic_ids: dict[str, bytes] = field(default_factory=dict)
+    cluster_id: str = ""
+
+    def ask(self, api: str, version: int, fields: dict[str, Any], *, patience_s: float = PATIENCE_S) -> dict[str, Any] | str:
+        """The decoded answer, CLOSED or SILENT."""
+        return self.ask_raw(api, version, encode_request(api, version, fields, correlation_id=ASKED), patience_s=patience_s)
+
+    def ask_raw(self, api: str, version: int, frame: bytes, *, patience_s: float = PATIENCE_S) -> dict[str, Any] | str:
+        """The same, of a frame that says it is that API and version."""
+        data = self.exchange(frame, patience_s=patience_s)
+        return data if isinstance(data, str) else decode_response(api, version, data)
+
+    def exchange(self, frame: bytes, *, patience_s: float = PATIENCE_S) -> bytes | str:
+        """The answer to one frame. A probe follows it on the same connection, and tells silence from a closed connection."""
+        probe = encode_request("api_versions", 0, {}, correlation_id=PROBED)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=patience_s) as connection:
+            try:
+                connection.sendall(frame + probe)
+                first = read_frame(connection)
+                if first is None:
+                    return CLOSED
+                if _correlation_id(first) == PROBED:
+                    return SILENT
+                assert _correlation_id(first) == ASKED, f"{self.name} answers another request: {first[:4].hex()}"
+                second = read_frame(connection)
+                assert second is not None, f"{self.name} answered, then closed the connection: {first[:60]!r}"
+                assert _correlation_id(second) == PROBED
+                return first
+            except (ConnectionResetError, BrokenPipeError):
+                return CLOSED
+            except TimeoutError:
+                return STUCK
+
+
+def read_frame(connection: socket.socket) -> bytes | None:
+    """None: the other side closed the connection."""
+    head = _read(connection, 4)
+    if len(head) < 4:
+        return None
+    (length,) = struct.unpack(">i", head)
+    body = _read(connection, length)
+    return body if len(body) == length else None
+
+
+def _correlation_id(data: bytes) -> int:
+    return int.from_bytes(data[:4], "big", signed=True)
+
+
+def _read(connection: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length and (piece := connection.recv(min(1 << 20, length - len(data)))):
+        data += piece
+    return bytes(data)

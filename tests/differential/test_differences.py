@@ -1,0 +1,77 @@
+"""The same requests to Apache Kafka 4.2.1 and to Penstock differ where docs/protocol.md says so, and nowhere else."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from services.gateway.differences import DIFFERENCES
+from services.gateway.handlers import APIS
+from tests.cluster_harness import LocalCluster
+from tests.differential import slow_clients
+from tests.differential.messages import message_class, versions_of
+from tests.differential.pair import Pair
+from tests.differential.scenario import Scenario
+from tests.differential.scenarios import ALL
+from tests.differential.systems import System
+from tests.kafka.broker import KafkaBroker
+from tests.requirements import require
+
+IMPATIENT = {"PENSTOCK_HALF_FRAME_S_MAX": "1", "PENSTOCK_UNREAD_ANSWERS_S_MAX": "1"}
+"""What takes 30 s takes 1 s here. No other scenario is as slow as that."""
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Neither the session's cluster nor its Kafka: here both must hold the same topics, and each have one broker."""
+    require("java", "kafka", "etcd")
+    with (
+        KafkaBroker(tmp_path_factory.mktemp("kafka")) as kafka,
+        LocalCluster(storage=1, gateways=1, environment_of={"gateway-1": IMPATIENT}) as penstock,
+        Pair(
+            System("Apache Kafka", kafka.port),
+            System("Penstock", penstock.shape.port + 1),
+        ) as both,
+    ):
+        both.prepare(ALL)
+        yield both
+
+
+@pytest.mark.parametrize("scenario", ALL, ids=[scenario.slug for scenario in ALL])
+def test_penstock_answers_as_kafka_does_but_for_what_is_listed(pair: Pair, scenario: Scenario) -> None:
+    unseen = list(scenario.differs)
+    unlisted = []
+    for version, (path, kafka, penstock) in pair.compare(scenario):
+        row = next((row for row in scenario.differs if row.covers(version, path, kafka, penstock)), None)
+        if row is None:
+            unlisted.append(f"version {version} {'.'.join(path)}\n    Kafka:    {kafka!r}\n    Penstock: {penstock!r}")
+        elif row in unseen:
+            unseen.remove(row)
+    assert not unlisted, "differs, and is not listed:\n" + "\n".join(unlisted)
+    assert not unseen, f"is listed, and does not differ: {unseen}"
+
+
+@pytest.mark.parametrize("behaviour", slow_clients.ALL, ids=lambda behaviour: behaviour.difference)
+def test_slow_clients_lose_their_connection_here_and_not_there(pair: Pair, behaviour: slow_clients.Behaviour) -> None:
+    with behaviour.begin(pair.kafka) as there, behaviour.begin(pair.penstock) as here:
+        assert slow_clients.is_closed(here, within_s=20.0)
+        assert not slow_clients.is_closed(there, within_s=0.0)
+
+
+def test_every_difference_that_is_listed_is_shown() -> None:
+    shown = {row.id for scenario in ALL for row in scenario.differs} | {each.difference for each in slow_clients.ALL}
+    assert shown == {difference.id for difference in DIFFERENCES if not difference.unseen}
+    assert len({difference.id for difference in DIFFERENCES}) == len(DIFFERENCES)
+
+
+def test_every_version_of_every_api_that_is_served_is_compared() -> None:
+    compared = {
+        (message_class(scenario.api, "request", versions_of(scenario.api)[0]).__api_key__, version)
+        for scenario in ALL
+        for version in scenario.each_version()
+    }
+    served = {(int(api.key), version) for api in APIS.values() for version in range(api.min_version, api.max_version + 1)}
+    assert served <= compared
+
+
+def test_scenarios_have_names_of_their_own() -> None:
+    assert len({scenario.slug for scenario in ALL}) == len(ALL)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -98,15 +99,14 @@ def test_librdkafka_sees_partitions_that_are_added(bootstrap: str, admin: Admin,
 
 def test_kafka_python_sees_partitions_that_are_added(bootstrap: str, admin: Admin, topic: str) -> None:
     admin.create(topic)
-    producer = KafkaProducer(bootstrap_servers=bootstrap, metadata_max_age_ms=REFRESH_MS)
     seen = set()
-    for number in rounds("all four partitions are written to", within_s=60):
-        seen.add(producer.send(topic, b"%d" % number).get(timeout=WAIT_S).partition)
-        if number == 0:
-            admin.grow(topic, 4)
-        if seen == {0, 1, 2, 3}:
-            break
-    producer.close()
+    with closing(KafkaProducer(bootstrap_servers=bootstrap, metadata_max_age_ms=REFRESH_MS)) as producer:
+        for number in rounds("all four partitions are written to", within_s=60):
+            seen.add(producer.send(topic, b"%d" % number).get(timeout=WAIT_S).partition)
+            if number == 0:
+                admin.grow(topic, 4)
+            if seen == {0, 1, 2, 3}:
+                break
 
 
 async def test_aiokafka_sees_partitions_that_are_added(bootstrap: str, admin: Admin, topic: str) -> None:

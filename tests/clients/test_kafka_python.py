@@ -1,6 +1,9 @@
 """kafka-python: whatever protocol level it believes in, and its admin client."""
 
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
 
 import pytest
 
@@ -20,18 +23,28 @@ from tests.clients.waiting import rounds
 WAIT_S = 30.0
 
 
+@pytest.fixture
+def opened(bootstrap: str) -> Iterator[Callable[..., Any]]:
+    """`opened(KafkaProducer, …)`: closed at the end, whatever happens. One that stays open logs without end."""
+    with ExitStack() as stack:
+
+        def open_one(kind: type[Any], *arguments: str, **settings: object) -> Any:
+            return stack.enter_context(closing(kind(*arguments, bootstrap_servers=bootstrap, **settings)))
+
+        yield open_one
+
+
 @pytest.mark.parametrize(
     "api_version", [None, (2, 1), (2, 8), (3, 9), (4, 0)], ids=lambda v: "found out" if v is None else str(v)
 )
 def test_records_are_written_and_read_at_every_level_of_the_protocol(
-    bootstrap: str, admin: Admin, topic: str, api_version: tuple[int, ...] | None
+    opened: Callable[..., Any], admin: Admin, topic: str, api_version: tuple[int, ...] | None
 ) -> None:
     admin.create(topic, partitions=2)
-    producer = KafkaProducer(bootstrap_servers=bootstrap, api_version=api_version)
+    producer = opened(KafkaProducer, api_version=api_version)
     sent = [producer.send(topic, b"%d" % number, key=b"%d" % (number % 7)) for number in range(1_000)]
     placed = [future.get(timeout=WAIT_S) for future in sent]
-    producer.close()
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, api_version=api_version, enable_auto_commit=False)
+    consumer = opened(KafkaConsumer, group_id=None, api_version=api_version, enable_auto_commit=False)
     partitions = [TopicPartition(topic, partition) for partition in (0, 1)]
     consumer.assign(partitions)
     consumer.seek_to_beginning(*partitions)
@@ -43,32 +56,30 @@ def test_records_are_written_and_read_at_every_level_of_the_protocol(
             break
     assert consumer.beginning_offsets(partitions) == dict.fromkeys(partitions, 0)
     assert sum(consumer.end_offsets(partitions).values()) == 1_000
-    consumer.close()
     assert found == {(where.partition, where.offset): b"%d" % number for number, where in enumerate(placed)}
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_every_acks_setting_stores_the_record(bootstrap: str, admin: Admin, topic: str, acks: int | str) -> None:
+def test_every_acks_setting_stores_the_record(
+    bootstrap: str, opened: Callable[..., Any], admin: Admin, topic: str, acks: int | str
+) -> None:
     admin.create(topic)
-    producer = KafkaProducer(bootstrap_servers=bootstrap, acks=acks, enable_idempotence=acks == "all")
+    producer = opened(KafkaProducer, acks=acks, enable_idempotence=acks == "all")
     producer.send(topic, b"value").get(timeout=WAIT_S)
-    producer.close()
     assert [message.value() for message in consume(bootstrap, topic, 1)] == [b"value"]
 
 
-def test_offsets_are_found_by_time(bootstrap: str, admin: Admin, topic: str) -> None:
+def test_offsets_are_found_by_time(opened: Callable[..., Any], admin: Admin, topic: str) -> None:
     admin.create(topic)
     where, first = TopicPartition(topic, 0), 1_700_000_000_000
-    producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=100)
+    producer = opened(KafkaProducer, linger_ms=100)
     for future in [producer.send(topic, b"v", timestamp_ms=first + 10 * number) for number in range(100)]:
         future.get(timeout=WAIT_S)
-    producer.close()
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None)
+    consumer = opened(KafkaConsumer, group_id=None)
     for when, offset in ((first - 1, 0), (first + 501, 51), (first + 990, 99)):
         found = consumer.offsets_for_times({where: when})[where]
         assert (found.offset, found.timestamp) == (offset, first + 10 * offset)
     assert consumer.offsets_for_times({where: first + 991})[where] is None
-    consumer.close()
 
 
 def test_topics_are_made_described_grown_and_deleted(bootstrap: str, topic: str) -> None:
@@ -117,23 +128,26 @@ def test_the_cluster_is_described(bootstrap: str) -> None:
     assert described["controller_id"] in {1, 2, 3}
 
 
-def test_a_transactional_producer_and_a_group_are_told_at_once_that_there_is_neither(bootstrap: str, topic: str) -> None:
-    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic)
+def test_a_transactional_producer_and_a_group_are_told_at_once_that_there_is_neither(
+    opened: Callable[..., Any], topic: str
+) -> None:
+    producer = opened(KafkaProducer, transactional_id=topic)
     with pytest.raises(errors.KafkaError, match="coordinator"):
         producer.init_transactions()
-    producer.close()
-    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=topic)
+    consumer = opened(KafkaConsumer, topic, group_id=topic)
     with pytest.raises(errors.UnsupportedVersionError):
         consumer.poll(timeout_ms=20_000)
-    consumer.close(autocommit=False)
 
 
-def test_a_record_with_everything_is_seen_by_librdkafka(bootstrap: str, admin: Admin, topic: str) -> None:
+def test_a_record_with_everything_is_seen_by_librdkafka(
+    bootstrap: str, opened: Callable[..., Any], admin: Admin, topic: str
+) -> None:
     admin.create(topic)
-    record = Record("ключ".encode(), b"value", (("a", b"1"), ("a", None)))
-    producer = KafkaProducer(bootstrap_servers=bootstrap)
-    producer.send(topic, record.value, record.key, headers=list(record.headers), timestamp_ms=1_700_000_000_123)
-    producer.close()
+    record = Record("ключ".encode(), b"value", (("a", b"1"), ("a", b"")))
+    producer = opened(KafkaProducer)
+    producer.send(topic, record.value, record.key, headers=list(record.headers), timestamp_ms=1_700_000_000_123).get(
+        timeout=WAIT_S
+    )
     (message,) = consume(bootstrap, topic, 1)
     assert Record(message.key(), message.value(), tuple(message.headers())) == record
     assert message.timestamp()[1] == 1_700_000_000_123

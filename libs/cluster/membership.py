@@ -32,7 +32,7 @@ class Membership:
     The first registration replaces whatever it finds at once: a restarted process does not wait for its former lease. A later
     one gives way to another incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so,
     once. `follow` lets an image say it, since the lease of a member that was replaced may live on.
-    `on_lost(reason)` is called each time that others may have seen us vanish. An outage of the store alone is not a death.
+    An outage of the store alone is not a death: the lease is kept for as long as it may live.
     """
 
     def __init__(
@@ -41,14 +41,12 @@ class Membership:
         member: Member,
         ttl_s: int,
         *,
-        on_lost: Callable[[str], None] | None = None,
         on_superseded: Callable[[Member], None] | None = None,
     ) -> None:
         self._store = store
         self._member = member
         self._ttl_s = ttl_s
         self._key = keys.member(member.role, member.node_id)
-        self._on_lost = on_lost
         self._on_superseded = on_superseded
         self._lease: HeldLease | None = None
         self._revision = 0
@@ -168,8 +166,6 @@ class Membership:
 
     def _lease_lost(self, reason: str) -> None:
         log.warning("membership lost", extra=self._fields(reason))
-        if self._on_lost is not None:
-            self._on_lost(reason)
         self._changed.set()
 
     def _fields(self, reason: object) -> dict[str, object]:

@@ -12,11 +12,10 @@ log = logging.getLogger(__name__)
 
 
 class Deposed(Exception):
-    """Somebody else is elected, or may be. Nothing of this write was applied, unless `unsure`."""
+    """Somebody else is elected, or may be. What it was about to write may have been applied, if an answer was lost before."""
 
-    def __init__(self, *, unsure: bool) -> None:
+    def __init__(self) -> None:
         super().__init__("no longer the elected controller")
-        self.unsure = unsure
 
 
 class Conflict(Exception):
@@ -57,24 +56,24 @@ class FencedWriter:
                 if result.outcome is Outcome.CONFLICT:
                     if unsure and (applied := await self._applied_at(write, result.revision)) is not None:
                         return applied
-                    await self.check_elected(unsure=unsure)
+                    await self.check_elected()
                     raise Conflict(result.revision)
             except StoreUnavailable as error:
                 log.warning("metadata store unavailable", extra={"fields": {"reason": str(error)}})
             unsure = unsure or result.outcome is Outcome.UNKNOWN
             if self._leadership.lost.is_set():
-                raise Deposed(unsure=unsure)
+                raise Deposed
             if asyncio.get_running_loop().time() >= deadline:
                 raise Unsettled(f"{write.proof.key}: no answer within {self._give_up_after_s:.0f} s")
             await asyncio.sleep(backoff.next_s())
 
-    async def check_elected(self, *, unsure: bool) -> None:
+    async def check_elected(self) -> None:
         """Raises Deposed unless the election key is still the one of this term."""
         guard = self._leadership.guard
         found = await self._store.get(guard.key)
         if found is None or found.create_revision != guard.revision:
             self._leadership.lose("another controller's election")
-            raise Deposed(unsure=unsure)
+            raise Deposed
 
     async def _applied_at(self, write: Write, now: int) -> int | None:
         """The revision by which `write` was applied, as its proof shows; None when it was not. `now` is the store's."""

@@ -38,7 +38,7 @@ class Term:
         """Waits until the image holds the election, and with it everything that earlier controllers ever wrote."""
         while self._follower.image.revision < self.leadership.guard.revision:
             if self.leadership.lost.is_set():
-                raise Deposed(unsure=False)
+                raise Deposed
             try:
                 await self._follower.wait_for(self.leadership.guard.revision, self._patience_s)
             except TimeoutError:
@@ -85,5 +85,5 @@ class Term:
             result = await self._store.txn([self.leadership.guard, guard], [write])
             if result.outcome is Outcome.OK:
                 return block
-            await self._writer.check_elected(unsure=False)
+            await self._writer.check_elected()
         raise Unsettled("no block of producer ids could be written")

@@ -30,10 +30,3 @@ class Api:
     def __post_init__(self) -> None:
         if self.advertised_min_version < 0:
             object.__setattr__(self, "advertised_min_version", self.min_version)
-
-    @property
-    def on_data_plane(self) -> bool:
-        return self.handle is data_plane
-
-    def serves(self, version: int) -> bool:
-        return self.min_version <= version <= self.max_version

@@ -6,6 +6,7 @@ from libs.wire.api import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, read_response
 from libs.wire.primitives import Reader, Writer
+from services.gateway.api import data_plane
 from services.gateway.handlers import APIS
 from services.gateway.handlers.api_versions import answer
 from services.gateway.protocol_page import PAGE, page
@@ -82,7 +83,7 @@ def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
 
 
 def test_only_produce_and_fetch_are_on_the_data_plane() -> None:
-    assert [api.key for api in APIS.values() if api.on_data_plane] == [ApiKey.PRODUCE, ApiKey.FETCH]
+    assert [api.key for api in APIS.values() if api.handle is data_plane] == [ApiKey.PRODUCE, ApiKey.FETCH]
 
 
 def test_the_protocol_page_is_up_to_date() -> None:

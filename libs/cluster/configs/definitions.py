@@ -1,6 +1,5 @@
 """All configs by resource type, and whether a value may be set. Who may set what when is the controller's to decide."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from libs.cluster.configs.broker_table import BROKER_CONFIGS, UNITS_MS
@@ -33,12 +32,6 @@ def validate_topic(name: str, value: str) -> None:
     if config is None:
         raise UnknownConfig(f"Unknown topic config name: {shorten(name)}")
     config.validate(value)
-
-
-def validate_topic_configs(values: Mapping[str, str]) -> None:
-    """All of a topic's overrides, alone and together. Raises ConfigError for the first that is wrong."""
-    for name, value in values.items():
-        validate_topic(name, value)
 
 
 def validate_broker(name: str, value: str, *, per_broker: bool) -> None:

@@ -110,11 +110,6 @@ class Session(Generic[T]):
     def idle(self) -> bool:
         return not self._running and not self._waiting
 
-    @property
-    def waiting_bytes(self) -> int:
-        """What has arrived and may not begin yet."""
-        return sum(turn.size for turn in self._waiting)
-
     def _may_begin(self, turn: T) -> bool:
         if self.output_blocked:
             return False

@@ -76,7 +76,7 @@ class FrameReader:
 
     __slots__ = ("_chunk", "_chunk_size", "_end", "_largest", "_max_frame", "_pool", "_start", "_view")
 
-    def __init__(self, max_frame: int, *, chunk_size: int = 262_144, pool: ChunkPool | None = None) -> None:
+    def __init__(self, max_frame: int, *, chunk_size: int = 524_288, pool: ChunkPool | None = None) -> None:
         self._max_frame = max_frame
         self._chunk_size = chunk_size
         self._pool = pool if pool is not None else ChunkPool()

@@ -1,5 +1,6 @@
 """Apache Kafka and Penstock side by side, one broker each, with the topics that the scenarios need."""
 
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -11,7 +12,7 @@ from tests.differential.scenario import Fields, Scenario, World
 from tests.differential.systems import System
 
 TOPICS_AT_ONCE = 50
-READY_TRIES = 600
+READY_WITHIN_S = 60.0
 OFFSETS_VERSION = 7
 
 Difference = tuple[Path, Any, Any]
@@ -70,7 +71,8 @@ def _create(system: System, topics: list[Fields]) -> None:
         for topic in answer["topics"]:
             assert topic["error_code"] == 0, f"{system.name}: {topic}"
             system.topic_ids[topic["name"]] = topic["topic_id"]
-    for _ in range(READY_TRIES):
+    deadline = time.monotonic() + READY_WITHIN_S
+    while time.monotonic() < deadline:
         # Kafka gets its first block of producer ids when the first of them is asked for.
         given = system.ask("init_producer_id", 0, {"transactional_id": None, "transaction_timeout": 1000})
         if isinstance(given, dict) and not given["error_code"]:
@@ -84,7 +86,7 @@ def _create(system: System, topics: list[Fields]) -> None:
         {"name": name, "partitions": [{"partition_index": i, "timestamp": -1} for i in indexes]}
         for name, indexes in partitions.items()
     ]
-    for _ in range(READY_TRIES):
+    while time.monotonic() < deadline:
         listed = system.ask("list_offsets", OFFSETS_VERSION, {"replica_id": -1, "topics": ends})
         assert isinstance(listed, dict), f"{system.name}: {listed}"
         not_yet = [(t["name"], p) for t in listed["topics"] for p in t["partitions"] if p["error_code"]]

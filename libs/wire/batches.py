@@ -11,19 +11,46 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.wire.compression import Buffer, Codec
+from libs.wire.batch_layout import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL,
+    CRC_AT,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAX_TIMESTAMP_AT,
+    TRANSACTIONAL,
+    Codec,
+)
+from libs.wire.compression import Buffer
 from libs.wire.errors import ErrorCode
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_SIZE = HEADER.size
-LENGTH_END = 12  # `batch_length` counts the bytes after this position
-CRC_START = 21  # the CRC covers everything from the attributes on; offsets and leader epoch lie before it
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
+__all__ = [
+    "CODEC_MASK",
+    "CONTROL",
+    "CRC_START",
+    "DELETE_HORIZON",
+    "HEADER",
+    "HEADER_SIZE",
+    "LENGTH_END",
+    "LOG_APPEND_TIME",
+    "MAX_SEQUENCE",
+    "NO_TIMESTAMP",
+    "TRANSACTIONAL",
+    "BatchError",
+    "BatchHeader",
+    "BatchView",
+    "NotABatch",
+    "ProduceLimits",
+    "iter_batches",
+    "patch",
+    "set_log_append_time",
+    "validate_produce",
+]
 
 NO_TIMESTAMP = -1
 MAX_SEQUENCE = 0x7FFF_FFFF
@@ -34,7 +61,6 @@ _PLACE = struct.Struct(">qii")
 _ATTRIBUTES = struct.Struct(">h")
 _TIMESTAMP = struct.Struct(">q")
 _CRC = struct.Struct(">I")
-_ATTRIBUTES_AT, _MAX_TIMESTAMP_AT, _CRC_AT = 21, 35, 17
 
 
 class BatchError(Exception):
@@ -189,10 +215,10 @@ def patch(view: memoryview, base_offset: int, leader_epoch: int) -> None:
 
 def set_log_append_time(view: memoryview, timestamp_ms: int) -> None:
     """Stamps a validated batch with the time of its append, and makes the CRC true again. `view` is exactly one batch."""
-    (attributes,) = _ATTRIBUTES.unpack_from(view, _ATTRIBUTES_AT)
-    _ATTRIBUTES.pack_into(view, _ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
-    _TIMESTAMP.pack_into(view, _MAX_TIMESTAMP_AT, timestamp_ms)
-    _CRC.pack_into(view, _CRC_AT, crc32c(view[CRC_START:]))
+    (attributes,) = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)
+    _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _TIMESTAMP.pack_into(view, MAX_TIMESTAMP_AT, timestamp_ms)
+    _CRC.pack_into(view, CRC_AT, crc32c(view[CRC_START:]))
 
 
 class BatchView:

@@ -6,19 +6,12 @@ have several members, lz4 and zstd are their own frame formats.
 
 import struct
 import zlib
-from enum import IntEnum
 
 import cramjam
 
+from libs.wire.batch_layout import Codec
+
 Buffer = bytes | bytearray | memoryview
-
-
-class Codec(IntEnum):
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
 
 
 class DecompressionTooLarge(Exception):

@@ -17,6 +17,7 @@ from libs.rpc.contracts.storage import APPEND, Appended
 from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.telemetry.logs import fields
+from libs.wire.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
 from libs.wire.errors import ErrorCode
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.meters import Meters
@@ -38,8 +39,6 @@ TIMEOUT_S_MIN = 5.0
 TIMEOUT_S_MAX = 600.0
 
 _PRODUCER_ID = struct.Struct(">q")
-_PRODUCER_ID_AT = 43
-_HEADER_BYTES = 61
 
 
 class Produce(Protocol):
@@ -88,7 +87,7 @@ class Batch:
     @property
     def has_producer_id(self) -> bool:
         records = self.records
-        return len(records) >= _HEADER_BYTES and int(_PRODUCER_ID.unpack_from(records, _PRODUCER_ID_AT)[0]) >= 0
+        return len(records) >= HEADER_SIZE and int(_PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)[0]) >= 0
 
 
 class Appends:

@@ -8,16 +8,12 @@ frame that differs in anything is parsed like every other.
 import struct
 from typing import NamedTuple
 
+from libs.wire.batch_layout import CODEC_MASK, FLAGS_AT, HEADER_SIZE, TRANSACTIONAL, Codec
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, write_produce_response
 from libs.wire.primitives import Writer
 
 FIRST_FLEXIBLE = 9
-HEADER_BYTES = 61
-ATTRIBUTES_AT = 22
-"""The low byte of a batch's attributes."""
-CODEC = 0x07
-ZSTD = 4
-TRANSACTIONAL = 0x10
+ZSTD = int(Codec.ZSTD)
 FIRST_WITH_ZSTD = 7
 
 _KEY_AND_VERSION = slice(0, 4)
@@ -109,10 +105,10 @@ class ProduceShape:
             position += 4
             if position + size != stop:
                 return None
-        if size < HEADER_BYTES:
+        if size < HEADER_SIZE:
             return None
-        attributes = frame[position + ATTRIBUTES_AT]
-        if attributes & TRANSACTIONAL or (attributes & CODEC == ZSTD and self.version < FIRST_WITH_ZSTD):
+        attributes = frame[position + FLAGS_AT]
+        if attributes & TRANSACTIONAL or (attributes & CODEC_MASK == ZSTD and self.version < FIRST_WITH_ZSTD):
             return None
         return Match(_INT32.unpack_from(frame, 4)[0], _INT32.unpack_from(frame, end)[0], frame[position : position + size])
 
@@ -133,7 +129,7 @@ def learn(frame: memoryview, version: int, client_id: str, request: ProduceReque
     if len(partitions) != 1:
         return None
     index, records = partitions[0]
-    if records is None or len(records) < HEADER_BYTES:
+    if records is None or len(records) < HEADER_SIZE:
         return None
     flexible = version >= FIRST_FLEXIBLE
     length_bytes = max(1, -(-(len(records) + 1).bit_length() // 7)) if flexible else 4

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from libs.rpc.contracts.storage import Fetched
+from libs.wire.batch_layout import LENGTH_END
 from services.gateway.core.routing import PartitionRoute
 
 FRESH_S = 0.1
@@ -18,7 +19,6 @@ BATCHES_MAX = 80
 
 HEADER = struct.Struct(">qi11xi34x")
 """Of a batch: base offset, batch length, last offset delta."""
-_LENGTH_END = 12
 _SAMPLE = 8
 
 ReadHeader = Callable[[int], tuple[int, int, int] | None]
@@ -54,7 +54,7 @@ def after(size: int, header_at: ReadHeader) -> tuple[int, int] | None:
         if header is None:
             return None
         base_offset, length, last_offset_delta = header
-        stop = position + _LENGTH_END + length
+        stop = position + LENGTH_END + length
         if length <= 0 or stop > size:
             break
         position, offset = stop, base_offset + last_offset_delta + 1

@@ -13,28 +13,20 @@ coordinator does not know, since there are no transactions yet.
 
 import struct
 
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.storage import Appended
 from libs.wire.api import ApiKey
+from libs.wire.batch_layout import CODEC_MASK, FLAGS_AT, HEADER_SIZE, TRANSACTIONAL
 from libs.wire.errors import ErrorCode
 from libs.wire.headers import write_response_header
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, read_produce, write_produce_response
 from libs.wire.primitives import Reader, Writer
 from services.gateway.appends import NOT_LEADER, UNKNOWN_TOPIC_ID, Batch
-from services.gateway.core.produce_shape import (
-    ATTRIBUTES_AT,
-    CODEC,
-    FIRST_WITH_ZSTD,
-    HEADER_BYTES,
-    TRANSACTIONAL,
-    ZSTD,
-    ProduceShape,
-    learn,
-)
+from services.gateway.core.produce_shape import FIRST_WITH_ZSTD, ZSTD, ProduceShape, learn
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 ADMIN_CLIENT = "__admin_client"
 """Kafka's own exception: its tools may write internal topics under this client id."""
 
@@ -143,9 +135,9 @@ class PendingProduce:
             return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if not records:
             return int(ErrorCode.INVALID_RECORD)  # no batch at all
-        if len(records) >= HEADER_BYTES:
-            attributes = records[ATTRIBUTES_AT]
-            if attributes & CODEC == ZSTD and version < FIRST_WITH_ZSTD:
+        if len(records) >= HEADER_SIZE:
+            attributes = records[FLAGS_AT]
+            if attributes & CODEC_MASK == ZSTD and version < FIRST_WITH_ZSTD:
                 return int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
             if attributes & TRANSACTIONAL:
                 abortable = version >= FIRST_WITH_ABORTABLE
@@ -285,7 +277,7 @@ def _refuse_all(request: ProduceRequest) -> int:
     if request.transactional_id is None:
         for topic in request.topics:
             for _, records in topic.partitions:
-                if records is not None and len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT] & TRANSACTIONAL:
+                if records is not None and len(records) >= HEADER_SIZE and records[FLAGS_AT] & TRANSACTIONAL:
                     return int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     return 0
 

@@ -1,0 +1,27 @@
+"""Where things stand in a record batch of version 2. Of no use without its bytes, and needs no library to read them."""
+
+import struct
+from enum import IntEnum
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE = HEADER.size
+LENGTH_END = 12  # `batch_length` counts the bytes after this position
+CRC_START = 21  # the CRC covers everything from the attributes on; offsets and leader epoch lie before it
+
+CRC_AT, ATTRIBUTES_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT = 17, 21, 35, 43
+FLAGS_AT = ATTRIBUTES_AT + 1
+"""The low byte of the attributes, which has the codec and the flags."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+
+class Codec(IntEnum):
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4

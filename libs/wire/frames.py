@@ -51,6 +51,11 @@ class ChunkPool:
                 return chunk
         return bytearray(size)
 
+    def clear(self) -> None:
+        """Forgets all, when nobody has received for a while."""
+        self._chunks.clear()
+        self._bytes = 0
+
     def give(self, chunk: bytearray) -> None:
         self._chunks.append(chunk)
         self._bytes += len(chunk)
@@ -90,6 +95,11 @@ class FrameReader:
     def pending(self) -> int:
         """Bytes of the incomplete frame."""
         return self._end - self._start
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory that receiving takes, whatever has arrived."""
+        return len(self._chunk) if self._chunk is not None else 0
 
     @property
     def next_frame_claims(self) -> int | None:
@@ -155,6 +165,12 @@ class FrameReader:
             self._pool.give(self._chunk)
             self._chunk = None
             self._start = self._end = 0
+
+    def close(self) -> None:
+        """Lets go of the chunk, and of the half frame in it. For owners that may outlive their connection."""
+        self._view = memoryview(b"")
+        self._chunk = None
+        self._start = self._end = 0
 
     def _make_room(self, chunk: bytearray, claim: int | None) -> None:
         """Moves the incomplete frame to where it can grow: the start of this chunk if nobody views it, else another chunk."""

@@ -119,9 +119,10 @@ class Connection:
         if reader.pending:
             if not begun_before:
                 self.half_frame_since = now
-            connections.half_received(self)
+            connections.half_received(self, reader.held)
         elif self.half_frame_since:
             self.half_frame_since = 0.0
+            connections.received_whole(self)
         if self._session.congested and not self._paused:
             self._pause()
 
@@ -304,10 +305,6 @@ class Connection:
             elif not self._reader.pending:
                 self._reader.rest()
 
-    @property
-    def half_received_bytes(self) -> int:
-        return self._reader.pending
-
     def drain(self) -> None:
         """No further request is read; the connection closes when those it has are answered."""
         self.draining = True
@@ -335,6 +332,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
+        self._reader.close()  # now, and not when the garbage collector comes to this connection
         self._connections.ended(self, reason)
         if self._task is not None:
             self._task.cancel()

@@ -3,6 +3,7 @@
 import asyncio
 
 from libs.rpc.transport import Receiver, Stream
+from libs.runtime.memory import give_back_memory
 from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
 from services.gateway.connection import Connection
@@ -12,8 +13,6 @@ from services.gateway.meters import Meters
 from services.gateway.state import GatewayState
 
 SWEEP_S = 1.0
-SMALL_FRAME = 256 * 1024
-"""Half a frame of up to this much never counts against the shared budget: a receive chunk holds it anyway."""
 
 
 class Connections:
@@ -29,9 +28,11 @@ class Connections:
         self._meters = meters
         self.answered = meters.answered
         self._live: set[Connection] = set()
-        self._half_received: dict[Connection, int] = {}  # oldest first
+        self._half_received: dict[Connection, int] = {}  # the memory that the half frame of each takes
         self._half_received_bytes = 0
         self._empty = asyncio.Event()
+        self._moved = 0
+        self._given_back = True
         self._sweep_interval = min(SWEEP_S, config.half_frame_s_max / 4, config.unread_answers_s_max / 4, config.idle_s_max / 4)
         self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
 
@@ -67,25 +68,21 @@ class Connections:
         if not self._live:
             self._empty.set()
 
-    def half_received(self, connection: Connection) -> None:
+    def half_received(self, connection: Connection, held: int) -> None:
         """Account for a connection's incomplete frame; over budget, the oldest half frame's connection ends.
 
-        The oldest, because honest clients finish their frames: whoever holds bytes longest is the likeliest to be hostile.
+        What counts is the memory it takes, which may be far more than what has arrived: a length is four bytes. The oldest
+        goes, because honest clients finish their frames: whoever holds bytes longest is the likeliest to be hostile.
         """
-        held = connection.half_received_bytes
-        before = self._half_received.get(connection)
-        if held <= SMALL_FRAME:
-            if before is not None:
-                del self._half_received[connection]
-                self._half_received_bytes -= before
-            return
-        if before is not None and held < before:
-            del self._half_received[connection]  # that frame arrived, this is another: to the young end
+        self._half_received_bytes += held - self._half_received.get(connection, 0)
         self._half_received[connection] = held
-        self._half_received_bytes += held - (before or 0)
         while self._half_received_bytes > self.config.half_received_bytes_max:
-            oldest = next(iter(self._half_received))
-            oldest.close("half-received-budget", f"{self._half_received[oldest]} bytes of the oldest half frame")
+            oldest = min(self._half_received, key=lambda one: one.half_frame_since)
+            oldest.close("half-received-budget", f"{self._half_received[oldest]} bytes for the oldest half frame")
+
+    def received_whole(self, connection: Connection) -> None:
+        """It has no half frame any more."""
+        self._half_received_bytes -= self._half_received.pop(connection, 0)
 
     async def drain(self) -> None:
         """Ends every connection once its requests are answered, and those that take too long."""
@@ -109,3 +106,14 @@ class Connections:
         now = self.loop.time()
         for connection in list(self._live):
             connection.check(now)
+        self._give_back_memory()
+
+    def _give_back_memory(self) -> None:
+        """Once when a sweep finds that nothing moved since the last one: what a busy minute took is of no use to a quiet hour."""
+        moved = self.bytes_in + self.bytes_out
+        if moved != self._moved:
+            self._moved, self._given_back = moved, False
+        elif not self._given_back:
+            self._given_back = True
+            self.chunks.clear()
+            give_back_memory()

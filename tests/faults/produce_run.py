@@ -25,6 +25,7 @@ class ProduceRun:
         self.acknowledged: list[list[tuple[int | None, int]]] = [[] for _ in range(partitions)]
         self.failures: list[KafkaError] = []
         self.fatal: list[KafkaError] = []
+        self.disconnects: list[KafkaError] = []
         self._idempotent = idempotent
         self._next = [0] * partitions
         named = {name.replace("_", "."): value for name, value in settings.items()}
@@ -95,8 +96,7 @@ class ProduceRun:
         return answered
 
     def _heard(self, error: KafkaError) -> None:
-        if error.fatal():
-            self.fatal.append(error)
+        (self.fatal if error.fatal() else self.disconnects).append(error)
 
     def check(self, bootstrap: str) -> None:
         """Reads everything back. Nothing acknowledged is missing; with idempotence, each partition has it once and in order."""

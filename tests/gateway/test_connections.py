@@ -135,6 +135,21 @@ async def test_half_received_frames_together_have_a_budget(rig: Rig) -> None:
     assert await serves(honest)
 
 
+async def test_a_connection_whose_large_frame_is_whole_is_no_half_frame_any_more(rig: Rig) -> None:
+    await rig.start(half_received_bytes_max=9_000_000)
+    honest = await rig.client(1)
+    for _ in range(3):
+        honest.ask(PRODUCE, 9, produce_body(9, [(TOPIC, [(0, bytes(900_000))])]))
+        await honest.drain()
+        await honest.answer(PRODUCE, 9)
+    hostile = [await rig.client(1) for _ in range(3)]
+    for client in hostile:
+        client.send(struct.pack(">i", 100_000_000) + bytes(500_000))
+        await client.drain()
+    assert await hostile[0].ended()
+    assert await serves(honest)
+
+
 async def test_an_idle_connection_closes_and_one_that_waits_for_an_answer_does_not(rig: Rig) -> None:
     await rig.start(idle_s_max=0.2)
     waiting, idle = await rig.client(1), await rig.client(1)
@@ -217,3 +232,14 @@ async def test_stopping_answers_what_was_asked(rig: Rig) -> None:
     assert read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
     assert await client.ended()
     await stopping
+
+
+async def test_a_quiet_gateway_gives_memory_back_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    monkeypatch.setattr("services.gateway.connections.give_back_memory", lambda: given.append(1))
+    gateway = await rig.start(idle_s_max=0.2)  # sweeps every 50 ms
+    client = await rig.client(1)
+    await client.produce(9, produce_body(9, [(TOPIC, [(0, b"x" * 70)])]))
+    await until(lambda: given == [1])
+    await until(lambda: gateway.closed_connections() > 0)
+    assert given == [1]

@@ -1,0 +1,116 @@
+"""Promises that only the kernel can witness: bytes that no process reads, and syncs that come before answers."""
+
+import os
+import re
+from pathlib import Path
+
+from libs.wire.errors import ErrorCode
+from services.local.probe import ask
+from tests.clients.admin import Admin
+from tests.cluster_harness import LocalCluster
+from tests.faults.raw import raw_client
+from tests.faults.system_calls import traced
+from tests.gateway.kafka_client import RawClient, fetch_body, produce_body
+from tests.storage.cluster import batch
+
+VERSION = 9
+READ_VERSION = 11
+READS = ("read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg", "mmap", "splice", "copy_file_range")
+MEGABYTE = 1_000_000
+
+
+async def produce(
+    client: RawClient, topic: str, records: bytes, acks: int = -1, partition: int = 0, timeout_ms: int = 10_000
+) -> int:
+    body = produce_body(VERSION, [(topic, [(partition, records)])], acks=acks, timeout_ms=timeout_ms)
+    (answer,) = await client.produce(VERSION, body)
+    return answer.error
+
+
+async def fetch(client: RawClient, topic: str) -> bytes:
+    _, (found,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [(topic, [(0, 0)])]))
+    assert found.error == 0
+    return found.records
+
+
+def mapped(pid: int) -> str:
+    return Path(f"/proc/{pid}/maps").read_text()
+
+
+async def test_a_megabyte_is_fetched_by_sendfile_and_nobody_reads_it(cluster: LocalCluster, topic: str) -> None:
+    Admin(cluster.bootstrap).create(topic)
+    name = next(f"storage-{n}" for n in (1, 2, 3) if list(cluster.data_directory(f"storage-{n}").glob(f"logs/{topic}-0")))
+    records = batch(os.urandom(MEGABYTE))
+    async with raw_client(cluster.shape.port) as client:
+        assert await produce(client, topic, records) == 0
+        assert await fetch(client, topic) != b""  # the gateway has the file open from here on
+        with (
+            traced(cluster.pid("gateway-1"), "-e", f"trace=sendfile,{','.join(READS)}") as gateway,
+            traced(cluster.pid(name), "-e", f"trace=sendfile,{','.join(READS)}") as storage,
+        ):
+            found = await fetch(client, topic)
+    assert found[61:] == records[61:]
+    sent = [call for call in gateway.of("sendfile") if call.result > 0 and re.search(rf"{topic}-0/\d+\.log", call.arguments)]
+    assert sum(call.result for call in sent) >= len(records)
+    for trace in (gateway, storage):
+        carried = [call for call in trace.of(*READS) if call.name != "mmap" and call.result > 0]
+        assert sum(call.result for call in carried) < 50_000, carried
+        assert not [call for call in trace.of("mmap") if ".log" in call.arguments]
+    assert not storage.of("sendfile")
+    assert f"{topic}-0" not in mapped(cluster.pid("gateway-1"))
+
+
+async def test_logs_and_indexes_are_mapped_by_the_storage_node(cluster: LocalCluster, topic: str) -> None:
+    Admin(cluster.bootstrap).create(topic)
+    async with raw_client(cluster.shape.port) as client:
+        assert await produce(client, topic, batch(b"x" * 10_000)) == 0
+        assert await fetch(client, topic) != b""
+    mappings = "\n".join(mapped(cluster.pid(f"storage-{number}")) for number in (1, 2, 3))
+    for kind in ("log", "index", "timeindex"):
+        assert re.search(rf"/{re.escape(topic)}-0/0{{20}}\.{kind}$", mappings, re.MULTILINE), kind
+
+
+async def test_an_acks_all_answer_leaves_after_the_sync_that_covers_it(cluster: LocalCluster, topic: str) -> None:
+    """For the storage node that has it: written → synced → answered, in the order in which the kernel saw it."""
+    Admin(cluster.bootstrap).create(topic)
+    name = next(f"storage-{n}" for n in (1, 2, 3) if list(cluster.data_directory(f"storage-{n}").glob(f"logs/{topic}-0")))
+    watched = "trace=pwrite64,pwritev,pwritev2,writev,fdatasync,fsync,syncfs,sendmsg,sendto,write"
+    async with raw_client(cluster.shape.port) as client:
+        assert await produce(client, topic, batch(b"first")) == 0
+        with traced(cluster.pid(name), "-e", watched) as trace:
+            for number in range(10):
+                assert await produce(client, topic, batch(b"%d" % number)) == 0
+    log = rf"/{topic}-0/\d+\.log"
+    story = []
+    for call in trace.calls:
+        if call.name.startswith("pwrite") and re.search(log, call.file):
+            story.append("written")
+        elif (call.name == "fdatasync" and re.search(log, call.file)) or call.name == "syncfs":
+            assert call.result == 0
+            story.append("synced")
+        elif call.name in ("sendmsg", "sendto") and call.file.startswith("UNIX") and f"{name}.sock" in call.file:
+            story.append("answered")
+    assert story == ["written", "synced", "answered"] * 10
+
+
+async def test_a_disk_that_fails_to_sync_is_retired_and_never_acknowledges_again(topic: str) -> None:
+    with LocalCluster(storage=2, expected_complaints="log directory retired") as cluster:
+        Admin(cluster.bootstrap).create(topic, 8)
+        places = {
+            number: [path.name for path in cluster.data_directory(f"storage-{number}").glob(f"logs/{topic}-*")]
+            for number in (1, 2)
+        }
+        of_1, of_2 = (sorted(int(name.rpartition("-")[2]) for name in places[number]) for number in (1, 2))
+        async with raw_client(cluster.shape.port) as client:
+            assert await produce(client, topic, batch(b"kept"), partition=of_1[0]) == 0
+            fault = "inject=fdatasync,fsync,syncfs:error=EIO"
+            with traced(cluster.pid("storage-1"), "-e", "trace=fdatasync,fsync,syncfs", "-e", fault):
+                failed = [await produce(client, topic, batch(b"lost"), partition=partition) for partition in of_1]
+            assert failed == [ErrorCode.KAFKA_STORAGE_ERROR] * len(of_1)
+            # The disk is well again. What the kernel dropped meanwhile stays dropped, and nobody may build on it.
+            for acks in (-1, 1):
+                again = await produce(client, topic, batch(b"x"), acks=acks, partition=of_1[0], timeout_ms=200)
+                assert again in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            assert [await produce(client, topic, batch(b"x"), partition=partition) for partition in of_2] == [0] * len(of_2)
+        assert "every log directory has failed" in ask(cluster.shape.admin_port("storage", 1), "/readyz", timeout_s=5.0)[1]
+        assert cluster.is_running("storage-1")

@@ -7,6 +7,9 @@ nodes of neighbouring versions read each other (DESIGN section 5). JSON keeps `e
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+STORAGE, GATEWAY, CONTROLLER = "storage", "gateway", "controller"
+"""Roles of members. More will come; readers pass over those that they do not know."""
+
 
 class Replica(NamedTuple):
     """A place where a partition lives. `log_dir_id` is 32 hex digits, "" when the node has not yet chosen."""
@@ -69,7 +72,7 @@ class Member:
     and the path exists there, `tcp_address` (tcp:host:port) from anywhere.
     """
 
-    role: str  # "storage" | "gateway" | "controller" | "group-coordinator" | ...
+    role: str
     node_id: int
     incarnation: int
     host_id: str

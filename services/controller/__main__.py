@@ -10,7 +10,7 @@ from libs.cluster.election import Election
 from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership, Superseded
-from libs.cluster.records import ElectedController, Member
+from libs.cluster.records import CONTROLLER, ElectedController, Member
 from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
@@ -63,14 +63,14 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
 
     def hello() -> Hello:
         image = follower.image
-        return Hello("controller", config.node_id, incarnation, own_version(), image.feature_level, image.cluster_id)
+        return Hello(CONTROLLER, config.node_id, incarnation, own_version(), image.feature_level, image.cluster_id)
 
     server = RpcServer(hello, methods(controller), transport=SocketTransport())
     lifecycle.on_stop(server.close)
     unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
     tcp = await server.listen(f"tcp:{config.rpc_tcp}") if config.rpc_tcp else ""
     member = Member(
-        role="controller",
+        role=CONTROLLER,
         node_id=config.node_id,
         incarnation=incarnation,
         host_id=config.host_id or host_id(),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import NodeRecord, PartitionState
+from libs.cluster.records import STORAGE, NodeRecord, PartitionState
 from services.controller import writes
 from services.controller.core.brokers import live_nodes, lost_directories, settle
 from services.controller.fencing import Conflict, Deposed, Unsettled
@@ -50,7 +50,7 @@ class BrokerKeeper:
             await term.reach(newest)
 
     def _changed_partitions(self, image: ClusterImage) -> list[tuple[bytes, int, PartitionState]]:
-        live = live_nodes(image.members("storage"))
+        live = live_nodes(image.members(STORAGE))
         changed = []
         for topic_id, topic in image.topics_by_id.items():
             for index, state in enumerate(image.partitions_of(topic_id)):
@@ -73,5 +73,5 @@ class BrokerKeeper:
 
 
 def _changed_nodes(image: ClusterImage) -> list[NodeRecord]:
-    current = [NodeRecord(member.node_id, member.log_dirs, member.rack) for member in image.members("storage").values()]
+    current = [NodeRecord(member.node_id, member.log_dirs, member.rack) for member in image.members(STORAGE).values()]
     return [record for record in current if image.nodes.get(record.node_id) != record]

@@ -4,6 +4,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.records import STORAGE
 from libs.telemetry.metrics import Metrics
 from services.controller.service import Controller
 
@@ -22,7 +23,7 @@ class _State(Collector):
 
 def gauges(controller: Controller) -> list[tuple[str, str, float]]:
     image = controller.image
-    alive = image.members("storage").keys()
+    alive = image.members(STORAGE).keys()
     partitions, offline, moved = _partitions(image)
     return [
         (KAFKA + "activecontrollercount", "1 on the elected controller, else 0", float(controller.elected)),

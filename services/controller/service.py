@@ -14,7 +14,7 @@ from libs.cluster.codec import RecordError, decode
 from libs.cluster.election import Election, Leadership
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ElectedController
+from libs.cluster.records import STORAGE, ElectedController
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, StoreUnavailable
 from libs.rpc.contracts.controller import ProducerIdBlock
 from services.controller import writes
@@ -161,7 +161,7 @@ class Controller:
         return self._term
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
-        if old.members("storage") is not new.members("storage"):
+        if old.members(STORAGE) is not new.members(STORAGE):
             self._unsettled.set()
 
     async def _serve(self, leadership: Leadership) -> None:

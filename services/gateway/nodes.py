@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.reaching import address_of
-from libs.cluster.records import Member
+from libs.cluster.records import CONTROLLER, STORAGE, Member
 from libs.rpc.client import Introduction, RpcClient
 from libs.rpc.errors import RpcFailure
 from libs.rpc.transport import Transport
@@ -18,8 +18,6 @@ from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
 
-CONTROLLER = "controller"
-STORAGE = "storage"
 CONNECT_S_MAX = 5.0
 
 

@@ -13,7 +13,7 @@ from libs.clock import Clock
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
 from libs.cluster.membership import Membership, Superseded
-from libs.cluster.records import Listener, Member
+from libs.cluster.records import GATEWAY, STORAGE, Listener, Member
 from libs.cluster.store import MetadataStore
 from libs.rpc.client import Hello, Response
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
@@ -26,7 +26,7 @@ from libs.wire.errors import ErrorCode
 from services.gateway.appends import Appends
 from services.gateway.config import GatewayConfig
 from services.gateway.connections import Connections
-from services.gateway.core.routing import GATEWAY, STORAGE, Routes, broker_endpoint, broker_ids
+from services.gateway.core.routing import Routes, broker_endpoint, broker_ids
 from services.gateway.data_path import DataPath
 from services.gateway.files import Files
 from services.gateway.listeners import Listeners

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.reaching import address_of
+from libs.cluster.records import CONTROLLER
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.controller import ASSIGN_DIRS, AssignDirs
 from libs.rpc.errors import RpcFailure
@@ -87,7 +88,7 @@ class Placements:
         """A client of whoever is elected now. Raises RpcFailure when nobody is."""
         image = self._image()
         elected = image.controller
-        member = image.members("controller").get(elected.node_id) if elected is not None else None
+        member = image.members(CONTROLLER).get(elected.node_id) if elected is not None else None
         if member is None:
             raise RpcFailure("no controller is elected", sent=False)
         address = address_of(member, self._host_id)

@@ -15,7 +15,7 @@ from functools import partial
 from libs.clock import Clock
 from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership, Superseded
-from libs.cluster.records import Member
+from libs.cluster.records import STORAGE, Member
 from libs.cluster.store import MetadataStore
 from libs.commitlog.errors import DirectoryLocked, DirectoryRetired
 from libs.commitlog.filesystem import FileSystem
@@ -220,9 +220,7 @@ class StorageNode:
 
     def _hello(self) -> Hello:
         image = self._follower.image
-        return Hello(
-            "storage", self._config.node_id, self._incarnation, self._world.version, image.feature_level, image.cluster_id
-        )
+        return Hello(STORAGE, self._config.node_id, self._incarnation, self._world.version, image.feature_level, image.cluster_id)
 
     def _make_placements(self) -> Placements:
         def connect(address: str) -> RpcClient:
@@ -250,7 +248,7 @@ class StorageNode:
         if self._config.rpc_tcp:
             tcp = await self._server.listen(f"tcp:{self._config.rpc_tcp}")
         self._member = Member(
-            role="storage",
+            role=STORAGE,
             node_id=self._config.node_id,
             incarnation=self._incarnation,
             host_id=self._world.host_id,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import InSync, PartitionState, Replica
+from libs.cluster.records import STORAGE, InSync, PartitionState, Replica
 from libs.wire.errors import ErrorCode
 from services.controller.core.brokers import NO_LEADER
 from services.controller.core.placement import Load, Node, choose_directory, place
@@ -29,7 +29,7 @@ class Assigner:
         self._image = image
         self._limits = limits
         self._start = start
-        self._members = image.members("storage")
+        self._members = image.members(STORAGE)
         self._nodes = {
             node_id: Node(node_id, member.rack, member.host_id, member.log_dirs) for node_id, member in self._members.items()
         }

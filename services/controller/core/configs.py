@@ -17,6 +17,7 @@ from libs.cluster.configs.definitions import (
     validate_topic,
 )
 from libs.cluster.image import ClusterImage
+from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, ConfigResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.names import name_problem, shown
@@ -92,7 +93,7 @@ def _check_broker(image: ClusterImage, name: str) -> None:
     if not (name.isascii() and name.isdigit() and len(name) <= 10):
         raise Refused(ErrorCode.INVALID_REQUEST, "Unable to parse broker name as a base 10 number.")
     node_id = int(name)
-    if str(node_id) != name or (node_id not in image.nodes and node_id not in image.members("storage")):
+    if str(node_id) != name or (node_id not in image.nodes and node_id not in image.members(STORAGE)):
         raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import PartitionState, Replica
+from libs.cluster.records import STORAGE, PartitionState, Replica
 from libs.rpc.contracts.controller import AssignDirs
 from libs.wire.errors import ErrorCode
 from services.controller.core.refusal import Refused
@@ -15,7 +15,7 @@ def assign_dirs(image: ClusterImage, request: AssignDirs) -> list[tuple[bytes, i
 
     Raises Refused with STALE_BROKER_EPOCH when the caller is not the node's live incarnation.
     """
-    member = image.members("storage").get(request.node_id)
+    member = image.members(STORAGE).get(request.node_id)
     if member is None or member.incarnation != request.incarnation:
         raise Refused(
             ErrorCode.STALE_BROKER_EPOCH, f"node {request.node_id} is not registered with incarnation {request.incarnation}"

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import Member, PartitionState
+from libs.cluster.records import STORAGE, Member, PartitionState
 from libs.wire.errors import ErrorCode
-
-STORAGE: Final = "storage"
 
 TOPIC_OPERATIONS: Final = 0b1101_1111_1000
 """READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: what Kafka answers without an authorizer."""

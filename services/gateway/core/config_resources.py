@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from libs.cluster.configs.definitions import BROKER, TOPIC
 from libs.cluster.image import ClusterImage
+from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import ConfigResource, ConfigResult
 from libs.wire.errors import ErrorCode
 
@@ -30,7 +31,7 @@ def check_broker(image: ClusterImage, addressed: int, name: str) -> int:
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {addressed} or empty string, but received {broker_id}"
         )
-    if broker_id not in image.nodes and broker_id not in image.members("storage"):
+    if broker_id not in image.nodes and broker_id not in image.members(STORAGE):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, no broker has the id {broker_id}")
     return broker_id
 

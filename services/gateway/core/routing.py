@@ -5,10 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import Listener, Member
-
-GATEWAY = "gateway"
-STORAGE = "storage"
+from libs.cluster.records import GATEWAY, STORAGE, Listener, Member
 
 
 class PartitionRoute(NamedTuple):

@@ -12,6 +12,7 @@ INVALID_REQUEST until they are built.
 from libs.cluster.configs.definitions import BROKER, TOPIC
 from libs.cluster.configs.describe import DescribedConfig, describe
 from libs.cluster.configs.resolve import NO_BROKER
+from libs.cluster.records import STORAGE
 from libs.cluster.topic_names import is_legal
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_configs import (
@@ -62,7 +63,7 @@ def _describe(gateway: GatewayState, context: RequestContext, resource: Describe
 def _static(gateway: GatewayState, context: RequestContext, broker_id: int) -> dict[str, str]:
     """What is fixed for a broker, as far as its registration and its gateway tell."""
     static = {"node.id": str(broker_id), "broker.id": str(broker_id)}
-    member = gateway.image.members("storage").get(broker_id)
+    member = gateway.image.members(STORAGE).get(broker_id)
     if member is not None and member.rack:
         static["broker.rack"] = member.rack
     address = gateway.broker_endpoint(broker_id, context)

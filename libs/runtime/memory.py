@@ -7,7 +7,7 @@ from collections.abc import Callable
 def _malloc_trim() -> Callable[[int], int] | None:
     """glibc's; other C libraries keep less, and have none."""
     try:
-        return ctypes.CDLL(None).malloc_trim  # type: ignore[no-any-return]
+        return ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
         return None
 

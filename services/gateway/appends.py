@@ -49,6 +49,8 @@ class Produce(Protocol):
     transactional_id: str | None
     gone: bool  # the client hung up
 
+    def sent(self, now: float) -> None: ...
+
     def settle(self, slot: int, result: Appended) -> None: ...
 
     def give_up(self) -> None:
@@ -160,7 +162,9 @@ class Appends:
         request = batches[0].request
         # As contracts/storage.py has Append, without making the dataclasses only to take them apart again.
         parts = []
+        now = self._loop.time()
         for batch in batches:
+            batch.request.sent(now)
             route = batch.topic.partitions[batch.partition]
             epoch = route.leader_epoch if route is not None else -1
             parts.append([batch.topic.topic_id, batch.partition, epoch, len(batch.records)])

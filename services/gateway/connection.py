@@ -232,7 +232,7 @@ class Connection:
     def _send(self, exchange: Exchange) -> None:
         answer, exchange.answer = exchange.answer, None
         stream = self._stream
-        self._connections.answered(exchange.api_key, self._loop.time() - exchange.received_at)
+        self._connections.answered(exchange.api_key, exchange.received_at, exchange.sent_at, self._loop.time())
         if answer is None:
             return
         if isinstance(answer, (bytes, bytearray)):

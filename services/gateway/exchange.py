@@ -61,7 +61,17 @@ class Exchange(Turn):
     handler keeps of it, it keeps by views of its own.
     """
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "frame", "on_hang_up", "received_at")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "frame",
+        "on_hang_up",
+        "received_at",
+        "sent_at",
+    )
 
     answer: Answer
 
@@ -73,7 +83,9 @@ class Exchange(Turn):
         self.api_version = 0
         self.correlation_id = 0
         self.client_id = ""
+        # In loop time. 0.0: no storage node was asked.
         self.received_at = received_at
+        self.sent_at = 0.0
         self.on_hang_up: Callable[[], None] | None = None
 
     def context(self) -> RequestContext:

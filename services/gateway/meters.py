@@ -3,38 +3,26 @@
 A client id is never a label: clients choose them, and there is no end of them (bad-inputs row 51).
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
+from libs.telemetry.stages import Stage, StageDurations
 from libs.wire.api import ApiKey
 
-BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-EDGES = (*(f"{edge:g}" for edge in BUCKETS_S), "+Inf")
 
+class ApiDurations:
+    """Of the requests of one API: in all, and by stage for those that a storage node was asked for."""
 
-class Latencies:
-    """One histogram. An observation costs a bisection and three additions."""
-
-    __slots__ = ("counts", "total_s")
+    __slots__ = ("answered", "in_all", "sent", "stages")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS_S) + 1)
-        self.total_s = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS_S, seconds)] += 1
-        self.total_s += seconds
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        total = 0
-        samples: list[tuple[str, float]] = []
-        for edge, count in zip(EDGES, self.counts, strict=True):
-            total += count
-            samples.append((edge, float(total)))
-        return samples
+        self.in_all = Durations()
+        self.stages = StageDurations(Stage.SENT, Stage.ANSWERED)
+        self.sent = self.stages.of(Stage.SENT)
+        self.answered = self.stages.of(Stage.ANSWERED)
 
 
 class Meters:
@@ -49,7 +37,7 @@ class Meters:
         self.parked_total = 0
         self.resent_total = 0
         self.closed: dict[str, int] = {}
-        self.latencies: dict[int, Latencies] = {}
+        self.durations: dict[int, ApiDurations] = {}
         self.produce_errors: dict[int, int] = {}
         metrics.registry.register(self)
 
@@ -61,11 +49,15 @@ class Meters:
         self.connections -= 1
         self.closed[reason] = self.closed.get(reason, 0) + 1
 
-    def answered(self, api_key: int, seconds: float) -> None:
-        latencies = self.latencies.get(api_key)
-        if latencies is None:
-            latencies = self.latencies[api_key] = Latencies()
-        latencies.observe(seconds)
+    def answered(self, api_key: int, received_at: float, sent_at: float, now: float) -> None:
+        """`sent_at` 0.0: nobody was asked."""
+        durations = self.durations.get(api_key)
+        if durations is None:
+            durations = self.durations[api_key] = ApiDurations()
+        durations.in_all.observe(now - received_at)
+        if sent_at:
+            durations.sent.observe(sent_at - received_at)
+            durations.answered.observe(now - sent_at)
 
     def produce_failed(self, error: int) -> None:
         self.produce_errors[error] = self.produce_errors.get(error, 0) + 1
@@ -92,10 +84,17 @@ class Meters:
         durations = HistogramMetricFamily(
             "penstock_gateway_request_duration_seconds", "From the last byte received to the answer handed over.", labels=["api"]
         )
-        for api_key, latencies in self.latencies.items():
+        stages = HistogramMetricFamily(
+            "penstock_gateway_request_stage_seconds",
+            "Until sent to a storage node, and from there until answered; of what was sent again, from the last time on.",
+            labels=["api", "stage"],
+        )
+        for api_key, of_api in self.durations.items():
             name = ApiKey(api_key).name.lower()
-            samples = latencies.cumulative()
-            requests.add_metric([name], samples[-1][1])
-            durations.add_metric([name], samples, latencies.total_s)
+            requests.add_metric([name], of_api.in_all.count)
+            durations.add_metric([name], of_api.in_all.cumulative(), of_api.in_all.total_s)
+            if of_api.sent.count:
+                of_api.stages.add_to(stages, name)
         yield requests
         yield durations
+        yield stages

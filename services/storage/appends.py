@@ -165,7 +165,7 @@ class Appends:
         if duplicate.end_offset > hosted.log.log_end_offset:
             hosted.staged.append(duplicate)  # the original is of this very turn: its write may still fail
         else:
-            self._written(hosted, duplicate)
+            self._written(hosted, duplicate, self._loop.time())
 
     # -- the end of the turn --------------------------------------------------------------------------------------------
 
@@ -205,10 +205,11 @@ class Appends:
         start = batches[0].base_offset
         meters.messages_in += hosted.next_offset - start
         meters.bytes_in += sum([batch.size for batch in batches])
-        meters.append_time.observe(self._loop.time() - self._turn_time, len(batches))
+        now = self._loop.time()
+        meters.appended.observe(now - self._turn_time, len(batches))
         rose = hosted.replica.appended(hosted.next_offset)
         for one in staged:
-            self._written(hosted, one)
+            self._written(hosted, one, now)
         hosted.sync.appended(hosted)
         if hosted.parked or self._readers_wait(hosted.key):
             hosted.sync.hurry()
@@ -224,11 +225,12 @@ class Appends:
         for one in staged:
             one.refuse(answer)
 
-    def _written(self, hosted: Hosted, one: Staged) -> None:
+    def _written(self, hosted: Hosted, one: Staged, now: float) -> None:
         if one.request.acks != -1 or one.end_offset <= hosted.replica.high_watermark:
             one.succeed()
             return
         one.request.written()
+        one.appended_at = now
         hosted.parked.park(one.end_offset, one.request.deadline, one)
         self._expiry.watch(hosted, one.request.deadline)
 
@@ -238,7 +240,7 @@ class Appends:
         """The high watermark rose: answer in order, then let readers see it."""
         now = self._loop.time()
         for one in hosted.parked.committed(hosted.replica.high_watermark):
-            self._meters.commit_time.observe(now - one.request.received_at)
+            self._meters.synced.observe(now - one.appended_at)
             one.succeed()
         self._on_committed(hosted)
 

@@ -3,44 +3,21 @@
 Kafka's own names where Kafka has one: its JMX names, in the form that its usual Prometheus exporters give them.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from libs.telemetry.metrics import LATENCY_BUCKETS, Metrics
+from libs.telemetry.durations import Durations
+from libs.telemetry.metrics import Metrics
+from libs.telemetry.stages import Stage, StageDurations
 
 if TYPE_CHECKING:
     from services.storage.partitions import Partitions
 
-EDGES = (*(f"{edge:g}" for edge in LATENCY_BUCKETS), "+Inf")
-
-
-class Durations:
-    """One histogram of seconds. `observe` may stand for several requests that passed the stage together."""
-
-    __slots__ = ("counts", "total_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
-        self.total_s = 0.0
-
-    def observe(self, seconds: float, times: int = 1) -> None:
-        self.counts[bisect_left(LATENCY_BUCKETS, seconds)] += times
-        self.total_s += seconds * times
-
-    def family(self, name: str, documentation: str) -> HistogramMetricFamily:
-        total = 0
-        samples: list[tuple[str, float]] = []
-        for edge, count in zip(EDGES, self.counts, strict=True):
-            total += count
-            samples.append((edge, float(total)))
-        return HistogramMetricFamily(name, documentation, samples, self.total_s)
-
 
 class Meters:
-    """A collector in the service's registry. An append's stages are received → appended → committed. All that arrived in one
+    """A collector in the service's registry. An append's stages are received → appended → synced. All that arrived in one
     read is received and appended at the same moment, so the clock is read once for all of it."""
 
     def __init__(self, metrics: Metrics, partitions: "Partitions") -> None:
@@ -56,8 +33,9 @@ class Meters:
         self.rounds_failed = 0
         self.stalled: set[str] = set()
         self.offline: set[str] = set()
-        self.append_time = Durations()
-        self.commit_time = Durations()
+        self._append_stages = StageDurations(Stage.APPENDED, Stage.SYNCED)
+        self.appended = self._append_stages.of(Stage.APPENDED)
+        self.synced = self._append_stages.of(Stage.SYNCED)
         self.flush_time = Durations()
         self._partitions = partitions
         metrics.registry.register(self)
@@ -78,8 +56,13 @@ class Meters:
             "kafka_server_delayedoperationpurgatory_expired_produces", "acks=all that timed out.", value=self.expired_produces
         )
         yield CounterMetricFamily("penstock_storage_duplicates", "Batches that were in the log already.", value=self.duplicates)
-        yield self.append_time.family("penstock_storage_append_seconds", "From received to written, per batch.")
-        yield self.commit_time.family("penstock_storage_commit_seconds", "From received to committed, per batch with acks=all.")
+        stages = HistogramMetricFamily(
+            "penstock_storage_append_stage_seconds",
+            "Per batch: from received to written, and with acks=all from there until committed.",
+            labels=["stage"],
+        )
+        self._append_stages.add_to(stages)
+        yield stages
         yield self.flush_time.family("kafka_log_logflushstats_logflushrateandtimes_seconds", "Sync rounds.")
         hosted = self._partitions.by_key.values()
         yield GaugeMetricFamily(

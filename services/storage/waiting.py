@@ -40,12 +40,13 @@ class AppendRequest:
 class Staged:
     """An append that has its offsets and waits: for the write, then perhaps for the high watermark to reach `end_offset`."""
 
-    __slots__ = ("_answer", "end_offset", "request", "slot")
+    __slots__ = ("_answer", "appended_at", "end_offset", "request", "slot")
 
     def __init__(self, request: AppendRequest, slot: int, end_offset: int, answer: Answer) -> None:
         self.request = request
         self.slot = slot
         self.end_offset = end_offset
+        self.appended_at = 0.0  # in loop time, once it waits for the high watermark
         self._answer = answer
 
     def succeed(self) -> None:

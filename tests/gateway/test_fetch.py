@@ -224,3 +224,15 @@ async def test_an_evicted_file_is_read_to_its_end_by_who_has_it(rig: Rig) -> Non
     gateway.data_path.files.forget(1, 99)
     assert len(gateway.data_path.files) == 0
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
+
+
+async def test_the_stages_of_a_request_are_counted_by_api(rig: Rig) -> None:
+    await rig.start()
+    with_file(rig, 100)
+    client = await rig.client(1)
+    await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])]))
+    await client.fetch(12, fetch_body(12, [("nowhere", [(0, 0)])]))  # nobody is asked for this one
+    metrics = rig.metrics.render().decode()
+    for stage in ("sent", "answered"):
+        assert f'penstock_gateway_request_stage_seconds_count{{api="fetch",stage="{stage}"}} 1.0' in metrics
+    assert 'penstock_gateway_request_duration_seconds_count{api="fetch"} 2.0' in metrics

@@ -141,3 +141,12 @@ async def test_a_partition_that_fails_unexpectedly_takes_none_of_its_turn_with_i
     # Nobody knows what is in the broken log: it takes nothing until it is opened again. The other goes on.
     assert (await cluster.append(broken, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
     assert (await cluster.append(sound, batch(b"y"))).base_offset == 1
+
+
+async def test_each_stage_of_an_append_is_timed_once(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("timed")
+    assert cluster.node is not None
+    meters = cluster.node._meters
+    for acks, counts in ((1, (1, 0)), (-1, (2, 1))):
+        await cluster.append(topic, batch(b"x"), acks=acks)
+        assert (meters.appended.count, meters.synced.count) == counts

@@ -1,27 +1,37 @@
 """Where the time of a request went."""
 
-from libs.telemetry.stages import Stage, StageClock
+import pytest
+from prometheus_client.core import HistogramMetricFamily
+
+from libs.telemetry.durations import Durations
+from libs.telemetry.metrics import LATENCY_BUCKETS
+from libs.telemetry.stages import Stage, StageDurations
 
 
-def test_durations_go_from_mark_to_mark_and_add_up() -> None:
-    now = iter([10.0, 10.5, 11.0, 13.0])
-    clock = StageClock(lambda: next(now))
-    for stage in (Stage.PARSED, Stage.SENT, Stage.ANSWERED):
-        clock.mark(stage)
-    assert clock.durations() == {Stage.PARSED: 0.5, Stage.SENT: 0.5, Stage.ANSWERED: 2.0}
-    assert clock.elapsed == 3.0
-    assert (clock.at(Stage.SENT), clock.at(Stage.SYNCED)) == (11.0, None)
+def test_an_observation_falls_into_the_first_bucket_that_it_fits() -> None:
+    durations = Durations()
+    for seconds in (LATENCY_BUCKETS[0], LATENCY_BUCKETS[0] * 1.01, 1e9):
+        durations.observe(seconds)
+    counts = [count for _, count in durations.cumulative()]
+    assert counts == [1.0] + [2.0] * (len(LATENCY_BUCKETS) - 1) + [3.0]
+    assert durations.cumulative()[-1][0] == "+Inf"
+    assert durations.total_s == pytest.approx(1e9)
 
 
-def test_a_stage_that_is_passed_twice_counts_both_times() -> None:
-    now = iter([0.0, 1.0, 2.0, 5.0])
-    clock = StageClock(lambda: next(now))
-    for stage in (Stage.SENT, Stage.APPENDED, Stage.SENT):
-        clock.mark(stage)
-    assert clock.durations() == {Stage.SENT: 4.0, Stage.APPENDED: 1.0}
+def test_one_observation_may_stand_for_several() -> None:
+    durations = Durations()
+    durations.observe(0.5, 7)
+    assert (durations.count, durations.total_s) == (7, 3.5)
+
+
+def test_each_stage_has_a_histogram_of_its_own() -> None:
+    stages = StageDurations(Stage.APPENDED, Stage.SYNCED)
+    stages.of(Stage.SYNCED).observe(2.0)
+    family = HistogramMetricFamily("x", "", labels=["api", "stage"])
+    stages.add_to(family, "produce")
+    counts = {tuple(sample.labels.values()): sample.value for sample in family.samples if sample.name == "x_count"}
+    assert counts == {("produce", "appended"): 0.0, ("produce", "synced"): 1.0}
 
 
 def test_stages_are_in_the_order_in_which_a_request_passes_them() -> None:
-    assert [stage.name.lower() for stage in sorted(Stage)] == [
-        "received", "parsed", "authorised", "throttled", "sent", "appended", "synced", "replicated", "answered",
-    ]  # fmt: skip
+    assert [stage.name.lower() for stage in sorted(Stage)] == ["received", "sent", "appended", "synced", "answered"]

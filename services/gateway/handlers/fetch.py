@@ -150,6 +150,7 @@ class PendingFetch:
         except (Overloaded, Disconnected):
             return False
         self._node = node
+        self._exchange.sent_at = asyncio.get_running_loop().time()
         return True
 
     def _left_ms(self) -> int:

@@ -91,6 +91,9 @@ class PendingProduce:
         if not self._unsettled:
             self._answer()
 
+    def sent(self, now: float) -> None:
+        self._exchange.sent_at = now
+
     def give_up(self) -> None:
         self.gone = True
         self._exchange.close("internal", "no answer to a Produce")
@@ -195,6 +198,9 @@ class SoleProduce(Batch):
             topic = ProducedTopic(self._shape.name, self._shape.topic_id, [_produced(self.partition, result)])
             _answer(self._data_path, self._exchange, self.acks, [topic])
             del self.request
+
+    def sent(self, now: float) -> None:
+        self._exchange.sent_at = now
 
     def give_up(self) -> None:
         self.gone = True

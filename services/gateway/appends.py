@@ -16,13 +16,13 @@ from libs.rpc.client import Response
 from libs.rpc.contracts.storage import APPEND, Appended
 from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
+from libs.runtime.waiting_lines import COPIED_BYTES_MAX, WaitingLines
 from libs.telemetry.logs import fields
 from libs.wire.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
 from libs.wire.errors import ErrorCode
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes, StorageNode
-from services.gateway.parked import Parked
 
 log = logging.getLogger(__name__)
 
@@ -100,12 +100,13 @@ class Appends:
         self._nodes = nodes
         self._routes = routes
         self._meters = meters
-        self._parked = Parked(parked_bytes_max)
+        self._parked: WaitingLines[tuple[bytes, int], Batch] = WaitingLines(parked_bytes_max)
         self._staged: dict[tuple[bytes, int, int, int], list[Batch]] = {}
         self._tick: asyncio.TimerHandle | None = None
 
     @property
-    def parked(self) -> Parked:
+    def parked(self) -> WaitingLines[tuple[bytes, int], Batch]:
+        """Batches that wait for a leader. One dead leader may fill the budget; the healthy never need it."""
         return self._parked
 
     def follow(self, routes: Routes) -> None:
@@ -237,13 +238,19 @@ class Appends:
         now = self._loop.time()
         if not batch.deadline:
             batch.deadline = now + min(batch.request.timeout_ms / 2000, PARK_S_MAX)
-        if batch.deadline <= now or not self._parked.add(batch):
+        if batch.deadline <= now or not self._hold(batch):
             batch.failed(refusal or Appended(NOT_LEADER))
             return
         self._meters.parked_total += 1
         self._meters.parked_bytes = self._parked.bytes
         if self._tick is None:
             self._tick = self._loop.call_later(0.02, self._on_tick)
+
+    def _hold(self, batch: Batch) -> bool:
+        size = len(batch.records)
+        if size <= COPIED_BYTES_MAX:
+            batch.records = bytes(batch.records)
+        return self._parked.hold(batch.key, batch, size=size, deadline=batch.deadline, order=batch.order)
 
     def hang_up(self, request: Produce) -> None:
         """The client is gone: what it has parked ends."""
@@ -253,7 +260,7 @@ class Appends:
 
     def _on_tick(self) -> None:
         self._tick = None
-        for batch in self._parked.expire(self._loop.time()):
+        for batch in self._parked.expired(self._loop.time()):
             batch.failed(Appended(NOT_LEADER))
         self.retry()
         if self._parked and self._tick is None:

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from libs.runtime.waiting_lines import COPIED_BYTES_MAX, WaitingLines
 from libs.wire.errors import ErrorCode
 from services.storage.core.admission import Refusal
-from services.storage.core.early_appends import EarlyAppends
 from services.storage.hosted import Hosted, Key
 from services.storage.partitions import Partitions
 from services.storage.waiting import AppendRequest
@@ -21,8 +21,6 @@ PREMATURE = frozenset((NOT_LEADER, int(ErrorCode.UNKNOWN_TOPIC_ID), int(ErrorCod
 
 WAIT_S_MAX = 5.0
 WAITING_BYTES_MAX = 64 << 20
-COPIED_BYTES_MAX = 65_536
-"""A batch up to this is copied out of its receive chunk, which is larger and would be held otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Earlies:
         self._loop = loop
         self._partitions = partitions
         self._refuse = refuse
-        self._waiting: EarlyAppends[Key, Early] = EarlyAppends(WAITING_BYTES_MAX)
+        self._waiting: WaitingLines[Key, Early] = WaitingLines(WAITING_BYTES_MAX)
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 

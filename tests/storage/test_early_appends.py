@@ -1,13 +1,10 @@
 """Appends whose caller is ahead of this node: they wait a while, in order, and never past their use."""
 
-import pytest
-
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import Topic
 from libs.rpc.contracts.storage import APPEND, Append, AppendPartition
 from libs.wire.errors import ErrorCode
-from services.storage.core.early_appends import EarlyAppends
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually
 
 UNHEARD_OF = (99).to_bytes(16, "big")
@@ -63,24 +60,3 @@ async def test_an_early_append_of_one_partition_does_not_hold_up_another(cluster
     assert not waiting.done()
     await create(cluster)
     await eventually(waiting.done)
-
-
-def test_what_expires_takes_with_it_what_waits_behind_it() -> None:
-    waiting: EarlyAppends[str, str] = EarlyAppends(100)
-    for name, deadline in (("a", 3.0), ("b", 1.0), ("c", 9.0)):
-        assert waiting.hold("p", name, size=10, deadline=deadline)
-    assert waiting.hold("q", "other", size=10, deadline=9.0)
-    assert waiting.next_deadline() == 1.0
-    assert sorted(waiting.expired(2.0)) == ["b", "c"]
-    assert waiting.first("p") == "a"
-    assert waiting.bytes == 20
-
-
-@pytest.mark.parametrize(("size", "fits"), [(90, True), (91, False)])
-def test_what_waits_has_a_budget(size: int, fits: bool) -> None:
-    waiting: EarlyAppends[str, str] = EarlyAppends(100)
-    assert waiting.hold("p", "a", size=10, deadline=1.0)
-    assert waiting.hold("q", "b", size=size, deadline=1.0) is fits
-    waiting.pop("p")
-    assert waiting.bytes == (size if fits else 0)
-    assert "p" not in waiting

@@ -18,7 +18,7 @@ class StorageConfig:
     """Empty: `logs` below the data directory."""
     admin_host: str = "127.0.0.1"
     admin_port: int = 0
-    log_level: str = "INFO"
+    log_level: str = "info"
     rack: str = ""
     host_id: str = ""
     """Processes of one kernel share it, and so may share Unix sockets; empty: the kernel's boot id."""

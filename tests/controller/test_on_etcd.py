@@ -52,6 +52,7 @@ class Process:
         self._environment = {
             **os.environ,
             "PENSTOCK_NODE_ID": str(node_id),
+            "PENSTOCK_DATA_DIR": str(folder / f"c{node_id}"),
             "PENSTOCK_ETCD": etcd.endpoint,
             "PENSTOCK_RPC_UNIX": self._socket,
             "PENSTOCK_ADMIN_PORT": str(self._admin),

@@ -1,8 +1,10 @@
 """`make bench`: Penstock beside a warm Apache Kafka, alternating, one JSON line per case.
 
-    python -m tests.bench [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
+    python -m tests.bench [--raw] [--java] [--memory] [--startup] [--only SUBSTRING]
+                          [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
 
-Machines are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute figure.
+Without a group, all of them. Machines are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute
+figure. `cpu_us` is CPU time of each server process per request (or record), also a median.
 """
 
 import argparse
@@ -13,43 +15,68 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from tests.bench.cases import Case, all_cases
+from tests.bench.cases import Case, raw_cases
+from tests.bench.cpu import cpu_of
+from tests.bench.footprint import memory, startup
+from tests.bench.java import java_cases
 from tests.bench.sides import Side
 from tests.bench.systems import start_kafka, start_penstock
+
+GROUPS = ("raw", "java", "memory", "startup")
+
+
+class Turns:
+    """The turns of one side in one case."""
+
+    def __init__(self, case: Case, side: Side) -> None:
+        self.case = case
+        self.side = side
+        self.prepared = case.prepare(side)
+        self.values: list[float] = []
+        self._cpu_us: list[dict[str, float]] = []
+
+    def run(self, seconds: float, *, counted: bool) -> None:
+        before = cpu_of(self.side.pids)
+        measured = self.case.run(self.side, self.prepared, seconds)
+        after = cpu_of(self.side.pids)
+        if counted:
+            self.values.append(measured.value)
+            self._cpu_us.append({name: (after[name] - before[name]) * 1e6 / measured.requests for name in after})
+
+    @property
+    def cpu_us(self) -> dict[str, float]:
+        return {name: round(statistics.median(turn[name] for turn in self._cpu_us), 2) for name in self.side.pids}
+
+    def clean(self) -> None:
+        self.case.clean(self.side, self.prepared)
 
 
 def compare(case: Case, penstock: Side, kafka: Side, rounds: int, seconds: float) -> dict[str, object]:
     """Runs the case in turn on both sides, the first turn uncounted; the order within a pair alternates too."""
-    ours, theirs = case.prepare(penstock), case.prepare(kafka)
-    pairs: list[tuple[float, float]] = []
+    ours, theirs = Turns(case, penstock), Turns(case, kafka)
     try:
         for turn in range(rounds + 1):
-            sides: list[Callable[[], float]] = [
-                lambda: case.run(penstock, ours, seconds),
-                lambda: case.run(kafka, theirs, seconds),
-            ]
-            if turn % 2:
-                second, first = sides[1](), sides[0]()
-            else:
-                first, second = sides[0](), sides[1]()
-            if turn:
-                pairs.append((first, second))
+            for side in (theirs, ours) if turn % 2 else (ours, theirs):
+                side.run(seconds, counted=turn > 0)
     finally:
-        case.clean(penstock, ours)
-        case.clean(kafka, theirs)
-    ratios = sorted(mine / other for mine, other in pairs)
+        ours.clean()
+        theirs.clean()
+    ratios = sorted(mine / other for mine, other in zip(ours.values, theirs.values, strict=True))
     return {
         "name": case.name,
-        "penstock": round(statistics.median(mine for mine, _ in pairs), 3),
-        "kafka": round(statistics.median(other for _, other in pairs), 3),
+        "penstock": round(statistics.median(ours.values), 3),
+        "kafka": round(statistics.median(theirs.values), 3),
         "ratio": round(statistics.median(ratios), 3),
         "ratio_min": round(ratios[0], 3),
         "ratio_max": round(ratios[-1], 3),
         "unit": case.unit,
+        "mark": case.mark,
         "durability": {"penstock": penstock.durability, "kafka": kafka.durability},
         "settings": case.settings,
         "rounds": rounds,
         "seconds": seconds,
+        "cpu_us": {"penstock": ours.cpu_us, "kafka": theirs.cpu_us},
+        "per": case.per,
     }
 
 
@@ -66,22 +93,33 @@ def warm(sides: list[Side], cases: list[Case], seconds: float) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="tests.bench")
-    parser.add_argument("--only", default="")
+    parser = argparse.ArgumentParser(prog="tests.bench", description="Penstock beside Apache Kafka, as JSON lines.")
+    for group in GROUPS:
+        parser.add_argument(f"--{group}", action="store_true")
+    parser.add_argument("--only", default="", help="of the cases, those with this in their name")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--warm", type=float, default=40.0)
     parser.add_argument("--durability", choices=["replicated", "synced"], default="replicated")
     options = parser.parse_args(arguments)
-    cases = [case for case in all_cases() if options.only in case.name]
-    if not cases:
+    wanted = [group for group in GROUPS if getattr(options, group)] or list(GROUPS)
+    cases = [*(raw_cases() if "raw" in wanted else ()), *(java_cases() if "java" in wanted else ())]
+    cases = [case for case in cases if options.only in case.name]
+    footprints: list[Callable[[], list[dict[str, object]]]] = []
+    if not options.only:
+        footprints = [measure for group, measure in (("memory", memory), ("startup", startup)) if group in wanted]
+    if not cases and not footprints:
         parser.error(f"no case has {options.only!r} in its name")
-    with ExitStack() as stack:
-        kafka = stack.enter_context(start_kafka(options.durability))
-        penstock = stack.enter_context(start_penstock(options.durability))
-        warm([penstock, kafka], cases, options.warm)
-        for case in cases:
-            print(json.dumps(compare(case, penstock, kafka, options.rounds, options.seconds)), flush=True)
+    if cases:
+        with ExitStack() as stack:
+            kafka = stack.enter_context(start_kafka(options.durability))
+            penstock = stack.enter_context(start_penstock(options.durability))
+            warm([penstock, kafka], cases, options.warm)
+            for case in cases:
+                print(json.dumps(compare(case, penstock, kafka, options.rounds, options.seconds)), flush=True)
+    for measure in footprints:
+        for figure in measure():
+            print(json.dumps(figure), flush=True)
     return 0
 
 

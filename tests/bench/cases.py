@@ -13,6 +13,13 @@ ROUND_BYTES = 768 * 1024 * 1024
 
 
 @dataclass(frozen=True)
+class Measured:
+    value: float
+    requests: int
+    """That the servers answered meanwhile (records, where a client decides how many go into a request)."""
+
+
+@dataclass(frozen=True)
 class Case:
     name: str
     unit: str
@@ -20,8 +27,11 @@ class Case:
     settings: str
     prepare: Callable[[Side], object]
     """Makes topics and data; its result is handed to each `run`."""
-    run: Callable[[Side, object, float], float]
+    run: Callable[[Side, object, float], Measured]
     clean: Callable[[Side, object], None]
+    mark: str = ""
+    """What the ratio has to reach."""
+    per: str = "request"
 
 
 @dataclass
@@ -45,11 +55,11 @@ def produce_case(name: str, size: int, connections: int, *, acks: int = 1, in_fl
             topic, [(leader, frames.produce_frame(topic, i, batch, acks)) for i, leader in enumerate(leaders)], len(batch)
         )
 
-    def run(side: Side, prepared: object, seconds: float) -> float:
+    def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, _Topic)
         position = frames.produce_error_position(prepared.name)
         result = load.produce(prepared.targets, position, prepared.payload, in_flight, seconds, ROUND_BYTES)
-        return result.requests_per_s if size <= 2 * KIB else result.megabytes_per_s
+        return Measured(result.requests_per_s if size <= 2 * KIB else result.megabytes_per_s, result.requests)
 
     return Case(
         name=name,
@@ -62,6 +72,7 @@ def produce_case(name: str, size: int, connections: int, *, acks: int = 1, in_fl
         prepare=prepare,
         run=run,
         clean=lambda side, prepared: side.delete_topic(prepared.name),  # type: ignore[attr-defined]
+        mark="≥ 0.8",
     )
 
 
@@ -90,13 +101,13 @@ def fetch_case(name: str, size: int, connections: int) -> Case:
         targets = [(leader, frames.fetch_frame(topic, index, size)) for index, leader in enumerate(leaders)]
         return _Filled(topic, targets, offsets)
 
-    def run(side: Side, prepared: object, seconds: float) -> float:
+    def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, _Filled)
         position = frames.fetch_error_position(prepared.name)
         result = load.fetch(prepared.targets, position, prepared.offsets, size, seconds)
         if result.bytes < result.requests * size * 0.7:
             raise load.BenchError(f"{side.name}: {result.bytes / result.requests:.0f} bytes a fetch, {size} were asked for")
-        return result.megabytes_per_s
+        return Measured(result.megabytes_per_s, result.requests)
 
     return Case(
         name=name,
@@ -106,16 +117,18 @@ def fetch_case(name: str, size: int, connections: int) -> Case:
         prepare=prepare,
         run=run,
         clean=lambda side, prepared: side.delete_topic(prepared.name),  # type: ignore[attr-defined]
+        mark="≥ 1.0" if size >= 1024 * KIB else "≥ 0.6",
     )
 
 
 def latency_case(name: str, *, acks: int, rate: float = 1000.0) -> Case:
     base = produce_case(name, KIB, 1, acks=acks)
 
-    def run(side: Side, prepared: object, seconds: float) -> float:
+    def run(side: Side, prepared: object, seconds: float) -> Measured:
         assert isinstance(prepared, _Topic)
         address, frame = prepared.targets[0]
-        return load.latency_at(address, frame, frames.produce_error_position(prepared.name), rate, seconds).p99_ms
+        found = load.latency_at(address, frame, frames.produce_error_position(prepared.name), rate, seconds)
+        return Measured(found.p99_ms, found.requests)
 
     return Case(
         name=name,
@@ -125,10 +138,11 @@ def latency_case(name: str, *, acks: int, rate: float = 1000.0) -> Case:
         prepare=base.prepare,
         run=run,
         clean=base.clean,
+        mark="≤ 1.5",
     )
 
 
-def all_cases() -> list[Case]:
+def raw_cases() -> list[Case]:
     cases = []
     for label, size in (("1KB", KIB), ("16KB", 16 * KIB), ("128KB", 128 * KIB), ("1MB", 1000 * KIB)):
         for connections in (1, 4):

@@ -17,6 +17,8 @@ class Side:
     bootstrap: str
     topic_configs: dict[str, str] = field(default_factory=dict)
     durability: str = ""
+    pids: dict[str, int] = field(default_factory=dict)
+    """Its processes on the data path."""
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})

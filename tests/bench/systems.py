@@ -16,7 +16,8 @@ SEGMENT_BYTES = {"segment.bytes": str(1024**3)}
 def start_penstock(durability: str) -> Iterator[Side]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=1) as cluster:
         configs = {**SEGMENT_BYTES, "durability": durability}
-        yield Side("penstock", cluster.bootstrap, configs, durability)
+        pids = {name: cluster.pid(name) for name in ("gateway-1", "storage-1")}
+        yield Side("penstock", cluster.bootstrap, configs, durability, pids)
 
 
 @contextmanager
@@ -26,4 +27,5 @@ def start_kafka(durability: str) -> Iterator[Side]:
     if durability == "synced":
         configs["flush.messages"] = "1"
     with tempfile.TemporaryDirectory(prefix="kafka-bench-") as root, KafkaBroker(Path(root)) as broker:
-        yield Side("kafka", broker.bootstrap, configs, "flush.messages=1" if durability == "synced" else "page cache")
+        named = "flush.messages=1" if durability == "synced" else "page cache"
+        yield Side("kafka", broker.bootstrap, configs, named, {"broker": broker.pid})

@@ -1,0 +1,87 @@
+"""What a cluster takes and how soon it serves: memory when idle, seconds until ready. Each system is started for the purpose."""
+
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from services.local.processes import memory_bytes
+from tests.bench import frames, load
+from tests.bench.sides import Side
+from tests.cluster_harness import LocalCluster
+from tests.kafka.broker import KafkaBroker
+
+MB = 1_000_000
+LOG_BYTES = 1 << 30
+LOG_TOPIC = {"segment.bytes": str(LOG_BYTES)}
+
+
+def _figure(name: str, penstock: float, kafka: float, unit: str, mark: str, settings: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "penstock": round(penstock, 2),
+        "kafka": round(kafka, 2),
+        "ratio": round(penstock / kafka, 3),
+        "unit": unit,
+        "mark": mark,
+        "durability": {"penstock": "synced", "kafka": "page cache"},
+        "settings": settings,
+    }
+
+
+def memory(idle_s: float = 60.0) -> list[dict[str, object]]:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root:
+        with LocalCluster(Path(root), storage=3) as cluster:
+            time.sleep(idle_s)
+            ours = {name: cluster.memory_bytes(name) for name in cluster.names}
+        with KafkaBroker(Path(root) / "kafka") as broker:
+            time.sleep(idle_s)
+            theirs = memory_bytes(broker.pid)
+            assert theirs is not None
+    settings = f"all processes of the default cluster, idle for {idle_s:.0f} s; Kafka: one broker with a heap of 1 GB"
+    figure = _figure("memory-idle", sum(ours.values()) / MB, theirs / MB, "MB (Pss)", "< 500 MB", settings)
+    return [{**figure, "processes": {name: round(size / MB, 1) for name, size in ours.items()}}]
+
+
+def startup() -> list[dict[str, object]]:
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root:
+        with LocalCluster(Path(root) / "fresh", storage=3) as cluster:
+            cluster.stop()
+            fresh = _seconds(cluster.up)
+        with LocalCluster(Path(root) / "filled") as cluster:
+            _fill(Side("penstock", cluster.bootstrap, LOG_TOPIC))
+            cluster.kill("storage-1")
+            restarted = _seconds(lambda: _start_again(cluster, "storage-1"))
+        with KafkaBroker(Path(root) / "kafka") as broker:
+            broker.stop()  # the first start formatted its directory
+            kafka_fresh = _seconds(broker.start)
+            _fill(Side("kafka", broker.bootstrap, LOG_TOPIC))
+            broker.stop(number=signal.SIGKILL)
+            kafka_restarted = _seconds(broker.start)
+    return [
+        _figure("startup", fresh, kafka_fresh, "s", "< 3 s", "set up, no data; 3 storage nodes, Kafka: one broker"),
+        _figure(
+            "restart-after-kill", restarted, kafka_restarted, "s", "< 3 s", "SIGKILL of the (only) storage node with 1 GB of log"
+        ),
+    ]
+
+
+def _start_again(cluster: LocalCluster, name: str) -> None:
+    cluster.start(name)
+    cluster.wait_ready([name])
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _fill(side: Side) -> None:
+    """One partition with `LOG_BYTES` of batches, all acknowledged."""
+    topic = "filled"
+    side.create_topic(topic, 1)
+    batch, _ = frames.batch_of_about(1000 * 1024, 1000, time.time_ns() // 1_000_000)
+    frame = frames.produce_frame(topic, 0, batch, -1)
+    load.produce([(side.leaders(topic)[0], frame)], frames.produce_error_position(topic), len(batch), 5, 300, LOG_BYTES)

@@ -4,13 +4,15 @@ The log's thread captures targets; a round runs in whatever thread may block; th
 One round is in flight per disk, and may serve many logs. A failed sync is never retried: the directory retires.
 """
 
+import errno
 import posixpath
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from libs.commitlog.durable_files import FileWrite, replace_file
 from libs.commitlog.filesystem import FileSystem, OpenFile
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 FEW_FILES = 24  # beyond this, one syncfs is cheaper than so many fdatasyncs (500 dirty files: 20-95 ms against 2-9 ms)
 
 
@@ -30,9 +32,33 @@ class SyncTargets:
     epochs_version: int = 0
     names_version: int = 0
 
+    def without_writes(self) -> "SyncTargets":
+        """What `sync_then_write` has done of these if it found no room: files and directories, and nothing else."""
+        return replace(self, writes=(), removals=(), resume_offset=-1, resume_segment=-1, epochs_version=-1)
+
 
 def run_round(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None:
     """Blocks until all is on the disk that holds the path `disk`. Raises OSError: then nothing is known of any target."""
+    _sync(targets, fs, disk)
+    _write(targets, fs)
+
+
+def sync_then_write(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> bool:
+    """As `run_round`. False: all is durable, but the disk had no room for the writes, which only save work and are still owed.
+
+    Nobody trusts the file that was begun: it was not renamed, and the next attempt begins another.
+    """
+    _sync(targets, fs, disk)
+    try:
+        _write(targets, fs)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        return False
+    return True
+
+
+def _sync(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None:
     files = {file.fd: file for target in targets for file in target.files}
     directories = dict.fromkeys(directory for target in targets for directory in target.directories)
     if len(files) + len(directories) > FEW_FILES:
@@ -42,6 +68,9 @@ def run_round(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None
             fs.fdatasync(fd)
         for directory in directories:
             fs.fsync_directory(directory)
+
+
+def _write(targets: Sequence[SyncTargets], fs: FileSystem) -> None:
     for target in targets:
         for write in target.writes:
             replace_file(fs, write.path, write.content)

@@ -15,7 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.sync import SyncTargets, run_round
+from libs.commitlog.sync import SyncTargets, sync_then_write
+from libs.telemetry.logs import fields
 from services.storage.offload import Offload
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class SyncScheduler:
         self._in_flight = in_flight
         self._started_at = self._loop.time()
         self._hang_timer = self._loop.call_at(self._started_at + self._hang_s, self._hangs)
-        work = partial(run_round, [targets for _, targets in in_flight], self._fs, self.disk)
+        work = partial(sync_then_write, [targets for _, targets in in_flight], self._fs, self.disk)
         self._offload.submit(work).add_done_callback(self._ended)
         return True
 
@@ -175,7 +176,7 @@ class SyncScheduler:
             if timer is not None:
                 timer.cancel()
 
-    def _ended(self, done: "asyncio.Future[None]") -> None:
+    def _ended(self, done: "asyncio.Future[bool]") -> None:
         if self._hang_timer is not None:
             self._hang_timer.cancel()
         if self.stalled:
@@ -186,8 +187,11 @@ class SyncScheduler:
         if not done.cancelled() and not self.failed:
             error = done.exception()
             if error is None:
+                wrote = done.result()
+                if not wrote:
+                    log.warning("no room for what a sync round leaves beside the logs", extra=fields(path=self.disk))
                 for hosted, targets in finished:
-                    hosted.log.mark_synced(targets)
+                    hosted.log.mark_synced(targets if wrote else targets.without_writes())
                     self._events.synced(hosted)
                 now = self._loop.time()
                 self._events.round_ended(now - self._started_at)

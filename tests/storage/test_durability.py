@@ -71,6 +71,34 @@ async def test_a_full_disk_refuses_appends_and_serves_reads(cluster: StorageClus
     assert (await cluster.append(topic, refused)).base_offset == 1
 
 
+async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_retired(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
+    """What a round writes besides the log only saves work: a full disk has failed no sync, and reads go on."""
+    topic = await cluster.topic("full")
+    await cluster.append(topic, batch(b"kept"))
+    assert cluster.node is not None
+    hosted = cluster.node._partitions.by_key[topic, 0]
+    await eventually(lambda: not hosted.sync._running)
+    hosted.log.roll()
+    disk.hold()
+    begun = disk.syncs_begun
+    waiting = cluster.send([(topic, 0, batch(b"written"))])
+    await eventually(lambda: disk.syncs_begun > begun)
+    disk.fail_writes = errno.ENOSPC
+    disk.release()
+    assert appended(await waiting)[0].error == 0
+    assert (await cluster.append(topic, batch(b"lost"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    found = await cluster.fetch(topic, 0)
+    assert (found.error, found.high_watermark) == (0, 2)
+    assert cluster.node.ready() == (True, "")
+    known = hosted.log.recovery_point
+    disk.fail_writes = None
+    # There is room again: what could not be written is still owed, and comes with the next round.
+    assert (await cluster.append(topic, batch(b"later"))).base_offset == 2
+    await eventually(lambda: hosted.log.recovery_point > known)
+
+
 async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic("broken")
     await cluster.append(topic, batch(b"kept"))

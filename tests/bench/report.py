@@ -1,4 +1,7 @@
-"""Prints figures of `make bench` as the Markdown table of docs/performance.md: `python -m tests.bench.report FILE.jsonl`."""
+"""Figures of `make bench` as a Markdown table: `python -m tests.bench.report FILE.jsonl [docs/performance.md]`.
+
+Prints it, or puts it between the marks of the page.
+"""
 
 import json
 import sys
@@ -6,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 HEAD = (
     "| case | Penstock | Kafka | ratio (least–greatest) | mark | unit | durability | CPU, µs: Penstock | CPU, µs: Kafka |\n"
     "|---|---|---|---|---|---|---|---|---|"
@@ -48,11 +52,19 @@ def _cpu(of_processes: dict[str, float], per: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
+    if len(arguments) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2
     lines = Path(arguments[0]).read_text().splitlines()
-    print(table(json.loads(line) for line in lines if line.startswith("{")))
+    made = table(json.loads(line) for line in lines if line.startswith("{"))
+    if len(arguments) == 1:
+        print(made)
+        return 0
+    page = Path(arguments[1])
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"{page} has no {BEGIN} … {END}"
+    page.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}")
     return 0
 
 

@@ -62,6 +62,7 @@ class Gateway:
     ) -> None:
         """`die` ends the process: it can serve nobody any more."""
         self._config = config
+        self._incarnation = incarnation
         self._clock = clock
         self._follower = ImageFollower(store)
         self.meters = Meters(metrics)
@@ -99,8 +100,20 @@ class Gateway:
         self._listeners.follow(broker_ids(self.image))
         self._follower.subscribe(self._membership.follow)
         await self._membership.start()
+        await self._in_own_image()
         self._producer_ids.prefetch()
         self._started = True
+
+    async def _in_own_image(self) -> None:
+        """Until then this gateway and the others would tell the same client different addresses for the same broker."""
+        config = self._config
+        while (own := self.image.members(GATEWAY).get(config.node_id)) is None or own.incarnation != self._incarnation:
+            changed = asyncio.Event()
+            unsubscribe = self._follower.subscribe(lambda _old, _new, changed=changed: changed.set())  # type: ignore[misc]
+            try:
+                await changed.wait()
+            finally:
+                unsubscribe()
 
     def ready(self) -> tuple[bool, str]:
         if self._stopping:

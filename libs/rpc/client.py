@@ -9,7 +9,16 @@ from typing import Any
 from libs.rpc.call import pack_any
 from libs.rpc.descriptors import close_all
 from libs.rpc.envelope import Frame, Hello, Introduction, Kind, hello_of, pack_frame, payload_size
-from libs.rpc.errors import UNKNOWN_SERVER_ERROR, DeadlineExceeded, Disconnected, EnvelopeError, Overloaded, RpcError
+from libs.rpc.errors import (
+    BROKER_NOT_AVAILABLE,
+    UNKNOWN_SERVER_ERROR,
+    DeadlineExceeded,
+    Disconnected,
+    EnvelopeError,
+    Overloaded,
+    RpcError,
+    ShuttingDown,
+)
 from libs.rpc.link import Link, OnReply, Response
 from libs.rpc.transport import Buffer, Receiver, Stream, Transport
 
@@ -234,6 +243,8 @@ class RpcClient:
             return
         close_all(descriptors)
         match frame.body:
+            case [int(code), *_] if code == BROKER_NOT_AVAILABLE:  # only a server says so, never a handler
+                self._give(pending, ShuttingDown(f"{self.address} is shutting down"))
             case [int(code), str(message), *_]:
                 self._give(pending, RpcError(code, message))
             case _:

@@ -23,6 +23,13 @@ class Disconnected(RpcFailure):
     """The connection could not be made, or was lost before the answer came."""
 
 
+class ShuttingDown(RpcFailure):
+    """The other side is on its way out and did not look at the request: it is as if it had never been sent."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, sent=False)
+
+
 class DeadlineExceeded(RpcFailure):
     """No answer in time. The other side may still do it."""
 

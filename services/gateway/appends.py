@@ -14,7 +14,15 @@ from typing import Protocol
 
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import APPEND, Appended
-from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure
+from libs.rpc.errors import (
+    ContractError,
+    DeadlineExceeded,
+    Disconnected,
+    Overloaded,
+    RpcError,
+    RpcFailure,
+    ShuttingDown,
+)
 from libs.rpc.schema import unpack
 from libs.runtime.waiting_lines import COPIED_BYTES_MAX, WaitingLines
 from libs.telemetry.logs import fields
@@ -222,6 +230,8 @@ class Appends:
         for batch in batches:
             if isinstance(error, RpcError):
                 batch.failed(Appended(error.code, message=error.message))
+            elif isinstance(error, ShuttingDown):
+                self._refused(batch, Appended(NOT_LEADER))
             elif isinstance(error, DeadlineExceeded) and sent:
                 batch.failed(Appended(TIMED_OUT))
             elif not sent or batch.has_producer_id:

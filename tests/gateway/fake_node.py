@@ -66,6 +66,11 @@ class FakeNode:
             await server.close(drain_s=0)
         self.held.clear()
 
+    def begin_to_stop(self) -> None:
+        """What it accepted may still be answered; what comes now is refused."""
+        assert self._server is not None
+        self._server.closing = True
+
     def release(self, index: int) -> None:
         """Answers the held append at `index`."""
         self._answer(self.held.pop(index))

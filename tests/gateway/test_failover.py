@@ -163,6 +163,23 @@ async def test_a_refusal_with_later_requests_in_flight_is_the_clients_to_handle(
     assert await error_of(client, 1) == 0
 
 
+async def test_a_node_that_stops_cleanly_is_waited_for(rig: Rig) -> None:
+    """BROKER_NOT_AVAILABLE, which its RPC server says, is fatal to a Java producer, and to a Java consumer even more so."""
+    gateway = await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.begin_to_stop()
+    ask(client, 0, plain(0))
+    await until(lambda: gateway.data_path.appends.parked.bytes == len(plain(0)))
+    assert node.stored == []
+    await node.stop()
+    await restart(rig, node, 1)
+    assert await error_of(client, 0) == 0
+    node.begin_to_stop()
+    ask(client, 1, plain(1), timeout_ms=50)
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 async def test_not_leader_answers_carry_the_new_leader_and_where_it_is(rig: Rig) -> None:
     gateway = await rig.start()
     client = await rig.client(1)

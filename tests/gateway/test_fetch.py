@@ -187,6 +187,23 @@ async def test_a_fetch_outlives_a_restart_of_its_node(rig: Rig) -> None:
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
 
 
+async def test_a_fetch_outlives_a_clean_stop_of_its_node(rig: Rig) -> None:
+    await rig.start()
+    node = rig.nodes[1]
+    client = await rig.client(1)
+    node.begin_to_stop()
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=10))
+    assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=5000))
+    await asyncio.sleep(0.05)
+    content = with_file(rig, 1000)
+    await node.stop()
+    node.incarnation = 2
+    await node.start()
+    await rig.register(node)
+    assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
+
+
 async def test_a_fetch_that_is_asked_again_waits_no_longer_than_its_client_does(rig: Rig) -> None:
     await rig.start()
     node = rig.nodes[1]

@@ -10,7 +10,7 @@ import pytest
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import OPEN_FILE, Appended, AppendReply, OpenFile
 from libs.rpc.envelope import Hello
-from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError
+from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, ShuttingDown
 from libs.rpc.schema import unpack
 from libs.rpc.server import Call
 from tests.rpc.conftest import Network, until
@@ -359,9 +359,9 @@ async def test_closing_lets_accepted_calls_be_answered_and_refuses_new_ones(netw
     await until(lambda: len(waiting) == 1)
     closing = asyncio.create_task(server.close(5))
     await asyncio.sleep(0)
-    with pytest.raises(RpcError) as raised:
+    with pytest.raises(ShuttingDown) as raised:
         await client.call("wait", [], timeout_s=5)
-    assert raised.value.code == 8
+    assert not raised.value.sent
     waiting[0].reply(["done"])
     assert (await accepted).body == ["done"]
     await closing

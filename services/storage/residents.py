@@ -157,7 +157,7 @@ class Residents:
         became_synced = config.synced and not hosted.replica.synced
         if hosted.replica.configure(synced=config.synced, min_in_sync=minimum):
             self._appends.committed(hosted)
-        if became_synced:
+        if became_synced and self.has_open(hosted):
             hosted.sync.owe(hosted)
             hosted.sync.kick()
 

@@ -83,6 +83,7 @@ class OsFileSystem:
         self._syncfs = libc.syncfs
         self._fallocate = libc.fallocate
         self._fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+        self._disks: dict[str, OpenFile] = {}
 
     def open_read(self, path: str) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -140,13 +141,14 @@ class OsFileSystem:
             os.close(fd)
 
     def sync_all(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if self._syncfs(fd) != 0:
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number))
-        finally:
-            os.close(fd)
+        # Kept open: a new descriptor knows nothing of a failed write-back that somebody else's syncfs was already told of, and
+        # several nodes may share a disk.
+        disk = self._disks.get(path)
+        if disk is None:
+            disk = self._disks[path] = OpenFile(self, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        if self._syncfs(disk.fd) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)

@@ -1,7 +1,11 @@
 """What is durable, and when."""
 
+import os
 from pathlib import Path
 
+import pytest
+
+from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.sync import run_round
 from tests.commitlog.harness import FaultyFileSystem, append_some, open_log, sync
 
@@ -93,3 +97,12 @@ def test_a_recovered_tail_is_not_durable_until_it_is_synced(tmp_path: Path) -> N
     again.mark_synced(targets)
     assert again.durable_offset == again.recovery_point == 30
     assert open_log(tmp_path).scanned_bytes == 0
+
+
+def test_a_disk_is_synced_through_one_descriptor_that_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel tells each descriptor once of a write-back that failed, and a new one of none that was told before."""
+    fs, opened, system = OsFileSystem(), [], os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: opened.append(path) or system(path, *rest))
+    for _ in range(3):
+        fs.sync_all(str(tmp_path))
+    assert opened == [str(tmp_path)]

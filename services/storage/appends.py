@@ -103,8 +103,8 @@ class Appends:
         if hosted is None or not hosted.replica.leading or hosted.offline or hosted.sync.stalled or self._stopping:
             return self._why_not(key)
         replica = hosted.replica
-        if epoch != replica.leader_epoch and (stale := refuse_caller_epoch(epoch, replica.leader_epoch, replica.node_id)):
-            return stale
+        if epoch != replica.leader_epoch and (refusal := refuse_caller_epoch(epoch, replica.leader_epoch)):
+            return refusal
         if acks != 1 and (error := refuse_acks(acks, replica.in_sync, replica.min_in_sync)):
             return Refusal(error)
         return hosted

@@ -33,7 +33,8 @@ class Partitions:
     def will_lead(self, key: Key, leader_epoch: int, revision: int) -> bool:
         """Whether this node is behind a caller that takes it for the leader in this epoch, as its image at `revision` has it.
 
-        Behind in what it has heard (then it may turn out to lead, or not), or in what it has done: the log is being opened.
+        Behind in what it has heard (then it may turn out to lead, or not), or in what is done: the log is being opened, or
+        the state names this node by an earlier incarnation, and the election that its restart costs is yet to come.
         """
         hosted = self.by_key.get(key)
         if hosted is not None and hosted.leading:
@@ -43,7 +44,7 @@ class Partitions:
         topic, state = self.image.topics_by_id.get(key[0]), self.image.partition(*key)
         if topic is None or key[1] >= topic.partitions or state is None or key in self.broken:
             return False
-        return state.leader == self.node_id and state.leader_incarnation == self.incarnation
+        return state.leader == self.node_id and state.leader_incarnation <= self.incarnation
 
     def _refuse(self, key: Key) -> Refusal:
         topic_id, index = key

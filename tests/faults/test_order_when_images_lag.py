@@ -152,6 +152,32 @@ async def test_batches_in_an_epoch_that_the_node_has_not_heard_of_are_stored_in_
     assert lagging.stored() == values
 
 
+async def test_batches_sent_before_and_after_the_election_that_a_restart_costs_are_stored_in_order(lagging: Lagging) -> None:
+    """The first three name the epoch of the process that died, the last three that of its successor."""
+    values, requests = numbered(6)
+    lagging.node.store.watch_delay_s = 0.0
+    await lagging.create("t")
+    await lagging.node.leads(TOPIC_ID)
+    await lagging.node.stop()
+    await lagging.node.start()
+    await eventually(lambda: lagging.gateway.data_path.nodes.ready(1))
+    lagging.node.store.watch_delay_s = LAG_S
+    client = await RawClient.connect(lagging.port_base + 1)
+    try:
+        for number, records in enumerate(requests):
+            if number == 3:
+                await client.drain()
+                await lagging.node.list_offset(TOPIC_ID, -1)  # the first three have arrived by now
+                await lagging.node.state(TOPIC_ID, epoch=1)
+                await eventually(lambda: lagging.gateway.image.partition(TOPIC_ID, 0).leader_epoch == 1)  # type: ignore[union-attr]
+            client.ask(PRODUCE, 9, produce_body(9, [("t", [(0, records)])]), correlation_id=number)
+        answers = [read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0] for _ in requests]
+    finally:
+        await client.close()
+    assert [(answer.error, answer.base_offset) for answer in answers] == [(0, offset) for offset in range(6)]
+    assert lagging.stored() == values
+
+
 async def test_a_batch_for_a_topic_that_both_know_to_be_gone_is_refused_at_once(lagging: Lagging) -> None:
     lagging.node.store.watch_delay_s = 0.0
     await lagging.create("t")

@@ -75,8 +75,8 @@ async def test_answers_keep_the_field_order_of_the_contract(cluster: StorageClus
     stored = await cluster.append(topic, batch(b"x"), epoch=3)
     assert (stored.error, stored.base_offset, stored.log_append_time_ms, stored.log_start_offset) == (0, 0, -1, 0)
     assert (stored.message, stored.record_errors, stored.leader, stored.leader_epoch) == (None, (), -1, -1)
-    refused = await cluster.append(topic, batch(b"x"), epoch=2)
-    assert (refused.error, refused.base_offset, refused.leader, refused.leader_epoch) == (6, -1, 1, 3)
+    refused = await cluster.append(topic, batch(b"x"), epoch=4, timeout_ms=20)
+    assert (refused.error, refused.base_offset, refused.leader, refused.leader_epoch) == (6, -1, -1, -1)
     missing = await cluster.fetch(topic, 0, current_leader_epoch=2)
     assert (missing.error, missing.leader, missing.leader_epoch) == (74, 1, 3)
 

@@ -20,7 +20,7 @@ async def test_a_restarted_node_does_not_lead_until_the_state_names_it(cluster: 
     await cluster.stop()
     await cluster.start()
     # The state still names the former incarnation.
-    assert (await cluster.append(topic, batch(b"c"))).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await cluster.append(topic, batch(b"c"), timeout_ms=20)).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (await cluster.fetch(topic, 0)).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await cluster.state(topic, epoch=3)
     await cluster.leads(topic, epoch=3)
@@ -114,10 +114,9 @@ async def test_changed_configs_hold_from_the_next_batch_on(cluster: StorageClust
     assert (await cluster.append(topic, batch(b"x"))).error == 0  # a minimum above the replication factor means all of them
 
 
-async def test_a_caller_with_another_epoch_is_told_the_right_one(cluster: StorageCluster) -> None:
+async def test_a_caller_that_is_behind_is_served_and_one_that_is_ahead_is_not(cluster: StorageCluster) -> None:
     topic = await cluster.topic("epochs", epoch=5)
-    behind = await cluster.append(topic, batch(b"x"), epoch=4)
-    assert (behind.error, behind.leader, behind.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 5)
+    assert (await cluster.append(topic, batch(b"x"), epoch=4)).error == 0
     ahead = await cluster.append(topic, batch(b"x"), epoch=6, timeout_ms=20)  # it waits for half of that
     assert (ahead.error, ahead.leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert (await cluster.append(topic, batch(b"x"), epoch=5)).error == 0

@@ -28,15 +28,15 @@ def refuse_client_epoch(requested: int, current: int) -> int:
     return int(ErrorCode.FENCED_LEADER_EPOCH if requested < current else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-def refuse_caller_epoch(requested: int, current: int, node_id: int) -> Refusal | None:
+def refuse_caller_epoch(requested: int, current: int) -> Refusal | None:
     """For an epoch that a *gateway's image* supplied.
 
-    Older: the gateway is behind, and the hints tell it how far. Newer: this node is behind, and cannot know who leads.
+    Newer: this node is behind, and cannot know who leads. Older: the gateway is behind and found the leader all the same. To
+    refuse it would let batches that it sends in the new epoch, already on their way, be stored before this one's retry.
     """
-    if requested in (NO_EPOCH, current):
+    if requested <= current:
         return None
-    leader = node_id if requested < current else -1
-    return Refusal(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None, leader, current)
+    return Refusal(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None, -1, current)
 
 
 def effective_min_in_sync(min_insync_replicas: int, replication_factor: int) -> int:

@@ -1,0 +1,100 @@
+"""Rule: an etcd outage is not a death. What is led stays led, clients notice nothing, and what needs etcd waits for it."""
+
+import signal
+import time
+
+import pytest
+
+from tests.clients.admin import Admin
+from tests.clients.waiting import eventually
+from tests.cluster_harness import LocalCluster
+from tests.faults.produce_run import ProduceRun, Tail, read_all
+
+PARTITIONS = 4
+LONGER_THAN_LEASES_S = 4.0
+
+
+def go_on_for(seconds: float, *runs: ProduceRun) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for run in runs:
+            run.advance(50, within_s=10)
+
+
+@pytest.mark.parametrize("how", ["killed", "hanging"])
+def test_clients_old_and_new_work_while_etcd_is_away_for_longer_than_leases_last(
+    healed: LocalCluster, topic: str, how: str
+) -> None:
+    admin = Admin(healed.bootstrap)
+    admin.create(topic, PARTITIONS)
+    admin.create(f"{topic}-2")
+    with (
+        ProduceRun(healed.bootstrap, topic, partitions=PARTITIONS) as run,
+        Tail(healed.bootstrap, topic, partitions=PARTITIONS) as tail,
+    ):
+        run.advance()
+        healed.kill("etcd", signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+        try:
+            go_on_for(LONGER_THAN_LEASES_S, run)
+            with ProduceRun(healed.bootstrap, f"{topic}-2") as newcomer:  # new connections, Metadata, a producer id
+                newcomer.advance(within_s=10)
+                newcomer.finish()
+            newcomer.check_log(0, read_all(healed.bootstrap, f"{topic}-2", 0))
+        finally:
+            if how == "killed":
+                healed.start("etcd")
+            else:
+                healed.kill("etcd", signal.SIGCONT)
+        go_on_for(LONGER_THAN_LEASES_S, run)
+        admin.create(f"{topic}-3")
+        assert not run.disconnects, run.disconnects[:3]
+        run.finish()
+        tail.catch_up(run)
+    run.check(healed.bootstrap)
+
+
+def test_a_storage_node_that_restarts_while_etcd_is_away_waits_for_it_and_others_go_on(healed: LocalCluster, topic: str) -> None:
+    lost, kept = topic_on(healed, "storage-1", topic), topic_on(healed, "storage-2", topic)
+    with ProduceRun(healed.bootstrap, lost) as waiting, ProduceRun(healed.bootstrap, kept) as run:
+        waiting.advance()
+        run.advance()
+        healed.kill("etcd")
+        healed.kill("storage-1")
+        healed.start("storage-1")
+        go_on_for(LONGER_THAN_LEASES_S, run)
+        assert healed.is_running("storage-1")
+        healed.start("etcd")
+        healed.wait_ready()
+        waiting.advance()
+        run.advance()
+        waiting.finish()
+        run.finish()
+    waiting.check(healed.bootstrap)
+    run.check(healed.bootstrap)
+
+
+def topic_on(cluster: LocalCluster, node: str, prefix: str) -> str:
+    """A new topic with one partition, which lives there."""
+    for number in range(10):
+        name = f"{prefix}-{node}-{number}"
+        Admin(cluster.bootstrap).create(name)
+        if list(cluster.data_directory(node).glob(f"logs/{name}-0")):
+            return name
+    raise AssertionError(f"none of ten topics came to {node}")
+
+
+def test_everything_but_etcd_survives_that_all_of_it_starts_before_etcd_does(healed: LocalCluster, topic: str) -> None:
+    Admin(healed.bootstrap).create(topic, 2)
+    with ProduceRun(healed.bootstrap, topic, partitions=2) as run:
+        run.advance()
+        for name in healed.names:
+            healed.kill(name)
+        for name in healed.names:
+            if name != "etcd":
+                healed.start(name)
+        eventually(lambda: all("unavailable" in healed.log(name) for name in healed.names if name.startswith("storage")))
+        healed.start("etcd")
+        healed.wait_ready()
+        run.advance()
+        run.finish()
+    run.check(healed.bootstrap)

@@ -18,7 +18,7 @@ from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, deci
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
 from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry, Segment
-from libs.commitlog.sync import SyncTargets, run_round
+from libs.commitlog.sync import Lineage, SyncTargets, run_round
 from libs.commitlog.sync_ledger import RESUME_POINT_BYTES, SyncLedger
 
 __all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", "Log", "Slice", "SyncTargets", "TimestampSearch"]
@@ -44,12 +44,13 @@ class Log:
         self.high_watermark = self.log_start_offset
         self.recovery_point = opened.recovery_point
         self.durable_offset = min(self.recovery_point, self.log_end_offset)
-        self._generation = 0
+        self._lineage = Lineage()
         self._failure: str | None = None
         self._active_since_ms = clock.wall_ms()
         self._ledger = SyncLedger(directory, opened)
         for segment in self._segments[:-1]:
-            if segment.next_offset > self.recovery_point:
+            # The one that the resume point names was unsealed to be resumed: its indexes must be synced again.
+            if segment.next_offset > self.recovery_point or segment.base_offset == opened.resume_segment:
                 self._ledger.sealed(segment)
 
     @classmethod
@@ -73,7 +74,7 @@ class Log:
         directory that Kafka wrote. Raises LogDamaged if bytes are missing that were synced; nothing is cut then.
         """
         fs.make_directories(directory)
-        opened = LogOpener(fs, directory, config, registry).open(recovery_point if clean else 0, log_start_offset)
+        opened = LogOpener(fs, directory, config, registry).open(recovery_point if clean else 0, log_start_offset, clean=clean)
         if opened.scanned_bytes and clean:
             log.warning("%s-%d was said to be clean, yet %d bytes had to be read", topic, partition, opened.scanned_bytes)
         found = cls(fs, directory, config, registry, clock, opened)
@@ -240,13 +241,13 @@ class Log:
         """
         state, first_offset = (self.epochs, self.producers), self._segments[0].base_offset
         return self._ledger.capture(
-            *(self.durable_offset, first_offset, self.active, self.log_end_offset, state, self._generation),
+            *(self.durable_offset, first_offset, self.active, self.log_end_offset, state, self._lineage),
             resume_point=resume_point,
         )
 
     def mark_synced(self, targets: SyncTargets) -> None:
         """A round with these targets succeeded. After a truncation in between it says nothing, and another round is due."""
-        if targets.generation != self._generation:
+        if targets.lineage is not self._lineage:
             return
         self.durable_offset = max(self.durable_offset, targets.end_offset)
         self._ledger.settle(targets, self.active)
@@ -335,12 +336,16 @@ class Log:
         if end_offset < self.log_start_offset:  # the start lies within the batch: nothing of the log stays
             slot, position, end_offset = 0, 0, self.log_start_offset
             saved_max, all_goes = -1, True
-        self._generation += 1
+        begins_anew = all_goes or (position == 0 and self._segments[slot].base_offset >= end_offset)
+        if begins_anew:  # a resume point at the cut may name the segment that goes
+            saved_max = min(saved_max, end_offset - 1)
+        self._lineage.end()
+        self._lineage = Lineage()
         remove_state_beyond(self._fs, self.directory, saved_max)
         for segment in reversed(self._segments[slot + 1 :]):
             segment.remove()
         kept, last = self._segments[:slot], self._segments[slot]
-        if all_goes or (position == 0 and last.base_offset >= end_offset):
+        if begins_anew:
             last.remove()
         else:
             last.cut(position)

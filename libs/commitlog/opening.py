@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 SNAPSHOT_SUFFIX = ".snapshot"
 _LEFTOVERS = (".tmp", ".cleaned", ".deleted")
+GAPLESS = "gapless"
+"""An empty file, made before the first segment: batches follow each other without gaps, so that a gap between two segments is
+the end that a crash took of the first one. Kafka's directories have none, and whoever makes gaps removes it first, durably."""
 
 
 @dataclass(slots=True)
@@ -49,10 +52,12 @@ class LogOpener:
         self._cut_bytes = 0
         self._snapshots: list[FileWrite] = []
 
-    def open(self, recovery_point: int, log_start_offset: int) -> Opened:
+    def open(self, recovery_point: int, log_start_offset: int, *, clean: bool) -> Opened:
         """Raises LogDamaged if what was synced is not there, OSError if the disk refuses."""
         self._sweep()
         segments = self._list_segments()
+        if segments and not clean:
+            self._settle(segments[-1])
         point = self._newest_resume_point(segments, log_start_offset)
         if not segments:
             if point is not None:
@@ -76,6 +81,9 @@ class LogOpener:
         )
 
     def _create(self, offset: int) -> Opened:
+        path = f"{self._directory}/{GAPLESS}"
+        if not self._fs.exists(path):
+            self._fs.close(self._fs.open_append(path, create=True))
         segment = Segment.create(self._fs, self._directory, offset, self._config, self._registry)
         return Opened([segment], ProducerState(), LeaderEpochs(), offset, True, [], -1, [], 0, 0)
 
@@ -111,6 +119,12 @@ class LogOpener:
                 self._fs.unlink(f"{self._directory}/{name}")
             else:
                 self._names.append(name)
+
+    def _settle(self, last: Segment) -> None:
+        """A process that was killed within a truncation may have left a cut that only the page cache knows: if the power went
+        after new appends, some of what was cut would be back behind them."""
+        self._fs.fdatasync(last.file.fd)
+        self._fs.fsync_directory(self._directory)
 
     def _list_segments(self) -> list[Segment]:
         bases = sorted(self._offsets_of(".log"))
@@ -166,7 +180,8 @@ class LogOpener:
         older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
         recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
         segments[at].begin_indexes()
-        whole = self._scan(segments[at:], 0, segments[at].base_offset, (epochs, producers), gaps=True)
+        gaps = GAPLESS not in self._names
+        whole = self._scan(segments[at:], 0, segments[at].base_offset, (epochs, producers), gaps=gaps)
         return segments[:at] + whole, producers, epochs
 
     def _scan(

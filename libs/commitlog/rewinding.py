@@ -28,8 +28,8 @@ def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_of
     refuse a producer's next batch, where one that does not know the producer takes it.
     """
     first_offset = segments[0].base_offset if segments else end_offset
-    # A resume point holds more than a snapshot at the same offset.
-    for offset, name in sorted(_saved_states(fs, directory), key=lambda s: (s[0], s[1].endswith(resume.SUFFIX)), reverse=True):
+    # Resume points first, even older ones: a snapshot holds only the last batch of each producer.
+    for offset, name in sorted(_saved_states(fs, directory), key=lambda s: (s[1].endswith(resume.SUFFIX), s[0]), reverse=True):
         if first_offset <= offset <= end_offset:
             path = f"{directory}/{name}"
             content = read_file(fs, path) or b""

@@ -13,7 +13,7 @@ from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint, format_resume
 from libs.commitlog.segment import Segment
-from libs.commitlog.sync import SyncTargets, parent_directory
+from libs.commitlog.sync import Lineage, SyncTargets, parent_directory
 
 RESUME_POINT_BYTES = 64 * 1024 * 1024
 """A sync round that finds so much since the last resume point leaves a new one: what a crash makes us read again is bounded."""
@@ -69,7 +69,7 @@ class SyncLedger:
         self.resume_wanted = True
         self._sealed = {}
         for segment in kept:
-            if segment.next_offset > recovery_point:
+            if segment.next_offset >= recovery_point:  # the one that was cut is among them: its indexes are new
                 self.sealed(segment)
         self.renamed()
 
@@ -92,7 +92,7 @@ class SyncLedger:
         active: Segment,
         end_offset: int,
         state: tuple[LeaderEpochs, ProducerState],
-        generation: int,
+        lineage: Lineage,
         *,
         resume_point: bool,
     ) -> SyncTargets | None:
@@ -125,7 +125,7 @@ class SyncLedger:
             removals=tuple(removals),
             resume_offset=end_offset if resume_point else -1,
             resume_segment=active.base_offset if resume_point else -1,
-            generation=generation,
+            lineage=lineage,
             epochs_version=epochs.version,
             names_version=self._names_version,
         )

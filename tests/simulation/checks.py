@@ -1,0 +1,198 @@
+"""What must hold of a disk that was just recovered. Each check says what it found; the first that fails ends the run."""
+
+from bisect import bisect_left
+from random import Random
+from typing import NamedTuple
+
+from libs.commitlog.errors import DirectoryDamaged, LogDamaged
+from libs.commitlog.log import Log
+from libs.commitlog.producers import Duplicate
+from libs.commitlog.segment import Segment
+from libs.wire.batches import BatchError, BatchHeader, iter_batches
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.model import DiskModel, PartitionModel
+from tests.simulation.node import Node
+
+
+class Broken(AssertionError):
+    """The log promised something that the disk does not hold."""
+
+
+class Recovered(NamedTuple):
+    """What a log held: the first `count` batches of `partition`."""
+
+    partition: PartitionModel
+    count: int
+
+
+Findings = dict[bytes, Recovered]
+"""By topic id."""
+
+
+def check(condition: bool, what: str) -> None:
+    if not condition:
+        raise Broken(what)
+
+
+def check_disk(node: Node, model: DiskModel, random: Random, earlier: Findings | None = None) -> Findings:
+    """`earlier`: what a recovery before this one held, which may have lost more since, but can have gained nothing."""
+    if earlier is None:
+        check(model.clean is None or node.directory.was_clean == model.clean, f"was_clean is {node.directory.was_clean}")
+    check(node.directory.directory_id == model.directory_id, "the directory changed its id")
+    listed = {found.topic_id: found for found in node.listed}
+    check(len(listed) == len(node.listed), "a topic id is listed twice")
+    for topic_id, found in listed.items():
+        partition = model.partitions.get(topic_id)
+        check(partition is not None and partition.stage != "gone", f"{found.path} is back, it was deleted")
+    findings: Findings = {}
+    for topic_id, partition in model.partitions.items():
+        if partition.stage == "present":
+            check(topic_id in listed, f"{partition} is gone, its creation had ended")
+        if topic_id in listed:
+            held = Recovered(partition, len(partition.headers)) if earlier is None else earlier.get(topic_id)
+            check(held is not None, f"{partition} is here, an earlier recovery did not see it")
+            assert held is not None
+            findings[topic_id] = check_log(node.logs[topic_id], node.disk, held, random)
+            if node.directory.was_clean:
+                check(node.logs[topic_id].scanned_bytes == 0, f"{partition} was read again after a clean stop")
+    return findings
+
+
+def check_log(log: Log, disk: SimulatedDisk, held: Recovered, random: Random) -> Recovered:
+    content = _content(log, disk)
+    partition = held.partition
+    if not partition.data.startswith(content) and partition.refused:
+        partition = partition.with_refused(content)
+        held = Recovered(partition, len(partition.headers))
+        disk.sometimes("a refused append left batches")
+    check(partition.data.startswith(content), f"{partition} holds bytes that were never appended to it, or were cut off")
+    count = partition.count_of(len(content))
+    check(count is not None, f"{partition} ends within a batch, at byte {len(content)}")
+    assert count is not None
+    check(count <= held.count, f"{partition} holds {count} batches, an earlier recovery {held.count}")
+    end = partition.end_of(count)
+    check(log.log_end_offset == end, f"{partition} ends at {log.log_end_offset}, its last batch at {end}")
+    check(end >= partition.floor, f"{partition} ends at {end}, but {partition.floor} was durable")
+    check(log.durable_offset <= end and log.recovery_point <= end, f"{partition}: durable {log.durable_offset} beyond {end}")
+    check(log.log_start_offset == 0, f"{partition} starts at {log.log_start_offset}")
+    epochs = partition.epochs(count)
+    check(log.epochs.entries() == epochs, f"{partition}: epochs {log.epochs.entries()}, the batches say {epochs}")
+    _check_producers(log, partition, count, disk)
+    _check_files(log, disk, partition)
+    for segment in log.segments:
+        _check_segment(segment, disk)
+    if count:
+        _check_lookups(log, partition, count, random)
+    return Recovered(partition, count)
+
+
+def _content(log: Log, disk: SimulatedDisk) -> bytes:
+    parts = []
+    for segment in log.segments:
+        size = disk.size(segment.file.fd)
+        check(size == segment.size, f"{segment.file.path} has {size} bytes, the log counts {segment.size}")
+        parts.append(disk.pread(segment.file.fd, size, 0))
+    return b"".join(parts)
+
+
+def _check_producers(log: Log, partition: PartitionModel, count: int, disk: SimulatedDisk) -> None:
+    expected, entries = partition.producers(count), log.producers.entries
+    if partition.rewound:  # as in Kafka, what was saved before the cut may hold only the last batch of each
+        shorter = {
+            producer: entry._replace(batches=entry.batches[-len(entries[producer].batches) :])
+            for producer, entry in expected.items()
+            if producer in entries and entries[producer].batches
+        }
+        expected = shorter if len(shorter) == len(expected) else expected
+    check(entries == expected, f"{partition}: producers {entries}, the log says {expected}")
+    disk.sometimes("open transaction recovered", any(entry.transaction_first_offset >= 0 for entry in expected.values()))
+    for header in partition.headers[max(0, count - 1) : count]:
+        if header.producer_id >= 0:
+            try:
+                answer = log.producers.check(header)
+            except BatchError as error:
+                raise Broken(f"{partition}: a durable batch sent again is refused: {error}") from error
+            duplicate = isinstance(answer, Duplicate) and answer.base_offset == header.base_offset
+            check(duplicate, f"{partition}: the batch at {header.base_offset} is not recognised when it is sent again")
+            disk.sometimes("duplicate recognised after recovery")
+
+
+def _check_files(log: Log, disk: SimulatedDisk, partition: PartitionModel) -> None:
+    stems = {f"{segment.base_offset:020d}" for segment in log.segments}
+    for name in disk.list_directory(log.directory):
+        stem, _, suffix = name.partition(".")
+        check(suffix != "tmp" and not name.endswith(".tmp"), f"{partition}: {name} was left over")
+        if suffix in ("log", "index", "timeindex"):
+            check(stem in stems, f"{partition}: {name} belongs to no segment")
+        elif suffix in ("snapshot", "resume"):
+            check(int(stem) <= log.log_end_offset, f"{partition}: {name} is beyond the end {log.log_end_offset}")
+
+
+def _check_segment(segment: Segment, disk: SimulatedDisk) -> None:
+    """Every index entry is true, and in order."""
+    batches = list(_batches(disk.pread(segment.file.fd, segment.size, 0)))
+    if batches:
+        check(batches[0][1].base_offset >= segment.base_offset, f"{segment.file.path} begins before its name")
+    places = dict(batches)
+    previous = -1
+    for slot in range(segment.offset_index.count):
+        relative, position = segment.offset_index.entry(slot)
+        header = places.get(position)
+        sound = header is not None and header.last_offset - segment.base_offset == relative and relative > previous
+        check(sound, f"{segment.file.path}: index entry {slot} is {relative} at {position}")
+        previous = relative
+    newest = (-1, -1)
+    for slot in range(segment.time_index.count):
+        timestamp, relative = segment.time_index.entry(slot)
+        sound = any(
+            header.last_offset - segment.base_offset == relative and header.max_timestamp == timestamp for _, header in batches
+        )
+        sound = sound and timestamp > newest[0] and relative > newest[1]
+        check(sound, f"{segment.file.path}: time entry {slot} is {timestamp}, {relative}")
+        newest = (timestamp, relative)
+    greatest = max((header.max_timestamp for _, header in batches), default=-1)
+    check(segment.max_timestamp == greatest, f"{segment.file.path}: greatest timestamp {segment.max_timestamp}, not {greatest}")
+
+
+def _batches(content: bytes) -> list[tuple[int, BatchHeader]]:
+    found, position = [], 0
+    for batch in iter_batches(content):
+        found.append((position, batch.header))
+        position += batch.header.size
+    return found
+
+
+def _check_lookups(log: Log, partition: PartitionModel, count: int, random: Random) -> None:
+    """A lookup answers as reading everything would."""
+    headers = partition.headers[:count]
+    end = headers[-1].last_offset + 1
+    for offset in {0, end - 1, random.randrange(end), random.randrange(end)}:
+        header = headers[bisect_left(headers, offset, key=lambda h: h.last_offset)]
+        try:
+            piece = log.read(offset, 1, end, at_least_one_batch=True)
+        except LogDamaged as damage:
+            raise Broken(f"{partition} cannot be read at {offset}: {damage}") from damage
+        check(piece is not None and piece.first_offset == header.base_offset, f"{partition}: a read at {offset} gives {piece}")
+    latest = max(header.max_timestamp for header in headers)
+    for timestamp in (latest, random.randrange(1000, latest + 2)):
+        found = log.offset_for_timestamp(timestamp, end)
+        holder = next((header for header in headers if header.max_timestamp >= timestamp), None)
+        if holder is None:
+            check(found is None, f"{partition}: {timestamp} is found at {found}, nothing is so late")
+        else:
+            right = found is not None and holder.base_offset <= found.offset <= holder.last_offset
+            check(right, f"{partition}: {timestamp} is found at {found}, not in the batch at {holder.base_offset}")
+
+
+def same_state(first: Node, second: Node) -> None:
+    """Invariant 14: recovery twice equals recovery once."""
+    for topic_id, log in second.logs.items():
+        before = first.logs[topic_id]
+        check(log.cut_bytes == 0, f"{log.directory}: the second recovery cut {log.cut_bytes} bytes")
+        for name in ("log_end_offset", "log_start_offset", "recovery_point", "durable_offset", "size"):
+            check(getattr(log, name) == getattr(before, name), f"{log.directory}: {name} differs after a second recovery")
+        check(log.producers.entries == before.producers.entries, f"{log.directory}: producers differ after a second recovery")
+        check(log.epochs.entries() == before.epochs.entries(), f"{log.directory}: epochs differ after a second recovery")
+
+
+OPENING_ERRORS = (LogDamaged, DirectoryDamaged, OSError)

@@ -1,0 +1,319 @@
+"""Planted bugs: each is one line that somebody might write in place of the right one. The net must catch them all.
+
+A mutant is a function that plants itself with `plant(where, name, wrong)`, which lasts for one run.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from libs.commitlog import durable_files, opening, recovery, rewinding, sync, sync_ledger
+from libs.commitlog import log as log_module
+from libs.commitlog.directory import LogDirectory
+from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, open_index
+from libs.commitlog.log import Log
+from libs.commitlog.producers import ProducerState
+from libs.commitlog.segment import Segment
+from libs.commitlog.sync import SyncTargets
+from tests.simulation import node as node_module
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.node import Node
+from tests.simulation.run import Run, SeedFailed
+
+Plant = Callable[[Any, str, Any], None]
+MUTANTS: dict[str, tuple[Callable[[Plant], None], int]] = {}
+"""By name: the bug, and within how many seeds it must be caught."""
+
+_run_round, _replace_file, _scan = sync.run_round, durable_files.replace_file, recovery.scan
+
+
+def mutant(name: str, *, seeds: int) -> Callable[[Callable[[Plant], None]], None]:
+    def add(bug: Callable[[Plant], None]) -> None:
+        MUTANTS[name] = bug, seeds
+
+    return add
+
+
+def seeds_to_catch(name: str) -> tuple[int, str]:
+    """How many seeds it took, and what was found. Raises AssertionError if none of those that it may take did."""
+    bug, seeds_max = MUTANTS[name]
+    for seed in range(seeds_max):
+        with ExitStack() as stack:
+            bug(lambda where, attribute, wrong: stack.enter_context(patch.object(where, attribute, wrong)))
+            try:
+                Run(seed).run()
+            except SeedFailed as caught:
+                return seed + 1, str(caught)
+    raise AssertionError(f"{name}: not caught by {seeds_max} seeds")
+
+
+def _in_rounds(plant: Plant, change: Callable[[SyncTargets], SyncTargets]) -> None:
+    def wrong(targets: Sequence[SyncTargets], fs: Any, disk: str) -> None:
+        _run_round([change(target) for target in targets], fs, disk)
+
+    plant(sync, "run_round", wrong)
+    plant(log_module, "run_round", wrong)
+
+
+# --- rounds
+
+
+@mutant("a round does not sync the log", seeds=3)
+def _(plant: Plant) -> None:
+    _in_rounds(plant, lambda target: replace(target, files=()))
+
+
+@mutant("a round does not sync directories", seeds=5)
+def _(plant: Plant) -> None:
+    def wrong(*what: Any) -> None:
+        with patch.object(SimulatedDisk, "fsync_directory", lambda self, path: None):
+            _run_round(*what)
+
+    plant(sync, "run_round", wrong)
+
+
+@mutant("a sealed segment is not synced", seeds=5)
+def _(plant: Plant) -> None:
+    _in_rounds(plant, lambda target: replace(target, files=tuple(file for file in target.files if file not in target.sealed)))
+
+
+@mutant("the resume point is written before the log is synced", seeds=5)
+def _(plant: Plant) -> None:
+    def wrong(targets: Sequence[SyncTargets], fs: Any, disk: str) -> None:
+        for target in targets:
+            for write in target.writes:
+                durable_files.replace_file(fs, write.path, write.content)
+        _run_round(targets, fs, disk)
+
+    plant(sync, "run_round", wrong)
+
+
+@mutant("durable is told before the sync", seeds=3)
+def _(plant: Plant) -> None:
+    right = Node.run
+
+    def wrong(self: Node) -> bool:
+        captured = self.round
+        self.mark()
+        self.round = captured
+        return right(self)
+
+    plant(node_module.Node, "run", wrong)
+
+
+@mutant("durable is the end of the log when the round ends", seeds=5)
+def _(plant: Plant) -> None:
+    right = Log.mark_synced
+
+    def wrong(self: Log, targets: SyncTargets) -> None:
+        right(self, replace(targets, end_offset=self.log_end_offset))
+
+    plant(Log, "mark_synced", wrong)
+
+
+@mutant("a round that a truncation overtook still counts", seeds=40)
+def _(plant: Plant) -> None:
+    right = Log.mark_synced
+
+    def wrong(self: Log, targets: SyncTargets) -> None:
+        right(self, replace(targets, lineage=self._lineage))
+
+    plant(Log, "mark_synced", wrong)
+
+
+@mutant("a round that a truncation overtook still leaves its resume point", seeds=40)
+def _(plant: Plant) -> None:
+    plant(sync.Lineage, "end", lambda self: None)
+
+
+@mutant("names that changed during a round count as synced", seeds=40)
+def _(plant: Plant) -> None:
+    right = sync_ledger.SyncLedger.settle
+
+    def wrong(self: Any, targets: SyncTargets, active: Segment) -> None:
+        right(self, replace(targets, names_version=self._names_version), active)
+
+    plant(sync_ledger.SyncLedger, "settle", wrong)
+
+
+# --- small files
+
+
+def _replace_file_wrongly(plant: Plant, wrong: Callable[[Any, str, bytes], None]) -> None:
+    plant(durable_files, "replace_file", wrong)
+    plant(sync, "replace_file", wrong)
+
+
+@mutant("rename before the file is synced", seeds=5)
+def _(plant: Plant) -> None:
+    def wrong(fs: Any, path: str, content: bytes) -> None:
+        with patch.object(SimulatedDisk, "fdatasync", lambda self, fd: None):
+            _replace_file(fs, path, content)
+
+    _replace_file_wrongly(plant, wrong)
+
+
+@mutant("small files are written in place", seeds=10)
+def _(plant: Plant) -> None:
+    def wrong(fs: Any, path: str, content: bytes) -> None:
+        fd = fs.open_append(path, create=not fs.exists(path))
+        fs.truncate(fd, 0)
+        durable_files.write_all(fs, fd, content)
+        fs.fdatasync(fd)
+        fs.close(fd)
+
+    _replace_file_wrongly(plant, wrong)
+
+
+@mutant("the name of a new partition is not synced", seeds=5)
+def _(plant: Plant) -> None:
+    right = LogDirectory.create_partition
+
+    def wrong(self: LogDirectory, *what: Any) -> str:
+        with patch.object(SimulatedDisk, "fsync_directory", lambda self, path: None):
+            return right(self, *what)
+
+    plant(LogDirectory, "create_partition", wrong)
+
+
+@mutant("the mark of a clean stop stays", seeds=10)
+def _(plant: Plant) -> None:
+    right = LogDirectory.open.__func__
+
+    def wrong(cls: type[LogDirectory], path: str, fs: Any, **what: Any) -> LogDirectory:
+        with patch.object(SimulatedDisk, "unlink", lambda self, path: None):
+            return right(cls, path, fs, **what)
+
+    plant(LogDirectory, "open", classmethod(wrong))
+
+
+# --- indexes
+
+
+@mutant("indexes are not synced with a resume point", seeds=10)
+def _(plant: Plant) -> None:
+    plant(Segment, "sync_files", lambda self, *, indexes: [self.file.handle])
+
+
+@mutant("an index is trusted after a crash", seeds=5)
+def _(plant: Plant) -> None:
+    right = Segment.begin_indexes
+
+    def wrong(self: Segment) -> None:
+        offsets = open_index(self._fs, self._stem + ".index", OFFSET_ENTRY)
+        times = open_index(self._fs, self._stem + ".timeindex", TIME_ENTRY)
+        if offsets is None or times is None or not offsets.count:
+            right(self)
+        else:
+            self._offset_index, self._time_index = offsets, times
+            self._max_timestamp, self._bytes_since_index = -1, 0
+
+    plant(Segment, "begin_indexes", wrong)
+
+
+# --- recovery
+
+
+@mutant("the torn tail is not cut", seeds=5)
+def _(plant: Plant) -> None:
+    plant(opening.LogOpener, "_cut", lambda self, segment, excess, later: None)
+
+
+@mutant("no checksum is looked at", seeds=5)
+def _(plant: Plant) -> None:
+    plant(recovery, "crc32c", _Anything)
+
+
+class _Anything(int):
+    """Equal to every checksum."""
+
+    def __new__(cls, _: Any) -> "_Anything":
+        return super().__new__(cls, 0)
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+@mutant("what follows the resume point is not read", seeds=5)
+def _(plant: Plant) -> None:
+    right = opening.LogOpener._recover_from
+
+    def wrong(self: Any, point: Any, segments: list[Segment]) -> Any:
+        sizes = point.segment._replace(size=max(point.segment.size, segments[-1].size if len(segments) == 1 else 0))
+        return right(self, point._replace(segment=sizes), segments)
+
+    plant(opening.LogOpener, "_recover_from", wrong)
+
+
+@mutant("a gap between segments is passed over", seeds=10)
+def _(plant: Plant) -> None:
+    right = opening.LogOpener._scan
+
+    def wrong(self: Any, *what: Any, gaps: bool) -> Any:
+        return right(self, *what, gaps=True)
+
+    plant(opening.LogOpener, "_scan", wrong)
+
+
+@mutant("indexes that recovery sealed are not synced", seeds=40)
+def _(plant: Plant) -> None:
+    right = Log.__init__
+
+    def wrong(self: Log, *what: Any) -> None:
+        right(self, *what)
+        self._ledger._sealed.clear()
+
+    plant(Log, "__init__", wrong)
+
+
+# --- producers
+
+
+@mutant("a producer snapshot holds batches beyond its offset", seeds=20)
+def _(plant: Plant) -> None:
+    plant(ProducerState, "as_of", lambda self, end_offset: self.entries)
+
+
+@mutant("a truncation leaves what was saved beyond it", seeds=10)
+def _(plant: Plant) -> None:
+    plant(log_module, "remove_state_beyond", lambda fs, directory, end_offset: None)
+
+
+@mutant("producers are not rewound by a truncation", seeds=10)
+def _(plant: Plant) -> None:
+    def wrong(fs: Any, directory: str, segments: Any, end_offset: int) -> ProducerState:
+        return rewinding.producers_at(fs, directory, segments, 1 << 62)
+
+    plant(log_module, "producers_at", wrong)
+
+
+# --- truncation
+
+
+@mutant("what a truncation cut is not synced", seeds=20)
+def _(plant: Plant) -> None:
+    right = Segment.cut
+
+    def wrong(self: Segment, position: int) -> None:
+        with patch.object(SimulatedDisk, "fdatasync", lambda self, fd: None):
+            right(self, position)
+
+    plant(Segment, "cut", wrong)
+
+
+@mutant("a truncation does not sync the directory", seeds=20)
+def _(plant: Plant) -> None:
+    right = Log._cut
+
+    def wrong(self: Log, offset: int) -> None:
+        with patch.object(SimulatedDisk, "fsync_directory", lambda self, path: None):
+            right(self, offset)
+
+    plant(Log, "_cut", wrong)

@@ -1,0 +1,254 @@
+"""One seed: a random workload on a simulated disk, and a power cut at every operation boundary of it."""
+
+import hashlib
+from dataclasses import dataclass, field
+from random import Random
+
+from libs.commitlog.config import LogConfig
+from tests.simulation.checks import OPENING_ERRORS, Broken, Findings, check, check_disk, same_state
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.inodes import SimFile
+from tests.simulation.model import DiskModel
+from tests.simulation.node import Node
+from tests.simulation.sometimes import Sometimes
+from tests.simulation.workload import Workload
+
+CONFIGS = (
+    LogConfig(segment_bytes=700, segment_index_bytes=120, index_interval_bytes=100),
+    LogConfig(segment_bytes=2500, segment_index_bytes=96, index_interval_bytes=1),
+    LogConfig(segment_bytes=9000, segment_index_bytes=512, index_interval_bytes=400),
+    LogConfig(segment_bytes=20000, segment_index_bytes=2048, index_interval_bytes=1000),
+)
+RECOVERY_OPERATIONS = 30
+"""A recovery is cut at one of so many boundaries; if it has fewer, it is not."""
+
+
+class SeedFailed(AssertionError):
+    """`seed` and `crash_point` replay it: `make simulate SEED=…`."""
+
+    def __init__(self, seed: int, crash_point: int, story: list[str], reason: BaseException) -> None:
+        super().__init__(f"seed {seed}, crash point {crash_point}: {type(reason).__name__}: {reason}")
+        self.seed, self.crash_point, self.story = seed, crash_point, story
+
+
+class ProcessEnds(BaseException):
+    """In the middle of whatever it does."""
+
+
+@dataclass(slots=True)
+class Report:
+    seed: int
+    crash_points: int = 0
+    operations: int = 0
+    sometimes: Sometimes = field(default_factory=Sometimes)
+    digest: str = ""
+    """Of everything that every recovery found: two runs of a seed that differ anywhere have different ones."""
+
+
+class Run:
+    """Runs once. `story` collects what happened, for people."""
+
+    def __init__(self, seed: int, *, steps: int = 60, story: list[str] | None = None) -> None:
+        self.seed, self.steps, self.story = seed, steps, story
+        self.report = Report(seed)
+        self.boundary = 0
+        self._hash = hashlib.sha256()
+        random = self.stream("shape")
+        self.config = random.choice(CONFIGS)
+        self.directory_id = random.randbytes(16)
+        self.model = DiskModel(self.directory_id)
+        self.disk = SimulatedDisk(self.report.sometimes, page_size=random.choice((512, 4096)), story=story)
+        self.faulty = random.random() < 0.3
+        self.workload: Workload | None = None
+
+    def stream(self, name: str) -> Random:
+        return Random(f"{self.seed}:{name}")
+
+    def run(self) -> Report:
+        """Raises SeedFailed."""
+        try:
+            self._run()
+        except (AssertionError, *OPENING_ERRORS, LookupError, ValueError, TypeError) as reason:
+            raise SeedFailed(self.seed, self.boundary, self.story or [], reason) from reason
+        self.report.operations += self.disk.operations
+        self.report.digest = self._hash.hexdigest()
+        return self.report
+
+    def _run(self) -> None:
+        self.disk.make_directories("/logs")
+        self.disk.fsync_directory("/")
+        node = Node(self.disk, self.config, self.directory_id)
+        self.workload = Workload(node, self.model, self.stream("work"), faulty=self.faulty, story=self.story)
+        self.disk.before = self._before
+        for _ in range(self.steps):
+            try:
+                restart = self.workload.step()
+            except ProcessEnds as end:
+                restart = str(end)
+            if restart:
+                self._restart(restart)
+
+    # --- crashes that are imagined: the workload goes on as if nothing had been
+
+    def _before(self, operation: str) -> None:
+        assert self.workload is not None
+        self.boundary += 1
+        self._note_what_is_cut()
+        random = self.stream(f"crash:{self.boundary}")
+        self._imagine(self.disk, random, f"the power goes before: {operation}", None)
+        if random.random() < 0.006:
+            raise ProcessEnds(random.choice(("kill", "power cut")))
+        self.workload.meanwhile()
+
+    def _imagine(self, disk: SimulatedDisk, random: Random, why: str, earlier: Findings | None) -> None:
+        """Cuts the power, boots, checks; and cuts it again during that boot, or boots twice."""
+        mark = len(self.story) if self.story is not None else 0
+        if self.story is not None:
+            self.story.append(f"  * crash point {self.boundary}: {why}")
+        killed = earlier is None and random.random() < 0.15 and not self._page_cache_lies()
+        image = disk.as_left_by_a_kill() if killed else disk.crashed(random, self.story)
+        self.report.sometimes("killed, and the power cut after the recovery", killed)
+        self.report.crash_points += 1
+        again = random.randrange(RECOVERY_OPERATIONS) if earlier is None and random.random() < 0.5 else None
+        images: list[SimulatedDisk] = []
+        if again is not None:
+            image.before = self._cut_after(image, again, images)
+        node = Node(image, self.config, self.directory_id)
+        image.before = None
+        self.report.operations += image.operations
+        found = check_disk(node, self.model, random, earlier)
+        self._digest(node)
+        self._note_what_was_found(node, found)
+        draw = random.random()
+        if earlier is None and (draw < 0.25 or killed):
+            self._imagine(image, random, "and once more, right after that recovery", found)
+        elif draw < 0.5:
+            image.killed()
+            same_state(node, Node(image, self.config, self.directory_id))
+        for second in images:
+            self.report.sometimes("crash during a recovery")
+            self._recover_again(second, random)
+        if self.story is not None:
+            del self.story[mark:]
+
+    def _page_cache_lies(self) -> bool:
+        """After a failed sync a new process would recover what is not on the disk: that is why the service stays, retired."""
+        return self.disk.lies
+
+    def _cut_after(self, image: SimulatedDisk, operations: int, images: list[SimulatedDisk]) -> "Countdown":
+        return Countdown(image, operations, images, self.stream(f"crash:{self.boundary}:recovery"), self.story)
+
+    def _recover_again(self, image: SimulatedDisk, random: Random) -> None:
+        self.report.crash_points += 1
+        node = Node(image, self.config, self.directory_id)
+        clean, self.model.clean = self.model.clean, None
+        try:
+            check_disk(node, self.model, random)
+        finally:
+            self.model.clean = clean
+        self._digest(node)
+
+    # --- crashes that happen
+
+    def _restart(self, how: str) -> None:
+        """Ends the process, and goes on with what the next one finds."""
+        assert self.workload is not None
+        node, disk, model = self.workload.node, self.disk, self.model
+        if self.story is not None:
+            self.story.append(f"= {how}")
+        disk.before = None
+        if how == "power cut" or disk.lies:
+            self.report.operations += disk.operations
+            disk = disk.crashed(self.stream(f"restart:{self.boundary}"), self.story)
+        else:
+            disk.killed()
+        self.disk = disk
+        disk.before = self._before_in_recovery
+        was_clean = model.clean
+        model.clean = None if was_clean is not False else False
+        node = Node(disk, self.config, self.directory_id)
+        disk.before = None
+        model.clean = was_clean
+        found = check_disk(node, model, self.stream(f"found:{self.boundary}"))
+        self._digest(node)
+        model.clean = False
+        self.report.sometimes("opened clean", node.directory.was_clean)
+        for topic_id in list(model.partitions):
+            partition = model.partitions[topic_id]
+            if topic_id not in found:
+                partition.stage = "gone"
+                continue
+            if found[topic_id].partition is not partition:
+                partition = model.partitions[topic_id] = found[topic_id].partition
+            partition.stage, partition.cutting = "present", None
+            partition.keep(found[topic_id].count)
+            partition.durable = max(min(partition.durable, partition.end), node.logs[topic_id].durable_offset)
+            partition.refused.clear()
+        self.workload.node = node
+        disk.before = self._before
+
+    def _before_in_recovery(self, operation: str) -> None:
+        self.boundary += 1
+        self.report.sometimes("crash during a recovery")
+        random = self.stream(f"crash:{self.boundary}")
+        clean = self.model.clean
+        self._imagine(self.disk, random, f"the power goes in a recovery before: {operation}", None)
+        self.model.clean = clean
+
+    # --- notes
+
+    def _digest(self, node: Node) -> None:
+        for topic_id, log in node.logs.items():
+            self._hash.update(repr((topic_id, log.log_end_offset, log.recovery_point, log.scanned_bytes, log.cut_bytes)).encode())
+
+    def _note_what_is_cut(self) -> None:
+        assert self.workload is not None
+        sometimes, node = self.report.sometimes, self.workload.node
+        sometimes("crash during a sync round", node.running)
+        sometimes("log failed until it is opened again", bool(node.failed))
+        sometimes("log directory retired", node.retired)
+        sometimes("crash during a clean close", self.workload.closing)
+        for partition in self.model.partitions.values():
+            sometimes("crash during a truncation", partition.cutting is not None)
+            sometimes("crash during a partition's creation", partition.stage == "creating")
+            sometimes("crash during a partition's deletion", partition.stage == "deleting")
+            sometimes("crash during an append that rolled", bool(partition.staged) and node.rolled(partition))
+
+    def _note_what_was_found(self, node: Node, found: Findings) -> None:
+        sometimes = self.report.sometimes
+        for topic_id, (partition, count) in found.items():
+            log, end = node.logs[topic_id], partition.end_of(count)
+            sometimes("torn tail cut", log.cut_bytes > 0)
+            sometimes("resume point used", log.recovery_point > 0)
+            sometimes("log read from its beginning", log.recovery_point == 0 and log.scanned_bytes > 0)
+            sometimes("unsynced records survived", end > partition.durable)
+            sometimes("unsynced records were lost", end < partition.end)
+            before = self.workload.node.logs.get(topic_id) if self.workload is not None else None
+            if before is None:
+                continue
+            sometimes("whole segments cut", len(before.segments) > len(log.segments))
+            epochs = before.epochs.entries()
+            sometimes("epoch without records forgotten", bool(epochs) and epochs[-1][1] >= end)
+
+
+class Countdown:
+    """Takes one picture of a recovering disk, after so many operations."""
+
+    def __init__(
+        self, image: SimulatedDisk, operations: int, images: list[SimulatedDisk], random: Random, story: list[str] | None
+    ) -> None:
+        self.image, self.left, self.images, self.random, self.story = image, operations, images, random, story
+
+    def __call__(self, operation: str) -> None:
+        if self.left == 0:
+            if self.story is not None:
+                self.story.append(f"  * and goes again in that recovery before: {operation}")
+            self.images.append(self.image.crashed(self.random, self.story))
+        self.left -= 1
+
+
+def run_seed(seed: int, *, steps: int = 60) -> Report:
+    return Run(seed, steps=steps).run()
+
+
+__all__ = ["Broken", "Report", "Run", "SeedFailed", "SimFile", "check", "run_seed"]

@@ -1,0 +1,189 @@
+"""What random seeds found, told as stories: each failed before it was fixed. Every outcome that a power cut may have is tried."""
+
+import contextlib
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.log import Log
+from libs.commitlog.producers import ProducerState
+from libs.commitlog.segment import FileRegistry
+from libs.commitlog.sync import run_round
+from libs.wire.batches import BatchHeader
+from tests.commitlog.harness import SetClock, append, append_some, batch_at
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.sometimes import Sometimes
+
+SMALL = LogConfig(segment_bytes=700, segment_index_bytes=240, index_interval_bytes=100)
+OUTCOMES = 150
+
+
+class Killed(Exception):
+    pass
+
+
+def open_on(disk: SimulatedDisk) -> Log:
+    return Log.open("/logs/t-0", "t", 0, SMALL, disk, registry=FileRegistry(), clock=SetClock())
+
+
+def new_log() -> tuple[SimulatedDisk, Log]:
+    disk = SimulatedDisk(Sometimes(), page_size=512)
+    disk.make_directories("/logs/t-0")
+    disk.fsync_directory("/")
+    disk.fsync_directory("/logs")
+    return disk, open_on(disk)
+
+
+def sync(disk: SimulatedDisk, log: Log, *, resume_point: bool = False) -> None:
+    targets = log.sync_targets(resume_point=resume_point)
+    assert targets is not None
+    run_round([targets], disk, "/logs")
+    log.mark_synced(targets)
+
+
+def after_a_power_cut(disk: SimulatedDisk) -> list[Log]:
+    return [open_on(disk.crashed(Random(f"outcome {number}"))) for number in range(OUTCOMES)]
+
+
+def offsets(log: Log) -> list[int]:
+    found: list[int] = []
+    for segment in log.segments:
+        for place in segment.walk(0, segment.size):
+            found += range(place.base_offset, place.last_offset + 1)
+    return found
+
+
+def check_indexes(log: Log) -> None:
+    for segment in log.segments:
+        places = {(place.last_offset - segment.base_offset, place.position) for place in segment.walk(0, segment.size)}
+        entries = [segment.offset_index.entry(slot) for slot in range(segment.offset_index.count)]
+        assert set(entries) <= places
+        assert entries == sorted(set(entries))
+        latest = [place.max_timestamp for place in segment.walk(0, segment.size)]
+        assert segment.max_timestamp == max(latest, default=-1)
+
+
+def cut_at_every_operation(disk: SimulatedDisk, work: Callable[[], object]) -> list[SimulatedDisk]:
+    """Three pictures of what the power leaves at each."""
+    pictures: list[SimulatedDisk] = []
+    disk.before = lambda _: pictures.extend(disk.crashed(Random(f"{len(pictures)}")) for _ in range(3))
+    work()
+    disk.before = None
+    return pictures
+
+
+def test_a_log_that_was_never_synced_has_no_hole_after_a_crash() -> None:
+    """The lost end of a segment was taken for a gap that a cleaner had made, and the log went on behind it."""
+    disk, log = new_log()
+    append_some(log, 20)
+    assert len(log.segments) > 2
+    for again in after_a_power_cut(disk):
+        assert offsets(again) == list(range(again.log_end_offset))
+
+
+def test_indexes_that_recovery_sealed_are_synced_before_a_later_resume_point() -> None:
+    """A resume point at the end of a segment: recovery unseals and seals its indexes, and counted them as synced."""
+    disk, log = new_log()
+    append_some(log, 5)
+    sync(disk, log, resume_point=True)
+    log.roll()
+    append_some(log, 2)
+    names = log.sync_targets()
+    assert names is not None
+    disk.fsync_directory("/logs/t-0")
+    disk.fdatasync(log.active.file.fd)  # the round had come so far
+    disk = disk.crashed(Random("the new segment's name is there"))
+    log = open_on(disk)
+    append_some(log, 1)
+    sync(disk, log, resume_point=True)
+    for again in after_a_power_cut(disk):
+        check_indexes(again)
+
+
+def test_a_truncation_to_a_resume_point_survives_a_crash_half_way() -> None:
+    """The segment that the resume point named went first, and the log was taken for damaged."""
+    disk, log = new_log()
+    append_some(log, 4)
+    log.roll()
+    sync(disk, log, resume_point=True)
+    assert log.active.size == 0
+    end = log.log_end_offset
+    append_some(log, 3)
+    for picture in cut_at_every_operation(disk, lambda: log.truncate_to(end)):
+        assert offsets(open_on(picture)) == list(range(open_on(picture).log_end_offset))
+
+
+def test_the_indexes_of_a_segment_that_was_cut_at_a_resume_point_are_synced() -> None:
+    disk, log = new_log()
+    append_some(log, 4)
+    sync(disk, log, resume_point=True)
+    end = log.log_end_offset
+    append_some(log, 2)
+    log.truncate_to(end)
+    append_some(log, 2)
+    sync(disk, log, resume_point=True)
+    for again in after_a_power_cut(disk):
+        assert offsets(again) == list(range(log.log_end_offset))
+        check_indexes(again)
+
+
+def test_a_round_that_a_truncation_overtook_leaves_no_resume_point() -> None:
+    """It vouched for records that were gone."""
+    disk, log = new_log()
+    append_some(log, 10)
+    targets = log.sync_targets(resume_point=True)
+    assert targets is not None
+    log.truncate_to(2)
+    append_some(log, 3)
+    run_round([targets], disk, "/logs")
+    log.mark_synced(targets)
+    for again in [open_on(disk.as_left_by_a_kill()), *after_a_power_cut(disk)]:
+        assert offsets(again) == list(range(again.log_end_offset))
+        assert again.recovery_point <= 5
+
+
+@pytest.mark.parametrize("operations", range(1, 14))
+def test_what_a_killed_truncation_cut_does_not_come_back_behind_new_records(operations: int) -> None:
+    """The next process saw the cut in the page cache only, appended, and a power cut brought back what had been cut."""
+    disk, log = new_log()
+    append_some(log, 10)
+    sync(disk, log, resume_point=True)
+    killed_at = disk.operations + operations
+
+    def die(_: str) -> None:
+        if disk.operations == killed_at:
+            raise Killed
+
+    disk.before = die
+    with contextlib.suppress(Killed):
+        log.truncate_to(1)
+    disk.before = None
+    left = disk.as_left_by_a_kill()
+    again = open_on(left)
+    end = again.log_end_offset
+    append(again, batch_at(end, epoch=7))
+    for last in after_a_power_cut(left):
+        assert last.log_end_offset <= end + 1
+
+
+def test_all_five_batches_are_known_after_a_truncation_behind_a_snapshot() -> None:
+    """The newest save was taken, a snapshot, which holds only the last batch of each producer."""
+    disk, log = new_log()
+    state = ProducerState()
+    for number in range(4):
+        batch = batch_at(number, producer_id=1, producer_epoch=0, base_sequence=number)
+        append(log, batch)
+        state.replay(BatchHeader.at(batch))
+        if number == 0:
+            sync(disk, log, resume_point=True)
+    expected = dict(state.entries)
+    log.roll()
+    append(log, batch_at(4, producer_id=1, producer_epoch=0, base_sequence=4))
+    targets = log.sync_targets()
+    assert targets is not None
+    run_round([targets], disk, "/logs")
+    log.mark_synced(targets)
+    log.truncate_to(4)
+    assert log.producers.entries == expected

@@ -1,0 +1,210 @@
+"""What a storage node does in its life, drawn at random: appends, rounds, rolls, truncations, epochs, topics that come and go."""
+
+import errno
+from random import Random
+
+from tests.simulation.model import DiskModel, PartitionModel
+from tests.simulation.node import Node, make_batch
+
+PARTITIONS_MAX = 3
+_WEIGHTS = {
+    "append": 12,
+    "round": 12,
+    "epoch": 1,
+    "roll": 1,
+    "truncate": 1.2,
+    "create": 1,
+    "delete": 0.4,
+    "checkpoint": 0.4,
+    "power cut": 1,
+    "kill": 0.5,
+    "stop": 0.5,
+}
+_FAULTS = (
+    ("pwritev", errno.ENOSPC),
+    ("pwritev", errno.ENOSPC),
+    ("pwritev", errno.EIO),
+    ("create", errno.ENOSPC),
+    ("reserve", errno.ENOSPC),
+    ("truncate", errno.EIO),
+    ("fdatasync", errno.EIO),
+    ("fdatasync", errno.EIO),
+    ("fsync_directory", errno.EIO),
+    ("pread", errno.EIO),
+)
+
+
+class Workload:
+    """`step` does one thing, and says if the process must end for it, and how."""
+
+    def __init__(self, node: Node, model: DiskModel, random: Random, *, faulty: bool, story: list[str] | None) -> None:
+        self.node, self.model, self.random, self.faulty, self.story = node, model, random, faulty, story
+        self.epoch = 0
+        self.closing = False
+        self._topics = 0
+        self._weights = {name: weight * random.choice((0.5, 1, 2)) for name, weight in _WEIGHTS.items()}
+        self._busy = False
+
+    def step(self) -> str | None:
+        disk, random = self.node.disk, self.random
+        if self.node.retired:
+            return "power cut"
+        if len(self.node.failed) > 1 or (self.node.failed and random.random() < 0.2):
+            return random.choice(("power cut", "kill"))
+        if self.faulty and not disk.faults.planned and random.random() < 0.15:
+            self._plan_a_fault()
+        (act,) = random.choices(list(self._weights), list(self._weights.values()))
+        partition = self._partition()
+        if act == "create" or not self.model.present():
+            self._create()
+        elif act == "round":
+            self._round()
+        elif act == "checkpoint":
+            self._tell("checkpoints")
+            self._try(lambda: self.node.write_checkpoints(self.model))
+        elif act in ("power cut", "kill"):
+            return act
+        elif act == "stop":
+            return self._stop()
+        elif partition is not None:
+            self._on_partition(act, partition)
+        return None
+
+    def meanwhile(self) -> None:
+        """The event loop does not wait for a round that runs."""
+        if not self.node.running or self._busy or self.random.random() >= 0.1:
+            return
+        partition = self._partition()
+        if partition is not None:
+            self._busy = True
+            self.node.disk.sometimes("append while a round ran")
+            try:
+                self._append(partition)
+            finally:
+                self._busy = False
+
+    def _partition(self) -> PartitionModel | None:
+        """One that takes appends."""
+        usable = [
+            partition
+            for partition in self.model.present()
+            if partition.topic_id in self.node.logs and partition.topic_id not in self.node.failed
+        ]
+        return self.random.choice(usable) if usable else None
+
+    def _on_partition(self, act: str, partition: PartitionModel) -> None:
+        if act == "append":
+            self._append(partition)
+        elif act == "epoch":
+            self.epoch += 1
+            self._tell(f"{partition}: epoch {self.epoch} begins")
+            self.node.begin_epoch(partition, self.epoch)
+        elif act == "roll":
+            self._tell(f"{partition}: roll")
+            self._try(lambda: self.node.roll(partition))
+        elif act == "truncate" and partition.headers:
+            offset = self.random.choice((self.random.randrange(partition.end + 1), max(0, partition.end - 2), partition.durable))
+            self._tell(f"{partition}: truncate to {offset}, of {partition.end}")
+            self.node.truncate(partition, offset)
+        elif act == "delete":
+            self._finish_round()
+            if not self.node.retired:
+                self._tell(f"{partition}: delete")
+                self._try(lambda: self._delete(partition))
+
+    def _append(self, partition: PartitionModel) -> None:
+        batches: list[bytearray] = []
+        offset = partition.end
+        sequences = {producer: entry.batches[-1].last_sequence + 1 for producer, entry in self._entries(partition).items()}
+        epoch = max(self.epoch, self.node.logs[partition.topic_id].epochs.latest)
+        for _ in range(self.random.choice((1, 1, 2, 5))):
+            producer = self.random.choice((-1, 0, 1, 2))
+            fields = {} if producer < 0 else {"producer_id": producer, "sequence": sequences.get(producer, 0)}
+            size = self.random.choice((5, 30, 100, 400))
+            batch = make_batch(self.random, offset, epoch, size=size, transactional=producer == 2, **fields)
+            count = int.from_bytes(batch[57:61], "big")
+            offset += count
+            if producer >= 0:
+                sequences[producer] = sequences.get(producer, 0) + count
+            batches.append(batch)
+        end = f"offsets {partition.end} to {offset - 1}"
+        self._tell(f"{partition}: append {len(batches)} batches, {sum(map(len, batches))} bytes, {end}")
+        self.node.append(partition, batches)
+
+    def _entries(self, partition: PartitionModel) -> dict[int, object]:
+        return self.node.logs[partition.topic_id].producers.entries
+
+    def _round(self) -> None:
+        """A third of a round: others work in between."""
+        if self.node.round is None:
+            self._tell("round: capture")
+            self.node.capture(self.model, self.random)
+            self._ran = False
+        elif not self._ran:
+            self._tell("round: run")
+            self._ran = self.node.run()
+        else:
+            self._tell("round: mark")
+            self.node.mark()
+        if self.random.random() < 0.3 and not self.node.retired:
+            self._finish_round()
+
+    def _finish_round(self) -> None:
+        while self.node.round is not None and not self.node.retired:
+            if not self._ran:
+                self._tell("round: run")
+                self._ran = self.node.run()
+            else:
+                self._tell("round: mark")
+                self.node.mark()
+
+    def _create(self) -> None:
+        if len(self.model.present()) >= PARTITIONS_MAX:
+            return
+        names = {str(partition) for partition in self.model.present()}
+        index = next(i for i in range(PARTITIONS_MAX + 1) if f"t-{i}" not in names)
+        self._topics += 1
+        partition = PartitionModel("t", index, self.random.randbytes(16))
+        self._tell(f"{partition}: create")
+        self._try(lambda: self.node.create(self.model, partition))
+
+    def _delete(self, partition: PartitionModel) -> None:
+        path = self.node.delete(partition)
+        if self.random.random() < 0.7:
+            self.node.directory.remove(path)
+
+    def _stop(self) -> str | None:
+        self._finish_round()
+        self.node.capture(self.model, self.random)
+        self._ran = False
+        self._finish_round()
+        if self.node.retired or self.node.failed:
+            return "power cut"
+        self._tell("clean stop")
+        self.closing = True
+        try:
+            closed = self._try(lambda: self.node.close_clean(self.model))
+        finally:
+            self.closing = False
+        return self.random.choice(("kill", "power cut")) if closed else "power cut"
+
+    def _try(self, work: "object") -> bool:
+        """A disk that refuses is an answer, not an accident."""
+        try:
+            work()  # type: ignore[operator]
+        except OSError as error:
+            self._tell(f"refused: {error}")
+            return False
+        return True
+
+    def _plan_a_fault(self) -> None:
+        operation, error = self.random.choice(_FAULTS)
+        after = self.random.randrange(6)
+        half = self.random.random() < 0.5
+        self._tell(f"from now: {operation} number {after} fails with {errno.errorcode[error]}")
+        self.node.disk.faults.fail(operation, error, after=after, half=half)
+        self.node.disk.sometimes("disk full", error == errno.ENOSPC)
+
+    def _tell(self, line: str) -> None:
+        if self.story is not None:
+            self.story.append(line)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from libs.rpc.contracts.storage import Fetched
+from libs.wire.batch_layout import LENGTH_END
 from services.gateway.core.fetch_shape import FetchShape
-from services.gateway.core.read_on import FRESH_S, HEADER, ReadOn, after, readable_bytes
+from services.gateway.core.read_on import FRESH_S, HEADER, ReadHeader, ReadOn, after, readable_bytes
 from services.gateway.core.routing import TopicRoute
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange, FilePart
@@ -67,35 +68,48 @@ def serve(data_path: DataPath, exchange: Exchange, shape: FetchShape, offset: in
     if file is None:
         return False
     part = part_of(file, read_on.position, length, config.sendfile_bytes_min) if length else None
-    # The end is looked for before the answer leaves: without one whole batch, only the leader knows how much to send.
-    end = _end_of(part, length) if part is not None else None
-    if part is None or end is None:
+    # Without one whole batch, only the leader knows how much to send.
+    if part is None or not _begins_with_a_batch(part, length):
         file.release()
         return False
-    if not isinstance(part, FilePart):
-        file.release()
     told = read_on.told
     before, behind = shape.answer(
         exchange.correlation_id, told.high_watermark, told.last_stable_offset, told.log_start_offset, length
     )
-    shape.read_on = read_on._replace(offset=end[0], position=read_on.position + end[1])
+    if isinstance(part, FilePart):
+        file.users += 1  # until its end is known, too
+    # The client receives while the end is looked for. What this begins meanwhile has nothing to read on from.
+    shape.read_on = None
     exchange.finish((before, part, behind))
+    end = _end_of(part, length)
+    if end is not None and shape.read_on is None:
+        shape.read_on = read_on._replace(offset=end[0], position=read_on.position + end[1])
+    file.release()
     return True
 
 
+def _begins_with_a_batch(part: Part, length: int) -> bool:
+    header = _headers_of(part)(0) if length >= HEADER.size else None
+    return header is not None and 0 < header[1] <= length - LENGTH_END
+
+
 def _end_of(part: Part, length: int) -> tuple[int, int] | None:
-    if isinstance(part, FilePart):
-        descriptor, start, header = part.descriptor, part.position, bytearray(HEADER.size)
+    return after(length, _headers_of(part))
 
-        def header_at(position: int) -> tuple[int, int, int] | None:
-            try:
-                got = os.preadv(descriptor, (header,), start + position, os.RWF_NOWAIT)
-            except OSError:
-                return None
-            return HEADER.unpack(header) if got == HEADER.size else None
 
-        return after(length, header_at)
-    return after(length, partial(HEADER.unpack_from, part))
+def _headers_of(part: Part) -> ReadHeader:
+    if not isinstance(part, FilePart):
+        return partial(HEADER.unpack_from, part)
+    descriptor, start, header = part.descriptor, part.position, bytearray(HEADER.size)
+
+    def header_at(position: int) -> tuple[int, int, int] | None:
+        try:
+            got = os.preadv(descriptor, (header,), start + position, os.RWF_NOWAIT)
+        except OSError:
+            return None
+        return HEADER.unpack(header) if got == HEADER.size else None
+
+    return header_at
 
 
 def _holds(data_path: DataPath, shape: FetchShape, read_on: ReadOn) -> bool:

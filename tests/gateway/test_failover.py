@@ -109,6 +109,18 @@ async def test_nobody_waits_longer_than_half_of_the_requests_timeout(rig: Rig) -
     assert 0.19 < loop.time() - begun < 2
 
 
+async def test_nobody_waits_longer_than_five_seconds(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    ask(client, 1, plain(1), timeout_ms=60_000)
+    await until(lambda: bool(gateway.data_path.appends.parked))
+    until_when = gateway.data_path.appends.parked.next_deadline()
+    assert until_when is not None
+    assert until_when <= asyncio.get_running_loop().time() + 5
+
+
 async def test_parked_batches_end_with_their_client(rig: Rig) -> None:
     gateway = await rig.start()
     client = await rig.client(1)
@@ -144,6 +156,20 @@ async def test_a_leader_that_does_not_know_yet_is_asked_again(rig: Rig) -> None:
     node.refuse_with = 0
     assert await error_of(client, 1) == 0
     assert [batch for _, batch in node.stored] == [plain(1)]
+
+
+async def test_what_comes_while_a_refused_batch_waits_stays_behind_it(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ask(client, 0, plain(0))
+    await until(lambda: bool(gateway.data_path.appends.parked))
+    node.refuse_with = 0
+    for number in range(1, 4):
+        ask(client, number, plain(number))
+    assert [await error_of(client, number) for number in range(4)] == [0] * 4
+    assert [batch for _, batch in node.stored] == [plain(number) for number in range(4)]
 
 
 async def test_a_refusal_with_later_requests_in_flight_is_the_clients_to_handle(rig: Rig) -> None:

@@ -12,6 +12,7 @@ from libs.wire.errors import ErrorCode
 from services.gateway.exchange import Exchange
 from services.gateway.handlers.fetch import PendingFetch
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from tests.gateway.fake_gateway import context
 from tests.gateway.kafka_client import FETCH, fetch_body, read_fetched
 
 VERSIONS = range(4, 19)
@@ -116,6 +117,20 @@ async def test_partitions_of_other_leaders_name_them(rig: Rig) -> None:
     assert [len(request.partitions) for request in rig.nodes[1].fetches] == [1]
     assert rig.nodes[1].fetches[0].max_wait_ms == 0, "an error is answered at once"
     assert rig.nodes[2].fetches == []
+
+
+async def test_a_brokers_port_serves_what_that_broker_leads_and_nothing_else(rig: Rig) -> None:
+    """One port per broker id: whoever asks broker 2 must not be answered by broker 1."""
+    gateway = await rig.start()
+    client = await rig.client(2)
+    client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
+    _, (other,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (other.error, other.leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
+    assert rig.nodes[1].fetches == []
+    assert [gateway.broker_endpoint(node, context(12)) for node in (1, 2)] == [
+        ("127.0.0.1", rig.port_base + 1),
+        ("127.0.0.1", rig.port_base + 2),
+    ]
 
 
 async def test_the_bootstrap_port_asks_the_first_partitions_leader(rig: Rig) -> None:

@@ -45,13 +45,16 @@ async def test_a_duplicate_of_something_uncommitted_waits_like_the_original(clus
     sent = batch(b"a", b"b", producer=(5, 0, 0))
     disk.hold()
     original = cluster.send([(topic, 0, sent)])
-    duplicate = cluster.send([(topic, 0, sent)])
+    duplicate = cluster.send([(topic, 0, sent)])  # most likely in one read with the original
+    await cluster.fetch(topic, 0)
+    later = cluster.send([(topic, 0, sent)])  # surely in another
     impatient = await cluster.append(topic, sent, acks=1)
     assert (impatient.error, impatient.base_offset) == (0, 0)
     assert not original.done()
     assert not duplicate.done()
+    assert not later.done()
     disk.release()
-    assert [appended(await one)[0].base_offset for one in (original, duplicate)] == [0, 0]
+    assert [appended(await one)[0].base_offset for one in (original, duplicate, later)] == [0, 0, 0]
     assert (await cluster.list_offset(topic, -1)).offset == 2
     assert (await cluster.append(topic, sent)).base_offset == 0  # committed by now: answered at once
     assert (await cluster.append(topic, batch(b"c", producer=(5, 0, 9)))).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -97,6 +100,18 @@ async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_ret
     # There is room again: what could not be written is still owed, and comes with the next round.
     assert (await cluster.append(topic, batch(b"later"))).base_offset == 2
     await eventually(lambda: hosted.log.recovery_point > known)
+
+
+async def test_a_duplicate_shares_the_fate_of_an_original_of_the_same_read(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("full")
+    await cluster.append(topic, batch(b"kept"))
+    disk.fail_writes = errno.ENOSPC
+    sent = batch(b"lost", producer=(5, 0, 0))
+    for acks in (-1, 1):
+        both = [cluster.send([(topic, 0, sent)], acks=acks) for _ in range(2)]
+        assert [appended(await one)[0].error for one in both] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    disk.fail_writes = None
+    assert (await cluster.append(topic, sent)).base_offset == 1
 
 
 async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageCluster, disk: HeldDisk) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import OffsetOutOfRange
 from tests.commitlog.harness import (
     FaultyFileSystem,
@@ -34,6 +35,19 @@ def test_truncation_within_a_batch_drops_the_whole_batch(tmp_path: Path) -> None
     log = open_log(tmp_path)
     append(log, batch_at(0, count=5), batch_at(5, count=5))
     assert log.truncate_to(7) == 5
+
+
+def test_a_cut_is_on_disk_before_anything_follows_it(tmp_path: Path) -> None:
+    """Else a power cut brings back what was cut, in front of what was written since."""
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, LogConfig())
+    append_some(log, 10)
+    sync(log)
+    fs.calls.clear()
+    log.truncate_to(5)
+    cut = fs.calls.index("truncate")
+    assert fs.calls[cut + 1] == "fdatasync"
+    assert cut < fs.calls.index("fsync_directory") < fs.calls.index("create")
 
 
 def test_appends_after_a_truncation_go_to_another_file(tmp_path: Path) -> None:

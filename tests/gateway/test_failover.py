@@ -4,6 +4,7 @@ import asyncio
 
 from libs.cluster import keys
 from libs.cluster.records import NodeRecord
+from libs.cluster.store import Delete
 from libs.wire.errors import ErrorCode
 from libs.wire.records import Record, build_batch
 from tests.gateway.conftest import TOPIC, Rig, until
@@ -129,7 +130,7 @@ async def test_parked_batches_end_with_their_client(rig: Rig) -> None:
     ask(client, 1, plain(1))
     await until(lambda: bool(gateway.data_path.appends.parked))
     await client.close()
-    await until(lambda: not gateway.data_path.appends.parked)
+    await until(lambda: not gateway.data_path.appends.parked, 2.0)  # long before their time is up
     assert gateway.data_path.appends.parked.bytes == 0
 
 
@@ -230,6 +231,17 @@ async def test_a_new_storage_nodes_port_opens_and_stays_open_when_it_dies(rig: R
     assert await error_of(client, 1) == 0
     await rig.nodes[1].stop()
     await (await rig.client(1)).close()
+
+
+async def test_a_lost_lease_is_not_a_death(rig: Rig) -> None:
+    """A node that cannot reach the metadata store any more goes on leading what the partition states say it leads."""
+    gateway = await rig.start()
+    client = await rig.client(1)
+    await rig.store.txn([], [Delete(keys.member("storage", 1))])
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    assert 1 not in gateway.image.members("storage")
+    ask(client, 1, plain(1))
+    assert await error_of(client, 1) == 0
 
 
 async def test_an_outage_of_the_metadata_store_stops_nobody(rig: Rig) -> None:

@@ -156,9 +156,12 @@ class LogDirectory:
         return f"{self.path}/{topic[: _NAME_MAX - len(suffix) - len(str(partition)) - 1]}-{partition}{suffix}"
 
     def _rename_aside(self, topic: str, partition: int, path: str) -> None:
-        """What the checkpoint says of the name goes first: a log that comes to bear it must not start where another did."""
+        """What the checkpoint says of the name goes first: a log that comes to bear it must not start where another did.
+
+        A start at 0 may stay, and nothing is written then: deleting is how room is made on a full disk.
+        """
         starts = self.read_checkpoint(LOG_START_OFFSETS)
-        if starts.pop((topic, partition), None) is not None:
+        if starts.pop((topic, partition), 0):
             self.write_checkpoint(LOG_START_OFFSETS, starts)
         self._fs.rename(self.partition_path(topic, partition), path)
         self._fs.fsync_directory(self.path)

@@ -65,8 +65,8 @@ class SyncTargets:
 
 def run_round(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None:
     """Blocks until all is on the disk that holds the path `disk`. Raises OSError: then nothing is known of any target."""
-    _sync(targets, fs, disk)
-    _write(targets, fs)
+    if not sync_then_write(targets, fs, disk):
+        raise OSError(errno.ENOSPC, f"{disk}: no room for what a round leaves beside the logs")
 
 
 def sync_then_write(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from libs.commitlog.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
 from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked, DirectoryRetired
-from tests.commitlog.harness import QuickFileSystem
+from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
 
@@ -83,6 +83,17 @@ def test_a_deleted_partition_makes_room_at_once_and_goes_later(tmp_path: Path) -
     directory.remove(path)
     assert directory.scheduled_deletions() == []
     assert len(directory.list_partitions()) == 1
+
+
+def test_a_partition_leaves_a_full_disk_too(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    directory = LogDirectory.open(str(tmp_path), fs, new_id=bytes(16), node_id=1)
+    directory.create_partition("t", 0, bytes(16))
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 0})
+    for operation in ("pwritev", "create"):
+        fs.fail(operation, after=0)
+    assert Path(directory.schedule_deletion("t", 0, bytes(16))).exists()
+    assert not Path(directory.partition_path("t", 0)).exists()
 
 
 def test_checkpoints_are_kafkas_text(tmp_path: Path) -> None:

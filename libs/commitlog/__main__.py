@@ -1,0 +1,90 @@
+"""`python -m libs.commitlog inspect|verify DIR`: looks into log directories and changes nothing.
+
+DIR is a log directory or one partition's, of a stopped or a running log. Exit code 0: nothing is wrong; 1: something is, and
+it is said what and where; 2: this is not how to ask. See docs/inspect.md.
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.inspection import as_json, words
+from libs.commitlog.inspection.directory import look, verify, what_is
+from libs.commitlog.inspection.findings import Findings
+from libs.commitlog.inspection.partition import PartitionReader
+from libs.commitlog.inspection.reading import ReadOnlyFiles
+
+CLEAN, PROBLEMS, USAGE = 0, 1, 2
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m libs.commitlog", description="Looks into log directories; changes nothing.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    inspect = commands.add_parser("inspect", help="segments, indexes, epochs, producers, what is durable")
+    inspect.add_argument("--batches", action="store_true", help="of one partition: a line for each batch")
+    inspect.add_argument("--from", dest="start_offset", type=int, default=0, metavar="OFFSET", help="batches from there on")
+    check = commands.add_parser("verify", help="reads every byte and says what is wrong; exit code 1 if anything is")
+    check.add_argument("--records", action="store_true", help="opens every batch too")
+    for command in (inspect, check):
+        command.add_argument("--json", action="store_true", help="for programs")
+        command.add_argument("directory", metavar="DIR", help="a log directory, or one partition's")
+    options = parser.parse_args(arguments)
+    logging.disable()  # what the log would say of damage to itself, findings say
+    files, path = OsFileSystem(), os.path.abspath(options.directory)
+    try:
+        kind = what_is(files, path)
+    except OSError as error:
+        return _refuse(f"{path}: {error.strerror}")
+    if kind is None:
+        return _refuse(f"{path} is neither a log directory nor a partition's")
+    findings = Findings()
+    if options.command == "verify":
+        seen = verify(files, path, findings, records=options.records)
+        lines = words.verdict(seen, findings)
+    elif options.batches:
+        if kind != "partition":
+            return _refuse("--batches shows one partition: name its directory")
+        return _show_batches(files, path, findings, options.start_offset, as_lines=options.json)
+    else:
+        seen = look(files, path, findings)
+        lines = words.overview(seen, findings)
+    if options.json:
+        print(json.dumps(as_json.report(seen, findings), indent=1))
+    else:
+        print("\n".join(lines).lstrip("\n"))
+    return PROBLEMS if findings.problems else CLEAN
+
+
+def _show_batches(files: ReadOnlyFiles, path: str, findings: Findings, start_offset: int, *, as_lines: bool) -> int:
+    reader = PartitionReader(files, path, findings, is_running=False)
+    shown = None
+    for segment, one in reader.batches(start_offset):
+        if as_lines:
+            print(json.dumps(as_json.batch(segment, one)))
+            continue
+        if segment is not shown:
+            shown = segment
+            print(f"{os.path.basename(segment.path)}")
+        print(words.batch_lines(segment, one))
+    for line in words.told(findings, path):
+        print(line, file=sys.stderr)
+    return PROBLEMS if findings.problems else CLEAN
+
+
+def _refuse(reason: str) -> int:
+    print(reason, file=sys.stderr)
+    return USAGE
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+        sys.exit(code)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(CLEAN)

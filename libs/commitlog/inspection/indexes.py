@@ -1,0 +1,143 @@
+"""The indexes of a segment, held against the batches that they must point at."""
+
+import struct
+from typing import NamedTuple
+
+from libs.commitlog.inspection.batches import SeenBatch
+from libs.commitlog.inspection.findings import Findings
+
+TRANSACTION_ENTRY = struct.Struct(">hqqqq")  # version, producer id, first offset, last offset, last stable offset
+
+
+class IndexContent(NamedTuple):
+    path: str
+    entries: list[tuple[int, int]]
+    room: int  # bytes of zeros behind them: preallocated
+    entry_size: int
+
+
+def parse_index(path: str, content: bytes, entry: struct.Struct, *, is_last: bool, findings: Findings) -> IndexContent:
+    """Its entries. Of the last segment trailing zeros are room, which the entries to come will fill."""
+    ragged = len(content) % entry.size
+    if ragged:
+        findings.problem(path, len(content) - ragged, f"{len(content)} bytes are not a whole number of entries of {entry.size}")
+        content = content[: len(content) - ragged]
+    entries = list(entry.iter_unpack(content))
+    room = 0
+    if is_last or (entries and not any(entries[-1]) and len(entries) > 1):
+        while entries and not any(entries[-1]):
+            entries.pop()
+            room += entry.size
+        if room and not is_last:
+            findings.note(
+                path, len(entries) * entry.size, f"{room} bytes of zeros behind the entries, which sealing should have cut"
+            )
+    return IndexContent(path, [(first, second) for first, second in entries], room, entry.size)
+
+
+class IndexCheck:
+    """Told the batches of a segment in order, says at which of its indexes' entries they contradict."""
+
+    def __init__(self, base_offset: int, offsets: IndexContent | None, times: IndexContent | None, findings: Findings) -> None:
+        self._base_offset, self._offsets, self._times, self._findings = base_offset, offsets, times, findings
+        self._pointers = [] if offsets is None else _ascending(offsets, ("offset", "position"), findings)
+        self._moments = [] if times is None else _ascending(times, ("timestamp", "offset"), findings)
+        self._next_pointer = self._next_moment = 0
+        self._greatest = -1
+        self._is_damaged = False
+
+    def saw(self, batch: SeenBatch) -> None:
+        relative = batch.header.last_offset - self._base_offset
+        self._check_pointers(batch, relative)
+        is_new_greatest = batch.header.max_timestamp > self._greatest
+        self._greatest = max(self._greatest, batch.header.max_timestamp)
+        self._check_moments(relative, is_new_greatest)
+
+    def skipped(self, end: int) -> None:
+        """Entries for what is there no more cannot be judged."""
+        self._is_damaged = True
+        while self._next_pointer < len(self._pointers) and self._pointers[self._next_pointer][1][1] < end:
+            self._next_pointer += 1
+
+    def ended(self, size: int, *, is_sealed: bool) -> None:
+        for slot, (_, position) in self._pointers[self._next_pointer :]:
+            self._wrong(self._offsets, slot, f"points at position {position}, where the log has no batch (it ends at {size})")
+        if self._is_damaged:
+            return
+        for slot, (_, relative) in self._moments[self._next_moment :]:
+            self._wrong(self._times, slot, f"names offset {self._base_offset + relative}, which is past the segment's end")
+        last = self._times.entries[-1][0] if self._times is not None and self._times.entries else -1
+        if is_sealed and self._times is not None and self._greatest > last and not self._moments[self._next_moment :]:
+            words = (
+                f"the greatest timestamp is {self._greatest}, the last entry says {last}: retention and lookups by time go wrong"
+            )
+            self._findings.problem(self._times.path, len(self._times.entries) * self._times.entry_size, words)
+
+    def _check_pointers(self, batch: SeenBatch, relative: int) -> None:
+        while self._next_pointer < len(self._pointers):
+            slot, (named, position) = self._pointers[self._next_pointer]
+            if position > batch.position:
+                return
+            self._next_pointer += 1
+            if position < batch.position:
+                self._wrong(self._offsets, slot, f"points at position {position}, where no batch begins")
+            elif named != relative:
+                offset, last = self._base_offset + named, batch.header.last_offset
+                self._wrong(
+                    self._offsets, slot, f"says that the batch at position {position} ends with offset {offset}, it is {last}"
+                )
+
+    def _check_moments(self, relative: int, is_new_greatest: bool) -> None:
+        while self._next_moment < len(self._moments):
+            slot, (timestamp, named) = self._moments[self._next_moment]
+            if named > relative:
+                return
+            self._next_moment += 1
+            offset = self._base_offset + named
+            if named < relative:
+                if not self._is_damaged:
+                    self._wrong(self._times, slot, f"names offset {offset}, with which no batch ends")
+            elif timestamp != self._greatest and not self._is_damaged:
+                words = f"says {timestamp} is the greatest timestamp up to offset {offset}, it is {self._greatest}"
+                self._wrong(self._times, slot, words)
+            elif not is_new_greatest and not self._is_damaged:
+                self._wrong(self._times, slot, f"timestamp {timestamp} was reached before offset {offset}")
+
+    def _wrong(self, index: IndexContent | None, slot: int, words: str) -> None:
+        assert index is not None
+        self._findings.problem(index.path, slot * index.entry_size, f"entry {slot} {words}")
+
+
+def _ascending(index: IndexContent, names: tuple[str, str], findings: Findings) -> list[tuple[int, tuple[int, int]]]:
+    """The entries, each with its slot, without those that are out of order, which are reported."""
+    kept: list[tuple[int, tuple[int, int]]] = []
+    for slot, entry in enumerate(index.entries):
+        before = kept[-1][1] if kept else (-1, -1)
+        if entry[0] > before[0] and entry[1] > before[1]:
+            kept.append((slot, entry))
+            continue
+        said = f"{names[0]} {entry[0]}, {names[1]} {entry[1]}"
+        words = f"entry {slot} ({said}) is out of order: both should be more than in the one before"
+        findings.problem(index.path, slot * index.entry_size, words)
+    return kept
+
+
+def check_transactions(path: str, content: bytes, markers: set[int], findings: Findings) -> int:
+    """The aborted transactions of a segment. `markers`: the last offsets of its control batches. Returns how many there are."""
+    ragged = len(content) % TRANSACTION_ENTRY.size
+    if ragged:
+        findings.problem(path, len(content) - ragged, f"{len(content)} bytes are not a whole number of entries of 34")
+    count, before = 0, -1
+    for version, producer_id, first, last, stable in TRANSACTION_ENTRY.iter_unpack(content[: len(content) - ragged]):
+        where = f"entry {count} (producer {producer_id}, offsets {first} to {last})"
+        position, count = count * TRANSACTION_ENTRY.size, count + 1
+        if version != 0:
+            findings.problem(path, position, f"{where} has version {version}, not 0")
+        elif not first <= last or stable < 0:
+            findings.problem(path, position, f"{where} ends before it begins, or has no last stable offset")
+        elif last <= before:
+            findings.problem(path, position, f"{where} is out of order: the one before ends at {before}")
+        elif last not in markers:
+            findings.problem(path, position, f"{where} should end with a marker in this segment, and does not")
+        before = last
+    return count

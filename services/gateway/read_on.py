@@ -21,13 +21,19 @@ from services.gateway.record_ranges import Part, part_of
 
 
 def learn(
-    data_path: DataPath, shape: FetchShape, node: StorageNode, incarnation: int, fetched: Fetched, parts: Sequence[Part]
+    data_path: DataPath,
+    shape: FetchShape,
+    node: StorageNode,
+    incarnation: int,
+    topic_id: object,
+    fetched: Fetched,
+    parts: Sequence[Part],
 ) -> None:
-    """After an answer of the leader. `parts` are the bytes that it named."""
+    """After an answer of the leader about `topic_id`, which may be deleted by now. `parts` are the bytes that it named."""
     shape.read_on = None
     topic = _topic(data_path, shape)
     wanted = shape.request.topics[0].partitions[0]
-    if len(fetched.ranges) != 1 or topic is None or wanted.last_fetched_epoch >= 0:
+    if len(fetched.ranges) != 1 or topic is None or topic.topic_id != topic_id or wanted.last_fetched_epoch >= 0:
         return
     (found,) = fetched.ranges
     if found.position + found.length >= fetched.readable_to:

@@ -42,6 +42,7 @@ class FakeNode:
         self.inline = False
         self.backlog: dict[int, int] = {}  # offset → position in `file`: fetches are answered from there, as a log would
         self.fetches: list[Fetch] = []
+        self.holding_fetches = False
         self.parked_fetches: list[Call] = []
         self.asked_by: Peer | None = None
         self.cancelled = 0
@@ -104,10 +105,15 @@ class FakeNode:
         self.asked_by = call.peer
         request = unpack(Fetch, call.body)
         self.fetches.append(request)
-        if self.file is None:
+        if self.file is None or self.holding_fetches:
             self.parked_fetches.append(call)
             call.on_cancel(self._count_cancelled)
             return
+        self.answer_fetch(call)
+
+    def answer_fetch(self, call: Call) -> None:
+        request = unpack(Fetch, call.body)
+        assert self.file is not None
         size = self.file.stat().st_size
         if self.backlog:
             self._fetch_on(call, request, size)

@@ -1,5 +1,6 @@
 """A frame that matches a shape means what the parser says it means, and its answer is what the codec would write."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,17 @@ def test_the_answer_is_the_codecs(version: int, correlation_id: int, index: int,
     write_produce_response(writer, version, [ProducedTopic(shape.name, shape.topic_id, [produced])])
     answer = shape.answer(correlation_id, index, base_offset, append_time, 5)
     assert answer == len(writer.buffer).to_bytes(4, "big") + writer.buffer
+
+
+@pytest.mark.parametrize("version", range(9, 14))
+def test_tagged_fields_behind_the_records_do_not_match(version: int) -> None:
+    original = made(version, 1, 0, bytes(61))
+    shape = learnt(original)
+    assert shape is not None
+    for at in (-3, -2, -1):
+        tagged = bytearray(original)
+        tagged[at] = 1
+        assert shape.match(memoryview(tagged)) is None
 
 
 @given(VERSIONS, RECORDS, st.data())

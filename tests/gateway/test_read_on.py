@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from libs.cluster import keys
+from libs.cluster.records import InSync, PartitionState, Replica, Topic
 from libs.wire.records import Record, build_batch
 from services.gateway import read_on
 from services.gateway.core.read_on import BATCHES_MAX, HEADER, after
@@ -128,6 +130,41 @@ async def test_a_new_epoch_is_asked_for(rig: Rig, monkeypatch: pytest.MonkeyPatc
     await until(lambda: routes().leader_epoch == 1)
     await client.fetch(12, body(4))
     assert len(rig.nodes[1].fetches) == 3
+
+
+async def recreate(rig: Rig) -> bytes:
+    """Another topic of the same name, with the same leader in the same epoch."""
+    topic_id = bytes(range(100, 116))
+    await rig.put(keys.partition(topic_id, 0), PartitionState((Replica(1, ""),), 1, 1, 0, 0, (InSync(1, 1),)))
+    await rig.put(keys.topic(TOPIC), Topic(TOPIC, topic_id.hex(), 1))
+    assert rig.gateway is not None
+    await rig.gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    return topic_id
+
+
+async def test_a_topic_made_again_is_asked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+    client, body = await learn(rig)
+    topic_id = await recreate(rig)
+    await client.fetch(12, body(4))
+    assert [fetch.partitions[0].topic_id for fetch in rig.nodes[1].fetches] == [TOPIC_ID, TOPIC_ID, topic_id]
+
+
+async def test_an_answer_about_a_topic_that_was_made_again_meanwhile_teaches_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+    client, body = await learn(rig)
+    node = rig.nodes[1]
+    node.holding_fetches = True
+    client.ask(FETCH, 12, body(20))
+    await until(lambda: len(node.parked_fetches) == 1)
+    topic_id = await recreate(rig)
+    node.holding_fetches = False
+    node.answer_fetch(node.parked_fetches.pop())
+    await client.answer(FETCH, 12)
+    await client.fetch(12, body(22))
+    assert rig.nodes[1].fetches[-1].partitions[0].topic_id == topic_id
 
 
 async def test_a_leader_that_is_gone_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -235,7 +235,8 @@ class PendingFetch:
         if opened is not None:
             records |= parts(ranges, opened, self._data_path.config.sendfile_bytes_min)
             if self._shape is not None:
-                read_on.learn(self._data_path, self._shape, self._node, incarnation, fetched[0], records.get(0, ()))
+                topic_id = self._asked[0][1][0]
+                read_on.learn(self._data_path, self._shape, self._node, incarnation, topic_id, fetched[0], records.get(0, ()))
             self._answer(records)
         else:
             self._run(self._open_and_answer(self._node, incarnation, ranges, records))

@@ -8,6 +8,7 @@ import pytest
 from tests.clients.admin import Admin
 from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
+from tests.faults.placement import leaders
 from tests.faults.produce_run import ProduceRun, Tail, read_all
 
 PARTITIONS = 4
@@ -54,7 +55,7 @@ def test_clients_old_and_new_work_while_etcd_is_away_for_longer_than_leases_last
 
 
 def test_a_storage_node_that_restarts_while_etcd_is_away_waits_for_it_and_others_go_on(healed: LocalCluster, topic: str) -> None:
-    lost, kept = topic_on(healed, "storage-1", topic), topic_on(healed, "storage-2", topic)
+    lost, kept = topic_on(healed, 1, topic), topic_on(healed, 2, topic)
     with ProduceRun(healed.bootstrap, lost) as waiting, ProduceRun(healed.bootstrap, kept) as run:
         waiting.advance()
         run.advance()
@@ -73,14 +74,15 @@ def test_a_storage_node_that_restarts_while_etcd_is_away_waits_for_it_and_others
     run.check(healed.bootstrap)
 
 
-def topic_on(cluster: LocalCluster, node: str, prefix: str) -> str:
+def topic_on(cluster: LocalCluster, node: int, prefix: str) -> str:
     """A new topic with one partition, which lives there."""
+    admin = Admin(cluster.bootstrap)
     for number in range(10):
         name = f"{prefix}-{node}-{number}"
-        Admin(cluster.bootstrap).create(name)
-        if list(cluster.data_directory(node).glob(f"logs/{name}-0")):
+        admin.create(name)
+        if leaders(admin, name) == {0: node}:
             return name
-    raise AssertionError(f"none of ten topics came to {node}")
+    raise AssertionError(f"none of ten topics came to storage node {node}")
 
 
 def test_everything_but_etcd_survives_that_all_of_it_starts_before_etcd_does(healed: LocalCluster, topic: str) -> None:

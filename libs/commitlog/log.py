@@ -18,7 +18,7 @@ from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, deci
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
 from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry, Segment
-from libs.commitlog.sync import Lineage, SyncTargets, run_round
+from libs.commitlog.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
 from libs.commitlog.sync_ledger import RESUME_POINT_BYTES, SyncLedger
 
 __all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", "Log", "Slice", "SyncTargets", "TimestampSearch"]
@@ -26,7 +26,7 @@ __all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", 
 log = logging.getLogger(__name__)
 
 # The disk said no, but it is sound: the next append may succeed.
-_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTORS)
 
 
 class Log:

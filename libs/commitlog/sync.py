@@ -14,6 +14,7 @@ from libs.commitlog.durable_files import FileWrite, replace_file
 from libs.commitlog.filesystem import FileSystem, OpenFile
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)  # only opening a file says so, and never a sync: it tells nothing of the disk
 FEW_FILES = 24  # beyond this, one syncfs is cheaper than so many fdatasyncs (500 dirty files: 20-95 ms against 2-9 ms)
 
 
@@ -70,7 +71,8 @@ def run_round(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None
 
 
 def sync_then_write(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> bool:
-    """As `run_round`. False: all is durable, but the disk had no room for the writes, which only save work and are still owed.
+    """As `run_round`. False: all is durable, but there was no room, or no descriptor, for the writes: they only save work and are
+    still owed.
 
     Nobody trusts the file that was begun: it was not renamed, and the next attempt begins another.
     """
@@ -78,7 +80,7 @@ def sync_then_write(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -
     try:
         _write(targets, fs)
     except OSError as error:
-        if error.errno not in NO_ROOM:
+        if error.errno not in (*NO_ROOM, *NO_DESCRIPTORS):
             raise
         return False
     return True

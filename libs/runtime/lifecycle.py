@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -88,6 +89,15 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
     return 0 if clean and lifecycle.failure is None else 1
 
 
+def allow_open_files() -> None:
+    """As many as the process may have. Shells and systemd start with 1,024 for the sake of select(), which nothing here uses;
+    a storage node needs five for each partition, a gateway one for each connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):  # "unlimited" is more than some kernels give
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_S) -> None:
     """Never returns: exits with 0 after a clean stop, 1 after a failure, 70 when a second signal cut the draining short."""
 
@@ -107,6 +117,7 @@ def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_
             loop.add_signal_handler(number, signalled, number.name)
         return await supervise(main, lifecycle, drain_s)
 
+    allow_open_files()
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         code = runner.run(body())
     sys.exit(code)

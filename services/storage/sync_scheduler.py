@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.sync import SyncTargets, sync_then_write
+from libs.commitlog.sync import NO_DESCRIPTORS, SyncTargets, sync_then_write
 from libs.telemetry.logs import fields
 from services.storage.offload import Offload
 
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 
 PACE_S = 0.01
+AGAIN_S = 0.5
+"""After a round that had too few descriptors."""
 OWED_PER_ROUND = 64
 """Small files take a millisecond each: thousands of new epochs must not hold up the appends that share the round."""
 
@@ -199,12 +201,22 @@ class SyncScheduler:
                 if self._owed:
                     self.hurry()
                 self.kick()
+            elif isinstance(error, OSError) and error.errno in NO_DESCRIPTORS:
+                self._begin_again(finished, error)
             elif isinstance(error, Exception):
                 self.fail(error)
         waiters, self._quiet = self._quiet, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+    def _begin_again(self, unfinished: "list[tuple[Hosted, SyncTargets]]", error: OSError) -> None:
+        """No sync failed: a directory could not be opened for one. The disk is as good as before, so all of it is still owed."""
+        log.error("sync round waits for descriptors", extra=fields(path=self.disk, reason=error))
+        self._dirty.update((hosted, None) for hosted, _ in unfinished)
+        self._paced_until = self._loop.time() + AGAIN_S
+        self._urgent = False
+        self.kick()
 
     def _hangs(self) -> None:
         self.stalled = True

@@ -57,7 +57,7 @@ def test_more_buffers_than_one_call_takes_are_written_whole(tmp_path: Path) -> N
     assert all_bytes(log) == b"".join(batches)
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE])
 @pytest.mark.parametrize("operation", ["pwritev", "create", "truncate", "reserve"])
 def test_a_disk_that_fills_up_at_any_call_leaves_the_log_as_it_was(tmp_path: Path, operation: str, error: int) -> None:
     for after in range(12):
@@ -93,6 +93,20 @@ def test_a_full_disk_in_the_middle_of_a_roll_is_not_fatal(tmp_path: Path) -> Non
             append_some(log, 1, together=60)
         assert not refused.value.fatal
         fs.heal()
+    append_some(log, 1, together=60)
+    assert log.log_end_offset == 65
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_a_roll_that_finds_no_descriptor_is_not_fatal(tmp_path: Path, error: int) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, SMALL)
+    append_some(log, 5)
+    fs.fail("create", after=0, error=error)
+    with pytest.raises(LogWriteError) as refused:
+        append_some(log, 1, together=60)
+    assert not refused.value.fatal
+    fs.heal()
     append_some(log, 1, together=60)
     assert log.log_end_offset == 65
 

@@ -102,6 +102,25 @@ async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_ret
     await eventually(lambda: hosted.log.recovery_point > known)
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+async def test_a_round_that_finds_no_descriptor_comes_again_and_retires_nothing(
+    cluster: StorageCluster, disk: HeldDisk, error: int
+) -> None:
+    """To open a directory for its sync takes a descriptor. None was left: that says nothing of the disk."""
+    topic = await cluster.topic("crowded")
+    await cluster.append(topic, batch(b"kept"))
+    begun = disk.syncs_begun
+    disk.fail_syncs = error
+    waiting = cluster.send([(topic, 0, batch(b"x"))])
+    await eventually(lambda: disk.syncs_begun > begun + 1)  # it tries again by itself
+    assert not waiting.done()
+    assert (await cluster.fetch(topic, 0)).high_watermark == 1
+    disk.fail_syncs = None
+    assert appended(await waiting)[0].base_offset == 1
+    assert cluster.node is not None
+    assert cluster.node.ready() == (True, "")
+
+
 async def test_a_duplicate_shares_the_fate_of_an_original_of_the_same_read(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic("full")
     await cluster.append(topic, batch(b"kept"))

@@ -42,6 +42,7 @@ class Fetches:
         self._meters = meters
         self._loop = asyncio.get_running_loop()
         self._parked: ParkedFetches[Key, PendingFetch] = ParkedFetches()
+        self._stopping = False
 
     @property
     def parked(self) -> int:
@@ -64,7 +65,7 @@ class Fetches:
             call.fail(INVALID_FETCH_SIZE, f"an inline fetch asks for at most {INLINE_BYTES_MAX} bytes")
             return
         reading = read(request, self._partitions.serving)
-        if reading.complete or request.max_wait_ms <= 0:
+        if reading.complete or request.max_wait_ms <= 0 or self._stopping:
             self._answer(call, request, reading)
             return
         fetch = PendingFetch(call, request)
@@ -87,7 +88,8 @@ class Fetches:
                 self._answer(fetch.call, fetch.request, reading)
 
     def close(self) -> None:
-        """The node stops: everyone gets what there is."""
+        """The node stops: everyone gets what there is, and so does who comes now. Nothing more will arrive to wait for."""
+        self._stopping = True
         for fetch in self._parked.everyone():
             self._time_out(fetch)
 

@@ -76,6 +76,19 @@ async def test_a_caller_that_goes_away_leaves_nothing_parked(cluster: StorageClu
     await eventually(lambda: parked(cluster) == 0)
 
 
+async def test_a_node_that_stops_answers_those_who_wait_and_keeps_nobody_else_waiting(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("stopping")
+    waiting = cluster.fetching(topic, 0, max_wait_ms=8000)
+    await eventually(lambda: parked(cluster) == 1)
+    assert cluster.node is not None
+    cluster.node._fetches.close()
+    late = cluster.fetching(topic, 0, max_wait_ms=1_000_000)
+    for reply in (waiting, late):
+        (found,) = fetched(await reply)
+        assert (found.error, found.ranges) == (0, ())
+    assert parked(cluster) == 0
+
+
 async def test_a_fetch_of_many_partitions_shares_its_budget_in_order(cluster: StorageCluster) -> None:
     topic = await cluster.topic("shared", partitions=3)
     one = batch(b"x" * 1000)

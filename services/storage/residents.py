@@ -21,7 +21,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
 from services.storage.core.admission import Refusal, effective_min_in_sync
 from services.storage.core.leadership import Lead, assigned_directory, choose_directory, decide_role, hosts
-from services.storage.core.replica import Replica
+from services.storage.core.replica import Replica, recovered_high_watermark
 from services.storage.disks import Disk, Disks
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted, Key
@@ -254,7 +254,12 @@ class Residents:
             self._node_id,
             log_end=opened.log_end_offset,
             durable=opened.durable_offset,
-            high_watermark=max(disk.high_watermark(topic.name, key[1]), opened.log_start_offset),
+            high_watermark=recovered_high_watermark(
+                disk.high_watermark(topic.name, key[1]),
+                log_start=opened.log_start_offset,
+                durable=opened.durable_offset,
+                synced=config.synced,
+            ),
             synced=config.synced,
         )
         hosted = Hosted(key, topic.name, opened, replica, config, disk.sync)

@@ -121,3 +121,12 @@ class Replica:
             return False
         self.high_watermark = committed
         return True
+
+
+def recovered_high_watermark(checkpointed: int, *, log_start: int, durable: int, synced: bool) -> int:
+    """What a log that was just opened may show before anyone leads it.
+
+    The checkpoint names topics, not topic ids: an entry may be of an earlier topic of that name. On a synced topic only what is
+    durable here was ever committed, so whatever lies beyond is not of this log, or becomes visible with the first sync round.
+    """
+    return max(min(checkpointed, durable) if synced else checkpointed, log_start)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.storage.core.replica import Replica
+from services.storage.core.replica import Replica, recovered_high_watermark
 
 
 def alone(*, synced: bool, log_end: int = 0, durable: int = 0, high_watermark: int = 0) -> Replica:
@@ -134,3 +134,11 @@ def test_the_high_watermark_never_falls_and_never_passes_what_the_isr_holds(hist
         held = min((durables if synced else ends).get(node, 0) for node in isr)
         assert replica.high_watermark >= before
         assert replica.high_watermark == max(before, held)
+
+
+def test_a_checkpoint_of_an_earlier_topic_shows_nothing_that_is_not_durable() -> None:
+    """Deleted, made again, and killed before the next checkpoint: the entry bears the name of the new topic."""
+    assert recovered_high_watermark(1000, log_start=0, durable=3, synced=True) == 3
+    assert recovered_high_watermark(2, log_start=0, durable=3, synced=True) == 2
+    assert recovered_high_watermark(0, log_start=7, durable=3, synced=True) == 7
+    assert recovered_high_watermark(1000, log_start=0, durable=3, synced=False) == 1000

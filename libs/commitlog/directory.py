@@ -14,6 +14,7 @@ from typing import NamedTuple
 from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint, read_file, replace_file, write_all
 from libs.commitlog.errors import DirectoryDamaged, DirectoryRetired
 from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.spare import SpareRoom
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ class LogDirectory:
         self.directory_id = directory_id
         """16 bytes; stays with the files, so that a replaced disk is seen as such."""
         self.was_clean = was_clean
+        self._log_starts = SpareRoom(fs, f"{path}/{LOG_START_OFFSETS}")
+        self._log_starts.keep()
 
     @classmethod
     def open(cls, path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str = "") -> "LogDirectory":
@@ -158,7 +161,7 @@ class LogDirectory:
     def _rename_aside(self, topic: str, partition: int, path: str) -> None:
         """What the checkpoint says of the name goes first: a log that comes to bear it must not start where another did.
 
-        A start at 0 may stay, and nothing is written then: deleting is how room is made on a full disk.
+        A start at 0 may stay, and nothing is written then.
         """
         starts = self.read_checkpoint(LOG_START_OFFSETS)
         if starts.pop((topic, partition), 0):
@@ -173,6 +176,7 @@ class LogDirectory:
     def remove(self, path: str) -> None:
         if self._fs.exists(path):
             self._fs.remove_tree(path)
+            self._log_starts.keep()
 
     # --- checkpoints
 
@@ -187,9 +191,17 @@ class LogDirectory:
             return {}
 
     def write_checkpoint(self, name: str, offsets: Offsets) -> None:
-        """Blocks on the disk."""
+        """Blocks on the disk. Log starts, which must be written before anything is deleted, are written to a full disk too."""
         lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
-        replace_file(self._fs, f"{self.path}/{name}", format_checkpoint(lines))
+        content = format_checkpoint(lines)
+        if name == LOG_START_OFFSETS:
+            self._log_starts.replace(content)
+        else:
+            replace_file(self._fs, f"{self.path}/{name}", content)
+
+    def keep_spare_room(self) -> None:
+        """After something was removed. Blocks."""
+        self._log_starts.keep()
 
 
 def encode_id(identity: bytes) -> str:

@@ -2,7 +2,7 @@
 
 Order of effects: the new start is announced → on disk in the checkpoint → seen by readers → covered by a resume point → the
 segments leave the log and their files are renamed → and, when readers had their time, removed. After a crash at any point no
-start that anybody saw has gone back, and nothing that was removed comes back.
+start that anybody saw has gone back, and nothing that was removed comes back. On a full disk the checkpoint has its room already.
 """
 
 import asyncio
@@ -143,5 +143,6 @@ class Retention:
         await asyncio.sleep(self._file_delete_delay_s)
         try:
             await disk.files.submit(partial(remove_retired, self._fs, paths))
+            await disk.files.submit(disk.directory.keep_spare_room)
         except OSError as error:
             log.warning("retired segments stay until the next start", extra=fields(paths=paths[:1], reason=error))

@@ -1,13 +1,18 @@
 """A log directory: identity, lock, clean stop, partitions, checkpoints."""
 
+import errno
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from libs.commitlog.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
 from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked, DirectoryRetired
+from libs.commitlog.filesystem import Buffer
+from libs.commitlog.spare import SPARE_SUFFIX
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
@@ -94,6 +99,58 @@ def test_a_partition_leaves_a_full_disk_too(tmp_path: Path) -> None:
         fs.fail(operation, after=0)
     assert Path(directory.schedule_deletion("t", 0, bytes(16))).exists()
     assert not Path(directory.partition_path("t", 0)).exists()
+
+
+class FullDisk(FaultyFileSystem):
+    """Takes only writes to what has its room already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = False
+        self._reserved: set[int] = set()
+
+    def _room(self, fd: int) -> None:
+        if self.full and os.fstat(fd).st_ino not in self._reserved:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        self._room(fd)
+        self._reserved.add(os.fstat(fd).st_ino)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        self._room(fd)
+        return super().pwritev(fd, buffers, position)
+
+
+def test_log_starts_are_written_to_a_full_disk_once_and_again_when_there_was_room(tmp_path: Path) -> None:
+    fs = FullDisk()
+    directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
+    directory.create_partition("t", 0, ID)
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 7, ("u", 0): 5})
+    for round_ in range(2):
+        fs.full = True
+        with pytest.raises(OSError, match="No space"):
+            directory.write_checkpoint(RECOVERY_POINTS, {("t", 0): 7})
+        directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 8 + round_, ("u", 0): 5})
+        assert directory.read_checkpoint(LOG_START_OFFSETS) == {("t", 0): 8 + round_, ("u", 0): 5}
+        fs.full = False
+        directory.keep_spare_room()
+    fs.full = True
+    assert Path(directory.schedule_deletion("t", 0, ID)).exists()
+    assert directory.read_checkpoint(LOG_START_OFFSETS) == {("u", 0): 5}
+    directory.close()
+    fs.full = False
+    assert LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1).list_partitions() == []
+
+
+def test_what_a_crash_left_in_the_spare_file_is_not_written_again(tmp_path: Path) -> None:
+    fs = FullDisk()
+    directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
+    spare = tmp_path / (LOG_START_OFFSETS + SPARE_SUFFIX)
+    spare.write_bytes(b"x" * 500)
+    fs.full = True
+    directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 7})
+    assert directory.read_checkpoint(LOG_START_OFFSETS) == {("t", 0): 7}
 
 
 def test_checkpoints_are_kafkas_text(tmp_path: Path) -> None:

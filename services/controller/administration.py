@@ -62,7 +62,7 @@ class Administration:
             if request.validate_only:
                 done.update((topic.topic.name, topic.result) for topic in decision.planned)
                 return
-            for write, topics in writes.creation(term.image, decision.planned):
+            for write, topics in writes.creation(lambda: term.image, decision.planned):
                 progress.revision = await term.commit(write)
                 done.update((topic.topic.name, topic.result) for topic in topics)
 

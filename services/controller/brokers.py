@@ -27,8 +27,9 @@ class BrokerKeeper:
 
     async def settle(self, term: Term) -> None:
         """Raises Conflict, Deposed and Unsettled: what was not written is found again by the next run."""
+        while leftovers := writes.sweeping(term.image):
+            await self._write(term, leftovers)
         image = term.image
-        await self._write(term, writes.sweeping(image))
         await self._write(term, writes.node_records(image, _changed_nodes(image)))
         changed = self._changed_partitions(image)
         if changed:

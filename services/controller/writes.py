@@ -4,8 +4,8 @@ Every transaction may be sent again when its outcome is unknown. It compares wha
 is applied at most once, however late a lost one arrives.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from libs.cluster import keys
@@ -22,6 +22,9 @@ T = TypeVar("T")
 BATCH: Final = 60
 """Partitions (or topics, or configs) in one transaction: with their comparisons well within etcd's 128 operations."""
 
+NEVER: Final = -1
+"""No key has this revision."""
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -32,8 +35,8 @@ class Write:
     proof: Operation
 
 
-def creation(image: ClusterImage, planned: Sequence[PlannedTopic]) -> Iterator[tuple[Write, list[PlannedTopic]]]:
-    """In this order; each with the topics that exist once it is applied.
+def creation(current: Callable[[], ClusterImage], planned: Sequence[PlannedTopic]) -> Iterator[tuple[Write, list[PlannedTopic]]]:
+    """In this order; each with the topics that exist once it is applied. `current` shows those that were taken before.
 
     Small topics come whole, several to a transaction. The partitions of a large one come first, in batches, and its record
     with the last of them: until then nobody sees it, and what a crash leaves behind is swept away by the next controller.
@@ -41,7 +44,7 @@ def creation(image: ClusterImage, planned: Sequence[PlannedTopic]) -> Iterator[t
     whole: list[PlannedTopic] = []
     for topic in planned:
         if len(topic.partitions) > BATCH:
-            yield from _large_creation(image, topic)
+            yield from _large_creation(current, topic)
             continue
         # A topic costs its partitions, its record and its configs: 60 and some, so that two batches still fit together.
         if whole and sum(len(t.partitions) + 2 for t in whole) + len(topic.partitions) + 2 > 2 * BATCH:
@@ -62,13 +65,18 @@ def _whole_topics(topics: Sequence[PlannedTopic]) -> Write:
     return Write(tuple(compares), tuple(operations), _put_topic(topics[0].topic))
 
 
-def _large_creation(image: ClusterImage, topic: PlannedTopic) -> Iterator[tuple[Write, list[PlannedTopic]]]:
+def _large_creation(current: Callable[[], ClusterImage], topic: PlannedTopic) -> Iterator[tuple[Write, list[PlannedTopic]]]:
+    """Each batch compares that the one before is still there. Sweeping takes all there are at once, so then all are there."""
     chunks = list(_chunks(list(enumerate(topic.partitions))))
+    still_there: tuple[Compare, ...] = ()
     for chunk in chunks[:-1]:
-        yield _partition_batch(image, [(topic.topic_id, index, state) for index, state in chunk]), []
+        batch = _partition_batch(current(), [(topic.topic_id, index, state) for index, state in chunk])
+        yield replace(batch, compares=(*still_there, *batch.compares)), []
+        first = keys.partition(topic.topic_id, chunk[0][0])
+        still_there = (CreateRevisionIs(first, current().create_revision(first) or NEVER),)
     last = tuple(_put_partition(topic.topic_id, index, state) for index, state in chunks[-1])
     guard = CreateRevisionIs(keys.topic(topic.topic.name), 0)
-    yield Write((guard,), (*last, *_topic_and_configs(topic)), _put_topic(topic.topic)), [topic]
+    yield Write((guard, *still_there), (*last, *_topic_and_configs(topic)), _put_topic(topic.topic)), [topic]
 
 
 def growth(image: ClusterImage, planned: PlannedGrowth) -> Iterator[Write]:
@@ -128,13 +136,29 @@ def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Wri
 
 
 def sweeping(image: ClusterImage) -> list[Write]:
-    """Deletes what no topic owns: partitions of a creation, growth or deletion that a lost controller left unfinished."""
-    leftovers = [Delete(keys.partitions_of(topic_id), prefix=True) for topic_id in image.uncommitted_topic_ids()]
+    """Deletes what no topic owns: partitions of a creation or growth that was not finished. To be repeated until there is none.
+
+    One that arrives late must not meet what was finished after all. The last transaction of a creation writes the partition after
+    those that are here; that of a growth compares the topic's record, which is written anew here, so that only one of the two
+    can be applied. Hence one transaction a topic, and the next one once this is seen.
+    """
+    half_made: list[Write] = []
+    for topic_id in image.uncommitted_topic_ids():
+        unfinished = CreateRevisionIs(keys.partition(topic_id, len(image.partitions_of(topic_id))), 0)
+        half_made.append(_deleting((unfinished,), [Delete(keys.partitions_of(topic_id), prefix=True)]))
+    half_grown: list[Write] = []
     for topic_id, topic in image.topics_by_id.items():
         partitions = image.partition_table.get(topic_id)
         stored = len(partitions.states) if partitions is not None else 0
-        leftovers += [Delete(keys.partition(topic_id, index)) for index in range(topic.partitions, stored)]
-    return [Write((), tuple(chunk), chunk[0]) for chunk in _chunks(leftovers)]
+        if stored > topic.partitions:
+            surplus = [Delete(keys.partition(topic_id, index)) for index in range(topic.partitions, stored)][:BATCH]
+            key = keys.topic(topic.name)
+            half_grown.append(_deleting((ModRevisionIs(key, image.mod_revision(key)),), surplus, _put_topic(topic)))
+    return half_made + half_grown
+
+
+def _deleting(compares: tuple[Compare, ...], deletions: list[Delete], *puts: Put) -> Write:
+    return Write(compares, (*deletions, *puts), deletions[0])
 
 
 def birth(cluster_id: str, feature_level: int, defaults: dict[str, str]) -> Write:

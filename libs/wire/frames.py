@@ -131,7 +131,7 @@ class FrameReader:
         else:
             claim = self.next_frame_claims
             wanted = SMALLEST_READ if claim is None else min(4 + claim, TRUSTED_CLAIM)
-            if end == len(chunk) or start + wanted > len(chunk):
+            if end == len(chunk) or (start + wanted > len(chunk) and not self._is_only_a_claim(chunk, wanted)):
                 self._make_room(chunk, claim)
                 end = self._end
         return self._view[end:]
@@ -171,6 +171,11 @@ class FrameReader:
         self._view = memoryview(b"")
         self._chunk = None
         self._start = self._end = 0
+
+    def _is_only_a_claim(self, chunk: bytearray, wanted: int) -> bool:
+        """Of a large frame, little has come yet, and the next read may as well tell the end of the connection. Hundreds that hang
+        up together, each having claimed much, would cost seconds of clearing memory that nothing is ever written to."""
+        return wanted > self._chunk_size and self._end - self._start < SMALLEST_READ <= len(chunk) - self._end
 
     def _make_room(self, chunk: bytearray, claim: int | None) -> None:
         """Moves the incomplete frame to where it can grow: the start of this chunk if nobody views it, else another chunk."""

@@ -87,6 +87,16 @@ def test_a_huge_claim_reserves_no_more_than_twice_what_came() -> None:
     assert len(reader.buffer()) <= reader.pending + TRUSTED_CLAIM
 
 
+def test_a_claim_without_bytes_takes_no_more_memory_than_any_connection() -> None:
+    reader = FrameReader(1 << 30)
+    ordinary = len(FrameReader(1 << 30).buffer())
+    feed(reader, struct.pack(">i", 90_000_000) + bytes(100))
+    reader.buffer()  # what follows may be the end of the connection
+    assert reader.held == ordinary
+    feed(reader, bytes(20_000))
+    assert len(reader.buffer()) > ordinary  # it means it
+
+
 def test_a_frame_larger_than_what_is_trusted_arrives_all_the_same() -> None:
     body = bytes(range(256)) * (5 * TRUSTED_CLAIM // 256) + b"tail"
     (view,) = feed(FrameReader(1 << 30), frame(body), at_most=200_000)

@@ -10,6 +10,7 @@ import pytest
 from libs.cluster import keys
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange import Exchange
+from services.gateway.files import FileGone
 from services.gateway.handlers.fetch import PendingFetch
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
 from tests.gateway.fake_gateway import context
@@ -243,6 +244,21 @@ async def test_a_deleted_file_is_asked_for_again(rig: Rig) -> None:
     await until(lambda: node.opened > 0)
     node.file_gone = False
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
+
+
+async def test_a_file_that_another_process_opened_under_that_number_is_not_taken(rig: Rig) -> None:
+    """The node restarted between its answer and the opening: the number is another partition's file there, perhaps."""
+    gateway = await rig.start()
+    with_file(rig, 1000)
+    files = gateway.data_path.files
+    node = gateway.data_path.nodes.storage(1)
+    assert node is not None
+    await node.client.ready(5)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(FileGone):
+        await files.open(node, (1, node.incarnation - 1, 1))
+    assert rig.nodes[1].opened == 1
+    assert (len(files), len(os.listdir("/proc/self/fd"))) == (0, before)
 
 
 async def test_an_evicted_file_is_read_to_its_end_by_who_has_it(rig: Rig) -> None:

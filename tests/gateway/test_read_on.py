@@ -181,6 +181,18 @@ async def test_a_leader_that_is_gone_is_waited_for(rig: Rig, monkeypatch: pytest
     assert len(rig.nodes[1].fetches) == 3
 
 
+async def test_what_an_earlier_process_said_is_asked_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Same leader, same epoch: the image has not heard of the restart yet. The file's number is another file's there."""
+    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+    client, body = await learn(rig)
+    assert rig.gateway is not None
+    known = rig.gateway.data_path.nodes.storage(1)
+    assert known is not None
+    monkeypatch.setattr(type(known), "incarnation", property(lambda node: 2))
+    await client.fetch(12, body(4))
+    assert len(rig.nodes[1].fetches) == 3
+
+
 def test_the_end_is_that_of_the_last_whole_batch() -> None:
     batches = batch_at(7, 3) + batch_at(10) + batch_at(12)
     size = len(batch_at(7, 3)) + len(batch_at(10))

@@ -104,12 +104,13 @@ class Disk:
         return opened
 
     async def _clear_the_name(self, topic: str, index: int) -> None:
-        """A stray of the same name (its topic was deleted while this node was down) makes room: it has another topic id."""
+        """A stray of the same name, but of another topic id, makes room. It is kept like any stray: its topic was deleted while
+        this node was down, or else the metadata that knew of it was lost."""
         path = self.directory.partition_path(topic, index)
         stray = next((key for key, found in self.scanned.paths.items() if found == path), None)
         if stray is not None:
-            log.warning("stray partition makes room", extra=fields(path=path, topic_id=stray[0].hex()))
-            await self.bury(stray, topic)
+            aside = await self.set_aside(stray, topic)
+            log.warning("stray partition makes room, remove it if nobody misses it", extra=fields(path=aside))
 
     async def bury(self, key: Key, topic: str) -> str:
         """The partition's name is free when this returns; its files are below the returned path, for `remove`."""

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import Topic
 from libs.commitlog.errors import DirectoryRetired
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, batch, eventually
@@ -47,6 +49,25 @@ async def test_a_partition_that_moved_away_while_the_node_was_down_is_set_aside(
     await cluster.write(keys.partition(moved, 0), None)
     await cluster.start()
     assert directories(cluster) == [f"moved-0.{moved.hex()}-stray"]
+
+
+async def test_a_stray_whose_name_was_given_again_is_set_aside_too(cluster: StorageCluster) -> None:
+    """Metadata from an old backup, and a producer that has its topic made again before the node is back: the records are kept."""
+    former = await cluster.topic("again")
+    await cluster.append(former, batch(b"x"))
+    await cluster.stop()
+    await delete(cluster, "again", former)
+    topic = bytes(range(16))
+    await cluster.state(topic, epoch=0)
+    await cluster.write(keys.topic("again"), encode(Topic("again", topic.hex(), 1)))
+    await cluster.start()
+    assert directories(cluster) == ["again-0", f"again-0.{former.hex()}-stray"]
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    assert (await cluster.append(topic, batch(b"y"))).base_offset == 0
+    await cluster.stop()
+    await cluster.start()
+    assert directories(cluster) == ["again-0", f"again-0.{former.hex()}-stray"]
 
 
 async def test_a_topic_made_again_while_the_node_was_down_starts_empty(cluster: StorageCluster) -> None:

@@ -56,8 +56,8 @@ class LogOpener:
         """Raises LogDamaged if what was synced is not there, OSError if the disk refuses."""
         self._sweep()
         segments = self._list_segments()
-        if segments and not clean:
-            self._settle(segments[-1])
+        if not clean and (segments or GAPLESS in self._names):
+            self._settle(segments)
         point = self._newest_resume_point(segments, log_start_offset)
         if not segments:
             if point is not None:
@@ -120,10 +120,11 @@ class LogOpener:
             else:
                 self._names.append(name)
 
-    def _settle(self, last: Segment) -> None:
+    def _settle(self, segments: list[Segment]) -> None:
         """A process that was killed within a truncation may have left a cut that only the page cache knows: if the power went
         after new appends, some of what was cut would be back behind them."""
-        self._fs.fdatasync(last.file.fd)
+        if segments:
+            self._fs.fdatasync(segments[-1].file.fd)
         self._fs.fsync_directory(self._directory)
 
     def _list_segments(self) -> list[Segment]:

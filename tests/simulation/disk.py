@@ -15,11 +15,12 @@ from libs.commitlog.filesystem import Buffer
 from tests.simulation.inodes import Fate, Link, Rename, SimDirectory, SimFile, Unlink, copied
 from tests.simulation.sometimes import Sometimes
 
+_NO_CHANCE = Random("replaced where syncs fail")
 LOG_ROOM, OTHER_ROOM = 32 * 1024, 2 * 1024
 
 
 class Faults:
-    """`fail("pwritev", after=2)`: the third call from now fails, once. A `half` write takes part of its bytes first."""
+    """`fail("pwritev", after=2)`: the third call from now fails, once. A `half` write takes part, and what is left fails."""
 
     def __init__(self) -> None:
         self._planned: dict[str, tuple[int, int, bool]] = {}
@@ -29,10 +30,6 @@ class Faults:
 
     def heal(self) -> None:
         self._planned.clear()
-
-    @property
-    def planned(self) -> bool:
-        return bool(self._planned)
 
     def due(self, operation: str) -> tuple[int, bool] | None:
         if operation not in self._planned:
@@ -55,7 +52,7 @@ class SimulatedDisk:
         self.story = story
         self.faults = Faults()
         self.before: Callable[[str], None] | None = None
-        self.random = Random("unused")  # for what a failed fsync leaves
+        self.random = _NO_CHANCE  # for what a failed fsync leaves
         self.operations = 0
         self.lies = False  # a sync has failed: the page cache counts as clean what is not on the disk
         self._open: dict[int, SimFile] = {}
@@ -68,14 +65,13 @@ class SimulatedDisk:
         """A disk as the next boot finds it if the power goes now. Everything on it is durable."""
         fate = Fate(random, self.page_size, self.sometimes, story)
         disk = SimulatedDisk(self.sometimes, page_size=self.page_size, story=self.story)
-        disk.random = Random(random.getrandbits(64))
+        disk.random = random
         disk.root = self._survivor(self.root, fate, "")
         return disk
 
     def as_left_by_a_kill(self) -> "SimulatedDisk":
         """What the next process finds if this one is killed now: all that was written, durable or not."""
         disk = SimulatedDisk(self.sometimes, page_size=self.page_size, story=self.story)
-        disk.random = Random(0)
         disk.root = copied(self.root, {})
         return disk
 
@@ -156,6 +152,7 @@ class SimulatedDisk:
         fault = self.faults.due("pwritev")
         if fault is not None and fault[1]:
             data = data[: len(data) // 2]
+            self.faults.fail("pwritev", fault[0])  # the rest does not fit
             self.sometimes("short write")
         elif fault is not None:
             raise _error(fault[0], str(fd))

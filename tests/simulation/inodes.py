@@ -103,8 +103,13 @@ class SimFile:
             return
         now = bytes(self.cache[: self.size])
         old = self.mapped
-        start = next(i for i, (a, b) in enumerate(zip(old, now, strict=True)) if a != b)
-        end = len(now)
+        start, end = 0, len(now)
+        while old[start : start + 64] == now[start : start + 64]:
+            start += 64
+        while old[start] == now[start]:
+            start += 1
+        while end > start + 64 and old[end - 64 : end] == now[end - 64 : end]:
+            end -= 64
         while old[end - 1] == now[end - 1]:
             end -= 1
         self.pending.append(Write(start, now[start:end]))

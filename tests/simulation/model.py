@@ -15,6 +15,7 @@ class PartitionModel:
     index: int
     topic_id: bytes
     stage: str = "creating"  # present, deleting, gone
+    named: bool = False  # its owner may rely on its being there: it was created, or a round was over
     data: bytearray = field(default_factory=bytearray)
     headers: list[BatchHeader] = field(default_factory=list)
     places: list[int] = field(default_factory=lambda: [0])  # where in `data` each batch begins, and where the last ends
@@ -57,7 +58,7 @@ class PartitionModel:
         """As Kafka's, an append that failed may leave whole batches behind the durable ones: this model with those of them that
         `content` holds. Other strangers are left out, so that they are found to be strangers."""
         other = PartitionModel(self.topic, self.index, self.topic_id, self.stage, durable=self.durable, cutting=self.cutting)
-        other.rewound = self.rewound
+        other.rewound, other.named = self.rewound, self.named
         other.refused = self.refused
         for number, found in enumerate(iter_batches(content)):
             batch = bytes(found.view)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from libs.commitlog import durable_files, opening, recovery, rewinding, sync, sync_ledger
+from libs.commitlog import durable_files, opening, recovery, sync
 from libs.commitlog import log as log_module
 from libs.commitlog.directory import LogDirectory
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, open_index
@@ -128,16 +128,6 @@ def _(plant: Plant) -> None:
     plant(sync.Lineage, "end", lambda self: None)
 
 
-@mutant("names that changed during a round count as synced", seeds=40)
-def _(plant: Plant) -> None:
-    right = sync_ledger.SyncLedger.settle
-
-    def wrong(self: Any, targets: SyncTargets, active: Segment) -> None:
-        right(self, replace(targets, names_version=self._names_version), active)
-
-    plant(sync_ledger.SyncLedger, "settle", wrong)
-
-
 # --- small files
 
 
@@ -180,13 +170,15 @@ def _(plant: Plant) -> None:
 
 @mutant("the mark of a clean stop stays", seeds=10)
 def _(plant: Plant) -> None:
-    right = LogDirectory.open.__func__
+    right = LogDirectory.open
 
-    def wrong(cls: type[LogDirectory], path: str, fs: Any, **what: Any) -> LogDirectory:
-        with patch.object(SimulatedDisk, "unlink", lambda self, path: None):
-            return right(cls, path, fs, **what)
+    def wrong(path: str, fs: Any, **what: Any) -> LogDirectory:
+        unlink = SimulatedDisk.unlink
+        skip = lambda self, path: None if path.endswith(".kafka_cleanshutdown") else unlink(self, path)  # noqa: E731
+        with patch.object(SimulatedDisk, "unlink", skip):
+            return right(path, fs, **what)
 
-    plant(LogDirectory, "open", classmethod(wrong))
+    plant(LogDirectory, "open", staticmethod(wrong))
 
 
 # --- indexes
@@ -288,10 +280,14 @@ def _(plant: Plant) -> None:
 
 @mutant("producers are not rewound by a truncation", seeds=10)
 def _(plant: Plant) -> None:
-    def wrong(fs: Any, directory: str, segments: Any, end_offset: int) -> ProducerState:
-        return rewinding.producers_at(fs, directory, segments, 1 << 62)
+    right = Log._cut
 
-    plant(log_module, "producers_at", wrong)
+    def wrong(self: Log, offset: int) -> None:
+        producers = self.producers
+        right(self, offset)
+        self.producers = producers
+
+    plant(Log, "_cut", wrong)
 
 
 # --- truncation

@@ -3,6 +3,7 @@
 Each act is one method, and notes in the model what its caller may rely on from then on, in that very moment and not earlier.
 """
 
+from collections.abc import Callable
 from random import Random
 
 from libs.clock import Monotonic, WallMs
@@ -66,7 +67,7 @@ class Node:
     def create(self, model: DiskModel, partition: PartitionModel) -> None:
         model.partitions[partition.topic_id] = partition
         path = self.directory.create_partition(partition.topic, partition.index, partition.topic_id)
-        partition.stage = "present"
+        partition.stage, partition.named = "present", True
         self.logs[partition.topic_id] = self._open_log(partition.topic, partition.index, path, 0, 0)
 
     def delete(self, partition: PartitionModel) -> str:
@@ -79,8 +80,8 @@ class Node:
 
     # --- appending
 
-    def append(self, partition: PartitionModel, batches: list[bytearray]) -> None:
-        """Records producers first, then writes: what `Appends` does in a turn."""
+    def append(self, partition: PartitionModel, batches: list[bytearray], meanwhile: Callable[[], None]) -> None:
+        """Records producers first, then writes: what `Appends` does in a turn. `meanwhile` happens in between."""
         log = self.logs[partition.topic_id]
         metas = []
         for batch in batches:
@@ -94,6 +95,7 @@ class Node:
             )
             partition.add(bytes(batch))
         partition.staged = len(batches)
+        meanwhile()
         segments = self._segments_before = len(log.segments)
         try:
             log.append(batches, metas)
@@ -163,8 +165,9 @@ class Node:
             log = self.logs.get(partition.topic_id)
             if log is not None:
                 log.mark_synced(targets)
+                partition.named = True
                 partition.durable = max(partition.durable, log.durable_offset)
-                if partition.durable == partition.end:
+                if partition.durable == partition.end and partition.topic_id not in self.failed:
                     partition.refused.clear()
 
     def write_checkpoints(self, model: DiskModel) -> None:

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from libs.commitlog.config import LogConfig
-from tests.simulation.checks import OPENING_ERRORS, Broken, Findings, check, check_disk, same_state
+from tests.simulation.checks import OPENING_ERRORS, Findings, check_disk, same_state
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.inodes import SimFile
 from tests.simulation.model import DiskModel
 from tests.simulation.node import Node
 from tests.simulation.sometimes import Sometimes
@@ -19,6 +18,7 @@ CONFIGS = (
     LogConfig(segment_bytes=9000, segment_index_bytes=512, index_interval_bytes=400),
     LogConfig(segment_bytes=20000, segment_index_bytes=2048, index_interval_bytes=1000),
 )
+STEPS = 60
 RECOVERY_OPERATIONS = 30
 """A recovery is cut at one of so many boundaries; if it has fewer, it is not."""
 
@@ -48,7 +48,7 @@ class Report:
 class Run:
     """Runs once. `story` collects what happened, for people."""
 
-    def __init__(self, seed: int, *, steps: int = 60, story: list[str] | None = None) -> None:
+    def __init__(self, seed: int, *, steps: int = STEPS, story: list[str] | None = None) -> None:
         self.seed, self.steps, self.story = seed, steps, story
         self.report = Report(seed)
         self.boundary = 0
@@ -58,7 +58,8 @@ class Run:
         self.directory_id = random.randbytes(16)
         self.model = DiskModel(self.directory_id)
         self.disk = SimulatedDisk(self.report.sometimes, page_size=random.choice((512, 4096)), story=story)
-        self.faulty = random.random() < 0.3
+        self.disk.random = self.stream("disk")
+        self.faulty = random.random() < 0.4
         self.workload: Workload | None = None
 
     def stream(self, name: str) -> Random:
@@ -216,7 +217,8 @@ class Run:
 
     def _note_what_was_found(self, node: Node, found: Findings) -> None:
         sometimes = self.report.sometimes
-        for topic_id, (partition, count) in found.items():
+        for topic_id, held in found.items():
+            partition, count = held.partition, held.count
             log, end = node.logs[topic_id], partition.end_of(count)
             sometimes("torn tail cut", log.cut_bytes > 0)
             sometimes("resume point used", log.recovery_point > 0)
@@ -245,10 +247,3 @@ class Countdown:
                 self.story.append(f"  * and goes again in that recovery before: {operation}")
             self.images.append(self.image.crashed(self.random, self.story))
         self.left -= 1
-
-
-def run_seed(seed: int, *, steps: int = 60) -> Report:
-    return Run(seed, steps=steps).run()
-
-
-__all__ = ["Broken", "Report", "Run", "SeedFailed", "SimFile", "check", "run_seed"]

@@ -74,6 +74,20 @@ def cut_at_every_operation(disk: SimulatedDisk, work: Callable[[], object]) -> l
     return pictures
 
 
+def kill_after(disk: SimulatedDisk, operations: int, work: Callable[[], object]) -> None:
+    """Lets `work` do so many operations, or all if they are fewer."""
+    last = disk.operations + operations
+
+    def die(_: str) -> None:
+        if disk.operations > last:
+            raise Killed
+
+    disk.before = die
+    with contextlib.suppress(Killed):
+        work()
+    disk.before = None
+
+
 def test_a_log_that_was_never_synced_has_no_hole_after_a_crash() -> None:
     """The lost end of a segment was taken for a gap that a cleaner had made, and the log went on behind it."""
     disk, log = new_log()
@@ -145,21 +159,13 @@ def test_a_round_that_a_truncation_overtook_leaves_no_resume_point() -> None:
 
 
 @pytest.mark.parametrize("operations", range(1, 14))
-def test_what_a_killed_truncation_cut_does_not_come_back_behind_new_records(operations: int) -> None:
+@pytest.mark.parametrize("cut_to", [0, 1])
+def test_what_a_killed_truncation_cut_does_not_come_back_behind_new_records(operations: int, cut_to: int) -> None:
     """The next process saw the cut in the page cache only, appended, and a power cut brought back what had been cut."""
     disk, log = new_log()
     append_some(log, 10)
     sync(disk, log, resume_point=True)
-    killed_at = disk.operations + operations
-
-    def die(_: str) -> None:
-        if disk.operations == killed_at:
-            raise Killed
-
-    disk.before = die
-    with contextlib.suppress(Killed):
-        log.truncate_to(1)
-    disk.before = None
+    kill_after(disk, operations, lambda: log.truncate_to(cut_to))
     left = disk.as_left_by_a_kill()
     again = open_on(left)
     end = again.log_end_offset

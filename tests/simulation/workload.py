@@ -1,8 +1,10 @@
 """What a storage node does in its life, drawn at random: appends, rounds, rolls, truncations, epochs, topics that come and go."""
 
 import errno
+from collections.abc import Callable
 from random import Random
 
+from libs.commitlog.producers import ProducerEntry
 from tests.simulation.model import DiskModel, PartitionModel
 from tests.simulation.node import Node, make_batch
 
@@ -29,6 +31,8 @@ _FAULTS = (
     ("truncate", errno.EIO),
     ("fdatasync", errno.EIO),
     ("fdatasync", errno.EIO),
+    ("fdatasync", errno.EIO),
+    ("fdatasync", errno.EIO),
     ("fsync_directory", errno.EIO),
     ("pread", errno.EIO),
 )
@@ -44,6 +48,7 @@ class Workload:
         self._topics = 0
         self._weights = {name: weight * random.choice((0.5, 1, 2)) for name, weight in _WEIGHTS.items()}
         self._busy = False
+        self._ran = False
 
     def step(self) -> str | None:
         disk, random = self.node.disk, self.random
@@ -51,7 +56,8 @@ class Workload:
             return "power cut"
         if len(self.node.failed) > 1 or (self.node.failed and random.random() < 0.2):
             return random.choice(("power cut", "kill"))
-        if self.faulty and not disk.faults.planned and random.random() < 0.15:
+        if self.faulty and random.random() < 0.25:
+            disk.faults.heal()
             self._plan_a_fault()
         (act,) = random.choices(list(self._weights), list(self._weights.values()))
         partition = self._partition()
@@ -129,9 +135,17 @@ class Workload:
             batches.append(batch)
         end = f"offsets {partition.end} to {offset - 1}"
         self._tell(f"{partition}: append {len(batches)} batches, {sum(map(len, batches))} bytes, {end}")
-        self.node.append(partition, batches)
+        self.node.append(partition, batches, self._while_staged)
 
-    def _entries(self, partition: PartitionModel) -> dict[int, object]:
+    def _while_staged(self) -> None:
+        """Now and then a round begins with what is in the log, while batches behind it wait to be written."""
+        if self.node.round is None and self.random.random() < 0.1:
+            self._tell("round: capture, while batches are staged")
+            self.node.disk.sometimes("round captured while batches were staged")
+            self.node.capture(self.model, self.random)
+            self._ran = False
+
+    def _entries(self, partition: PartitionModel) -> dict[int, ProducerEntry]:
         return self.node.logs[partition.topic_id].producers.entries
 
     def _round(self) -> None:
@@ -188,10 +202,10 @@ class Workload:
             self.closing = False
         return self.random.choice(("kill", "power cut")) if closed else "power cut"
 
-    def _try(self, work: "object") -> bool:
+    def _try(self, work: Callable[[], object]) -> bool:
         """A disk that refuses is an answer, not an accident."""
         try:
-            work()  # type: ignore[operator]
+            work()
         except OSError as error:
             self._tell(f"refused: {error}")
             return False
@@ -199,7 +213,7 @@ class Workload:
 
     def _plan_a_fault(self) -> None:
         operation, error = self.random.choice(_FAULTS)
-        after = self.random.randrange(6)
+        after = self.random.choice((0, 0, 1, 2, 4))
         half = self.random.random() < 0.5
         self._tell(f"from now: {operation} number {after} fails with {errno.errorcode[error]}")
         self.node.disk.faults.fail(operation, error, after=after, half=half)

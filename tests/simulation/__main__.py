@@ -1,0 +1,57 @@
+"""`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FROM on."""
+
+import argparse
+import sys
+import time
+
+from tests.simulation.many import run_many, run_one, story_of
+from tests.simulation.run import STEPS
+from tests.simulation.sometimes import POINTS, Sometimes
+
+STORY_LINES = 60
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
+    parser.add_argument("--seed", type=int, help="replay this one")
+    parser.add_argument("--seeds", type=int, default=50, help="run so many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--steps", type=int, default=STEPS, help="acts of the workload in each")
+    parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
+    chosen = parser.parse_args()
+    if chosen.seed is not None:
+        return replay(chosen.seed, chosen.steps, everything=chosen.story)
+    started, points, failed, sometimes = time.monotonic(), 0, 0, Sometimes()
+    for outcome in run_many(range(chosen.first, chosen.first + chosen.seeds), chosen.steps):
+        points += outcome.report.crash_points
+        sometimes.counts += outcome.report.sometimes.counts
+        if outcome.failure:
+            failed += 1
+            tell(outcome.failure, outcome.story, chosen.steps, outcome.seed)
+    seconds = time.monotonic() - started
+    print(
+        f"{chosen.seeds} seeds, {points} crash points in {seconds:.0f} s ({points / seconds:.0f} a second), {failed} seeds failed"
+    )
+    for name in POINTS:
+        print(f"  {sometimes.counts[name]:8}  {name}")
+    return 1 if failed else 0
+
+
+def replay(seed: int, steps: int, *, everything: bool) -> int:
+    if everything:
+        print("\n".join(story_of(seed, steps)))
+    outcome = run_one(seed, steps)
+    if outcome.failure:
+        tell(outcome.failure, outcome.story, steps, seed)
+        return 1
+    print(f"seed {seed}: {outcome.report.crash_points} crash points, all sound; digest {outcome.report.digest[:16]}")
+    return 0
+
+
+def tell(failure: str, story: tuple[str, ...], steps: int, seed: int) -> None:
+    print(f"\n{failure}\n  replay: make simulate SEED={seed}" + (f" STEPS={steps}" if steps != STEPS else ""))
+    print("\n".join(f"  | {line}" for line in story[-STORY_LINES:]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

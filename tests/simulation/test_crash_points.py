@@ -1,0 +1,33 @@
+"""At every operation boundary of random workloads the power is cut, and what comes up again is held to the model."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.simulation.many import run_many, run_one
+from tests.simulation.sometimes import POINTS, Sometimes
+
+CRASH_POINTS = 20_000
+SEEDS = range(20)
+
+
+@pytest.mark.timeout(600)
+def test_nothing_durable_is_lost_and_nothing_foreign_is_found_at_any_crash_point() -> None:
+    points, sometimes = 0, Sometimes()
+    for outcome in run_many(SEEDS):
+        assert not outcome.failure, "\n".join([outcome.failure, *outcome.story[-60:], f"make simulate SEED={outcome.seed}"])
+        points += outcome.report.crash_points
+        sometimes.counts += outcome.report.sometimes.counts
+    assert points >= CRASH_POINTS
+    assert not sometimes.missing(POINTS)
+
+
+def test_a_seed_replays_exactly_in_another_process() -> None:
+    here = run_one(3, steps=25)
+    program = "from tests.simulation.many import run_one; print(run_one(3, steps=25).report.digest)"
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        there = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        assert there.stdout.strip() == here.report.digest

@@ -1,0 +1,77 @@
+"""What librdkafka, Java's tools and aiokafka really sent (`record_clients.py`) is understood, and is what we would write."""
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.wire.api import ApiKey
+from libs.wire.batches import iter_batches
+from libs.wire.headers import RequestHeader, read_request_header
+from libs.wire.messages.fetch import read_fetch
+from libs.wire.messages.produce import read_produce
+from libs.wire.primitives import Reader, Writer
+from libs.wire.records import iter_records
+
+RECORDED = Path(__file__).parent / "recorded"
+CLIENTS = ("aiokafka", "java", "librdkafka")
+
+
+def requests(client: str) -> Iterator[tuple[RequestHeader, Reader]]:
+    """Header and body of each recorded frame."""
+    content = (RECORDED / f"{client}.bin").read_bytes()
+    position = 0
+    while position < len(content):
+        end = position + 4 + int.from_bytes(content[position : position + 4], "big")
+        reader = Reader(memoryview(bytearray(content[position + 4 : end])))
+        yield read_request_header(reader), reader
+        position = end
+
+
+def of_api(client: str, key: ApiKey) -> list[tuple[int, Reader]]:
+    found = [(header.api_version, reader) for header, reader in requests(client) if header.api_key is key]
+    assert found, f"{client} sent no {key.name}"
+    return found
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_each_request_is_read_to_its_end_and_written_as_it_came(client: str) -> None:
+    compared = set()
+    for header, reader in requests(client):
+        if header.api_key in (ApiKey.PRODUCE, ApiKey.FETCH):
+            continue
+        module: Any = importlib.import_module(f"libs.wire.messages.{header.api_key.name.lower()}")
+        start = reader.position
+        request = module.read_request(reader, header.api_version)
+        reader.expect_end()
+        if hasattr(module, "write_request"):
+            writer = Writer()
+            module.write_request(writer, request, header.api_version)
+            assert bytes(writer.buffer) == bytes(reader.view[start:]), (header, request)
+            compared.add(header.api_key)
+    assert compared >= {ApiKey.API_VERSIONS, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.LIST_OFFSETS}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_was_produced_is_found_in_the_request(client: str) -> None:
+    values: list[bytes | None] = []
+    for version, reader in of_api(client, ApiKey.PRODUCE):
+        request = read_produce(reader, version)
+        reader.expect_end()
+        assert request.acks == -1
+        for topic in request.topics:
+            for _, records in topic.partitions:
+                assert records is not None
+                values += [record.value for batch in iter_batches(records) for record in iter_records(batch.view)]
+    assert values[0] in (b"value 0", b"one")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_was_fetched_is_found_in_the_request(client: str) -> None:
+    for version, reader in of_api(client, ApiKey.FETCH):
+        request = read_fetch(reader, version)
+        reader.expect_end()
+        assert request.max_bytes > 0
+        assert [wanted.fetch_offset for topic in request.topics for wanted in topic.partitions][:1] in ([], [0], [1], [2], [5])

@@ -16,17 +16,17 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
 up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= RUN=)
-	@$(LOCAL) up --run $(RUN) $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
+	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
 		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS))
 
 down: ## stop everything, keep the data
-	@$(LOCAL) down --run $(RUN)
+	@$(LOCAL) down --run "$(RUN)"
 
 wipe: ## stop everything, remove the data
-	@$(LOCAL) wipe --run $(RUN)
+	@$(LOCAL) wipe --run "$(RUN)"
 
 status: ## show each process: role, readiness, memory, addresses
-	@$(LOCAL) status --run $(RUN)
+	@$(LOCAL) status --run "$(RUN)"
 
 setup: ## install what tests and checks need
 	@$(LOCAL) setup --dev

@@ -62,3 +62,10 @@ def test_make_alone_lists_the_targets():
     said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for target in ("up", "down", "wipe", "status", "test", "check", "clients", "bench", "docs"):
         assert f"  make {target} " in said
+
+
+def test_make_takes_a_run_folder_with_blanks_in_its_name(tmp_path):
+    said = subprocess.run(
+        ["make", "-s", "status", f"RUN={tmp_path / 'my run'}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert said.stdout == f"no cluster in {tmp_path / 'my run'}; `make up` makes one\n", said.stderr

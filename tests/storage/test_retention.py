@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.commitlog.directory import LOG_START_OFFSETS
+from libs.commitlog.filesystem import Buffer
+from libs.commitlog.spare import SPARE_SUFFIX
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
@@ -185,6 +188,27 @@ async def test_what_is_not_committed_stays(cluster: StorageCluster, clock: SetCl
     cluster.node._retention._announce(one)
     assert 0 < one.log.next_start_offset <= one.high_watermark == 4
     disk.release()
+
+
+async def test_a_disk_that_takes_no_byte_more_is_freed(
+    cluster: StorageCluster, clock: SetClock, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await make(cluster, "filling", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    path = directory(cluster, "filling")
+    before = names(path, ".log")
+    clock.now_ms += HOUR + 1
+    write = disk.pwritev
+
+    def full(fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        if not os.readlink(f"/proc/self/fd/{fd}").endswith(SPARE_SUFFIX):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(fd, buffers, position)
+
+    monkeypatch.setattr(disk, "pwritev", full)
+    await check(cluster)
+    assert await earliest(cluster, topic) == 10
+    await eventually(lambda: not set(before[:-1]) & set(names(path, ".log")))
 
 
 async def test_readers_keep_the_files_that_they_opened(cluster: StorageCluster, clock: SetClock) -> None:

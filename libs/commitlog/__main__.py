@@ -33,7 +33,6 @@ def main(arguments: Sequence[str]) -> int:
         command.add_argument("--json", action="store_true", help="for programs")
         command.add_argument("directory", metavar="DIR", help="a log directory, or one partition's")
     options = parser.parse_args(arguments)
-    logging.disable()  # what the log would say of damage to itself, findings say
     files, path = OsFileSystem(), os.path.abspath(options.directory)
     try:
         kind = what_is(files, path)
@@ -81,6 +80,7 @@ def _refuse(reason: str) -> int:
 
 
 if __name__ == "__main__":
+    logging.disable()  # what the log would say of damage to itself, findings say
     try:
         code = main(sys.argv[1:])
         sys.stdout.flush()

@@ -380,7 +380,7 @@ def test_a_log_may_grow_and_lose_its_start_while_it_is_read(tmp_path: Path) -> N
     directory = make_directory(tmp_path / "logs")
     log = open_log(Path(directory.create_partition("t", 0, TOPIC_ID)), QuickFileSystem(), config=CONFIG)
     fill(log)
-    done = threading.Event()
+    done, grown, trimmed = threading.Event(), threading.Event(), threading.Event()
     failures: list[BaseException] = []
 
     def write() -> None:
@@ -388,6 +388,7 @@ def test_a_log_may_grow_and_lose_its_start_while_it_is_read(tmp_path: Path) -> N
             while not done.is_set():
                 append_some(log, 20, together=2, timestamp=2000 + log.log_end_offset, epoch=2)
                 sync(log)
+                grown.set()
                 if len(log.segments) > 20:
                     log.delete_before(log.segments[10].base_offset, log.log_end_offset)
                     log.advance_start()
@@ -396,13 +397,19 @@ def test_a_log_may_grow_and_lose_its_start_while_it_is_read(tmp_path: Path) -> N
                     if retired is not None:
                         for path in retired.rename(QuickFileSystem()):
                             os.unlink(path)
+                        trimmed.set()
         except BaseException as failure:
             failures.append(failure)
+            grown.set()
+            trimmed.set()
 
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        for _ in range(15):
+        grown.wait()
+        looks = 0
+        while looks < 15 or not trimmed.is_set():
+            looks += 1
             findings = Findings()
             verify(OsFileSystem(), str(tmp_path / "logs"), findings, records=False)
             assert [one for one in findings.found if one.severity == "problem"] == []

@@ -178,15 +178,15 @@ async def message_timestamp_type(cluster: StorageCluster, disk: HeldDisk) -> Non
 
 async def message_timestamp_before_max_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await configured(cluster, message_timestamp_before_max_ms="3600000")
-    assert (await cluster.append(topic, at(NOW - 3_700_000))).error == ErrorCode.INVALID_TIMESTAMP
-    assert (await cluster.append(topic, at(NOW - 3_000_000))).error == 0
+    assert (await cluster.append(topic, at(SystemClock().wall_ms() - 3_700_000))).error == ErrorCode.INVALID_TIMESTAMP
+    assert (await cluster.append(topic, at(SystemClock().wall_ms() - 3_000_000))).error == 0
 
 
 async def message_timestamp_after_max_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await configured(cluster)
-    assert (await cluster.append(topic, at(NOW + 4_000_000))).error == ErrorCode.INVALID_TIMESTAMP
+    assert (await cluster.append(topic, at(SystemClock().wall_ms() + 4_000_000))).error == ErrorCode.INVALID_TIMESTAMP
     await reconfigure(cluster, "topic", "t", {"message.timestamp.after.max.ms": "8000000"})
-    assert (await cluster.append(topic, at(NOW + 4_000_000))).error == 0
+    assert (await cluster.append(topic, at(SystemClock().wall_ms() + 4_000_000))).error == 0
 
 
 PROOFS: list[Callable[[StorageCluster, HeldDisk], Awaitable[None]]] = [

@@ -28,9 +28,9 @@ class _Verifier:
         for segment in seen.segments:
             self._verify_segment(segment)
         is_whole = self._is_whole and not any(segment.damaged_bytes for segment in seen.segments)
-        self._state.ended(
-            *(seen.first_offset, seen.end_offset), is_gapless=seen.is_gapless and is_whole, is_running=seen.is_running
-        )
+        # What retention took meanwhile was not seen, and nobody can say what was in it.
+        start = max((segment.next_offset for segment in seen.segments if segment.is_gone), default=seen.first_offset)
+        self._state.ended(*(start, seen.end_offset), is_gapless=seen.is_gapless and is_whole, is_running=seen.is_running)
         return seen
 
     def _verify_segment(self, segment: SegmentSeen) -> None:

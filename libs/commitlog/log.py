@@ -46,6 +46,7 @@ class Log:
         self.durable_offset = min(self.recovery_point, self.log_end_offset)
         self._lineage = Lineage()
         self._failure: str | None = None
+        self._broken = False  # what is written is not known: a sync may have failed, so no round may vouch for it any more
         self._active_since_ms = clock.wall_ms()
         self._ledger = SyncLedger(directory, opened)
         for segment in self._segments[:-1]:
@@ -181,6 +182,7 @@ class Log:
                 log.error("%s: an append could not be undone: %s", self.directory, cut_error)
         self.log_end_offset = start_offset
         if fatal:
+            self._broken = True
             self._failure = f"{self.directory} takes no appends until it is opened again: {error}"
         raise LogWriteError(f"{self.directory}: {error}", fatal=fatal) from error
 
@@ -239,6 +241,8 @@ class Log:
 
         Now and then, or when asked, the round also leaves a resume point and so moves the recovery point.
         """
+        if self._broken:
+            return None
         state, first_offset = (self.epochs, self.producers), self._segments[0].base_offset
         return self._ledger.capture(
             *(self.durable_offset, first_offset, self.active, self.log_end_offset, state, self._lineage),
@@ -247,7 +251,7 @@ class Log:
 
     def mark_synced(self, targets: SyncTargets) -> None:
         """A round with these targets succeeded. After a truncation in between it says nothing, and another round is due."""
-        if targets.lineage is not self._lineage:
+        if targets.lineage is not self._lineage or self._broken:
             return
         self.durable_offset = max(self.durable_offset, targets.end_offset)
         self._ledger.settle(targets, self.active)
@@ -321,6 +325,7 @@ class Log:
         try:
             self._cut(max(offset, self.log_start_offset))
         except (OSError, LogDamaged) as error:
+            self._broken = True
             self._failure = f"{self.directory}: a truncation failed half-way: {error}"
             raise LogWriteError(self._failure, fatal=True) from error
         return self.log_end_offset
@@ -368,6 +373,8 @@ class Log:
 
     def close(self, *, clean: bool) -> None:
         """`clean`: everything is synced, so that the next opening reads nothing. Raises OSError. Not usable afterwards."""
+        if clean and self._broken:
+            raise OSError(errno.EIO, self._failure)
         self._failure = f"{self.directory} is closed"
         if clean:
             self.active.seal(self.log_end_offset)

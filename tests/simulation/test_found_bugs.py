@@ -1,12 +1,14 @@
 """What random seeds found, told as stories: each failed before it was fixed. Every outcome that a power cut may have is tried."""
 
 import contextlib
+import errno
 from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogWriteError
 from libs.commitlog.log import Log
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.segment import FileRegistry
@@ -172,6 +174,36 @@ def test_what_a_killed_truncation_cut_does_not_come_back_behind_new_records(oper
     append(again, batch_at(end, epoch=7))
     for last in after_a_power_cut(left):
         assert last.log_end_offset <= end + 1
+
+
+def test_no_round_vouches_for_a_log_whose_truncation_failed_to_sync() -> None:
+    """The failed sync had dropped records, and the next round counted them as durable."""
+    disk, log = new_log()
+    append_some(log, 5)
+    disk.faults.fail("fdatasync", errno.EIO)
+    with pytest.raises(LogWriteError):
+        log.truncate_to(3)
+    assert log.sync_targets() is None
+    assert log.durable_offset == 0
+    with pytest.raises(OSError, match="truncation failed"):
+        log.close(clean=True)
+
+
+def test_no_round_vouches_for_a_log_whose_append_could_not_be_undone() -> None:
+    """A resume point named the log's end before the batch that stayed, and the size behind it."""
+    disk, log = new_log()
+    append_some(log, 1)
+    running = log.sync_targets()
+    assert running is not None
+    disk.faults.fail("truncate", errno.EIO)
+    offset = log.log_end_offset
+    with pytest.raises(LogWriteError) as refused:
+        append(log, *[batch_at(offset + number, size=250) for number in range(4)])
+    assert refused.value.fatal
+    assert log.sync_targets(resume_point=True) is None
+    run_round([running], disk, "/logs")
+    log.mark_synced(running)
+    assert log.durable_offset == 0
 
 
 def test_all_five_batches_are_known_after_a_truncation_behind_a_snapshot() -> None:

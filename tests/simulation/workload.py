@@ -192,8 +192,9 @@ class Workload:
         self.node.capture(self.model, self.random)
         self._ran = False
         self._finish_round()
-        if self.node.retired or self.node.failed:
-            return "power cut"
+        all_open = all(partition.topic_id in self.node.logs for partition in self.model.present())
+        if self.node.retired or self.node.failed or not all_open:
+            return "power cut"  # such a directory is not marked clean
         self._tell("clean stop")
         self.closing = True
         try:

@@ -3,7 +3,7 @@
 import errno
 import os
 
-WINDOW = 1 << 20
+WINDOW = 1 << 18
 """Ranges are looked at, warmed and sent in pieces of this size."""
 _STEP = 131_072  # the kernel's usual readahead: what is cached at both ends of a step is most likely cached between
 

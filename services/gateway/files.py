@@ -6,6 +6,7 @@ takes its space until its last descriptor closes, those that nobody reads any mo
 """
 
 import asyncio
+import mmap
 import os
 from collections import OrderedDict
 
@@ -26,23 +27,42 @@ class FileGone(Exception):
 class OpenedFile:
     """A descriptor and how many answers are sending from it."""
 
-    __slots__ = ("descriptor", "evicted", "read_lately", "users")
+    __slots__ = ("_mapping", "descriptor", "evicted", "read_lately", "users")
 
     def __init__(self, descriptor: int) -> None:
+        self._mapping: mmap.mmap | None = None
         self.descriptor = descriptor
         self.users = 0
         self.evicted = False
         self.read_lately = True
 
+    def mapped(self, end: int) -> mmap.mmap | None:
+        """The file's first `end` bytes at least, None if it is shorter.
+
+        Touch only what a leader called committed, which is never cut off, and what is in the page cache: a disk that fails
+        under a mapping ends the process.
+        """
+        mapping = self._mapping
+        if mapping is None or len(mapping) < end:
+            size = os.fstat(self.descriptor).st_size
+            if size < end:
+                return None
+            mapping = self._mapping = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
+        return mapping
+
     def release(self) -> None:
         self.users -= 1
         if self.evicted and not self.users:
-            os.close(self.descriptor)
+            self._close()
 
     def evict(self) -> None:
         self.evicted = True
         if not self.users:
-            os.close(self.descriptor)
+            self._close()
+
+    def _close(self) -> None:
+        self._mapping = None
+        os.close(self.descriptor)
 
 
 class Files:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from functools import partial
 
+from libs.rpc.cold_files import is_cached
 from libs.rpc.contracts.storage import Fetched
 from libs.wire.batch_layout import LENGTH_END
 from services.gateway.core.fetch_shape import FetchShape
@@ -16,6 +17,7 @@ from services.gateway.core.read_on import FRESH_S, HEADER, ReadHeader, ReadOn, a
 from services.gateway.core.routing import TopicRoute
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange, FilePart
+from services.gateway.files import OpenedFile
 from services.gateway.nodes import StorageNode
 from services.gateway.record_ranges import Part, part_of
 
@@ -87,11 +89,22 @@ def serve(data_path: DataPath, exchange: Exchange, shape: FetchShape, offset: in
     # The client receives while the end is looked for. What this begins meanwhile has nothing to read on from.
     shape.read_on = None
     exchange.finish((before, part, behind))
-    end = _end_of(part, length)
+    end = _end_in_file(file, read_on.position, length) if isinstance(part, FilePart) else _end_of(part, length)
     if end is not None and shape.read_on is None:
         shape.read_on = read_on._replace(offset=end[0], position=read_on.position + end[1])
     file.release()
     return True
+
+
+def _end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
+    """As `_end_of`, through a mapping: a large range has more batches than there is time for system calls."""
+    if not is_cached(file.descriptor, start, length):
+        return None  # the stream has it read just now: the loop must not wait for the disk too
+    mapping = file.mapped(start + length)
+    if mapping is None:
+        return None
+    unpack_from = HEADER.unpack_from
+    return after(length, lambda position: unpack_from(mapping, start + position))
 
 
 def _begins_with_a_batch(part: Part, length: int) -> bool:

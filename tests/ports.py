@@ -25,17 +25,25 @@ class Reservation:
         self._locks.clear()
 
 
+_starts: list[int] = []
+"""Blocks in the order in which this process tries them: what it used last comes last, since a client may still call there."""
+
+
 def reserve_ports(count: int) -> Reservation:
     """Starts to look anywhere, so that runs that begin together rarely meet."""
+    if not _starts:
+        _starts.extend(range(FIRST, LAST, BLOCK))
+        random.Random(os.getpid()).shuffle(_starts)
     directory = Path(tempfile.gettempdir()) / f"penstock-test-ports-{os.getuid()}"
     directory.mkdir(mode=0o700, exist_ok=True)
     blocks = -(-count // BLOCK)
-    starts = list(range(FIRST, LAST - blocks * BLOCK, BLOCK))
-    random.Random(os.getpid()).shuffle(starts)
-    for start in starts:
+    for start in [start for start in _starts if start + blocks * BLOCK <= LAST]:
         if (locks := _lock_blocks(directory, start, blocks)) is None:
             continue
         if all(is_free(port) for port in range(start, start + count)):
+            for used in range(start, start + blocks * BLOCK, BLOCK):
+                _starts.remove(used)
+                _starts.append(used)
             return Reservation(start, locks)
         Reservation(start, locks).release()
     raise AssertionError("no block of ports is free")

@@ -36,6 +36,8 @@ def _answers_left_unread(system: System) -> socket.socket:
             sent += connection.send(requests[sent % len(requests) :])
         except BlockingIOError:
             continue
+        except ConnectionError:
+            break  # it had enough before it took no more
     return connection
 
 

@@ -56,6 +56,8 @@ class ProduceRun:
         self._thread.join()
         self._producer.purge()
         self._producer.flush(5)
+        # Its callback refers to this object, so nothing else ends it: it would go on calling ports that are others' by then.
+        self._producer.close()
 
     def advance(self, records: int = 300, within_s: float = WITHIN_S) -> None:
         """Returns when every partition has that many acknowledged records more than now."""

@@ -141,6 +141,9 @@ async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageClus
     assert len(member.log_dirs) == 1
     disk.fail_syncs = errno.EIO
     assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    node = cluster.node
+    assert node is not None
+    await eventually(lambda: bool(node._marks) and all(mark.done() for mark in node._marks))  # the mark is synced too
     disk.fail_syncs = None
     begun = disk.syncs_begun
     assert (await cluster.append(topic, batch(b"y"), acks=1)).error == ErrorCode.KAFKA_STORAGE_ERROR

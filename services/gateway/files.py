@@ -37,7 +37,7 @@ class OpenedFile:
         self.read_lately = True
 
     def mapped(self, end: int) -> mmap.mmap | None:
-        """The file's first `end` bytes at least, None if it is shorter.
+        """The file's first `end` bytes at least, None if it is shorter. Raises OSError: it takes a descriptor.
 
         Touch only what a leader called committed, which is never cut off, and what is in the page cache: a disk that fails
         under a mapping ends the process.

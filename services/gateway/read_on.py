@@ -98,9 +98,12 @@ def serve(data_path: DataPath, exchange: Exchange, shape: FetchShape, offset: in
 
 def _end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
     """As `_end_of`, through a mapping: a large range has more batches than there is time for system calls."""
-    if not is_cached(file.descriptor, start, length):
-        return None  # the stream has it read just now: the loop must not wait for the disk too
-    mapping = file.mapped(start + length)
+    try:
+        if not is_cached(file.descriptor, start, length):
+            return None  # the stream has it read just now: the loop must not wait for the disk too
+        mapping = file.mapped(start + length)
+    except OSError:
+        return None  # no descriptor or memory left, or a sick disk: it is answered already, and the leader can be asked next
     if mapping is None:
         return None
     unpack_from = HEADER.unpack_from

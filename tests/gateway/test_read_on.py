@@ -1,5 +1,6 @@
 """A consumer that reads a backlog is served without asking its leader each time, and never for longer than that is right."""
 
+import errno
 import struct
 from collections.abc import Callable
 
@@ -69,6 +70,19 @@ async def test_its_end_is_the_leaders_to_say(rig: Rig) -> None:
     await read_all(client, 20)
     client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 20)])], max_bytes=2600))
     await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+
+
+async def test_an_answer_that_has_left_stands_when_its_file_cannot_be_mapped(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "no descriptor left")
+
+    await rig.start(sendfile_bytes_min=0)
+    made = fill(rig, 60)
+    client = await rig.client(1)
+    monkeypatch.setattr("services.gateway.files.mmap.mmap", refuse)
+    assert await read_all(client, 120) == b"".join(made)
+    assert rig.gateway is not None
+    assert all(file.users == 0 for file in rig.gateway.data_path.files._files.values())
 
 
 async def test_more_than_there_is_is_the_leaders_to_wait_for(rig: Rig) -> None:

@@ -7,6 +7,7 @@ from libs.wire.headers import read_request_header
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, read_fetch
 from libs.wire.primitives import ProtocolError, Reader
 from services.gateway.core.fetch_shape import FetchShape, learn
+from tests.gateway.damage import damaged_once
 from tests.gateway.kafka_client import FETCH, fetch_body, frame
 
 VERSIONS = st.integers(5, 18)
@@ -46,15 +47,7 @@ def test_whatever_matches_parses_to_the_same(version: int, offset: int, data: st
     original = made(version, 1, offset)
     shape = learnt(original)
     assert shape is not None
-    damaged = bytearray(original)
-    at = data.draw(st.integers(0, len(damaged) - 1))
-    match data.draw(st.sampled_from(("change", "cut", "grow"))):
-        case "change":
-            damaged[at] = data.draw(st.integers(0, 255))
-        case "cut":
-            del damaged[at:]
-        case _:
-            damaged += data.draw(st.binary(min_size=1, max_size=5))
+    damaged = damaged_once(data, original)
     found = shape.match(memoryview(damaged))
     if found is None:
         return

@@ -8,6 +8,7 @@ from libs.wire.headers import read_request_header, write_response_header
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, read_produce, write_produce_response
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.core.produce_shape import ProduceShape, learn
+from tests.gateway.damage import damaged_once
 from tests.gateway.kafka_client import PRODUCE, frame, produce_body
 
 VERSIONS = st.integers(3, 13)
@@ -67,15 +68,7 @@ def test_whatever_matches_parses_to_the_same(version: int, records: bytes, data:
     original = made(version, 1, 0, records)
     shape = learnt(original)
     assert shape is not None
-    damaged = bytearray(original)
-    at = data.draw(st.integers(0, len(damaged) - 1))
-    match data.draw(st.sampled_from(("change", "cut", "grow"))):
-        case "change":
-            damaged[at] = data.draw(st.integers(0, 255))
-        case "cut":
-            del damaged[at:]
-        case _:
-            damaged += data.draw(st.binary(min_size=1, max_size=5))
+    damaged = damaged_once(data, original)
     found = shape.match(memoryview(damaged))
     if found is None:
         return

@@ -9,6 +9,7 @@ from libs.commitlog.errors import DirectoryLocked
 from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
+from libs.runtime.children import ChildProcesses
 from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, run
@@ -42,6 +43,7 @@ def main() -> None:
             transport=SocketTransport(),
             metrics=metrics,
             offload=ThreadOffload,
+            children=lambda name, count, nice: ChildProcesses(name, count, nice=nice),
             new_directory_id=lambda: os.urandom(16),
             host_id=config.host_id or host_id(),
             version=own_version(),

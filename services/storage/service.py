@@ -24,6 +24,7 @@ from libs.rpc.client import RpcClient
 from libs.rpc.contracts.storage import APPEND, FETCH, LIST_OFFSETS, OPEN_FILE
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.transport import Transport
+from libs.runtime.children import Children
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from services.storage.appends import Appends
@@ -65,6 +66,8 @@ class Surroundings:
     metrics: Metrics
     offload: Callable[[str, int], Offload]
     """(name, threads) → somewhere to block."""
+    children: Callable[[str, int, int], Children]
+    """(name, count, niceness) → processes for what loops over records."""
     new_directory_id: Callable[[], bytes]
     host_id: str
     version: str

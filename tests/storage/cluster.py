@@ -36,6 +36,7 @@ from libs.rpc.contracts.storage import (
 from libs.rpc.schema import unpack
 from libs.rpc.server import Hello
 from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.children import InlineChildren
 from libs.telemetry.metrics import Metrics
 from libs.wire.records import Record, build_batch
 from services.storage.config import StorageConfig
@@ -81,6 +82,7 @@ class StorageCluster:
             transport=SocketTransport(),
             metrics=Metrics("storage"),
             offload=ThreadOffload,
+            children=lambda name, count, nice: InlineChildren(),
             new_directory_id=lambda: os.urandom(16),
             host_id="this-host",
             version="test",

@@ -1,0 +1,224 @@
+"""Work that loops over records or blocks, in child processes: it may take a core for seconds, and the event loop goes on.
+
+A child does one job at a time and is kept for the next. It dies with its parent, even if that is killed. Jobs and results are
+pickled: both ends are this program. A seam: tests and the simulator run the work in place.
+"""
+
+import asyncio
+import pickle
+import socket
+import struct
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+A = TypeVar("A")
+R = TypeVar("R")
+Report = Callable[[object], None]
+"""What a job tells of its progress while it runs."""
+Work = Callable[[A, Report], R]
+"""A function of a module: a child finds it by its name."""
+
+LENGTH = struct.Struct(">Q")
+READ_BYTES = 1 << 20
+
+
+class ChildDied(Exception):
+    """The process that had the job ended without an answer: killed, out of memory, or a crash of the interpreter."""
+
+
+class Children(Protocol):
+    def run(self, work: "Work[A, R]", argument: A, on_progress: Report | None = None) -> "asyncio.Future[R]":
+        """Begun in the order of calls. What the work raises is raised here; ChildDied if it never came back.
+
+        Cancelling the future ends the job at once, wherever it is.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends all jobs at once. What waits for one is cancelled."""
+        ...
+
+
+class InlineChildren:
+    """Does the work at once, in this process."""
+
+    def run(self, work: "Work[A, R]", argument: A, on_progress: Report | None = None) -> "asyncio.Future[R]":
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(work(argument, on_progress or (lambda _: None)))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    future: "asyncio.Future[Any]"
+    message: bytes
+    on_progress: Report | None
+
+
+class ChildProcesses:
+    """At most `count` children, started when there is work. `nice`: how much they yield to everybody else, 0 to 19."""
+
+    def __init__(self, name: str, count: int, *, nice: int = 0) -> None:
+        self._name, self._count, self._nice = name, count, nice
+        self._waiting: deque[_Job] = deque()
+        self._idle: list[_Child] = []
+        self._all: set[_Child] = set()
+        self._closed = False
+
+    def run(self, work: "Work[A, R]", argument: A, on_progress: Report | None = None) -> "asyncio.Future[R]":
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        message = pickle.dumps((work, argument), protocol=pickle.HIGHEST_PROTOCOL)
+        if self._closed:
+            future.cancel()
+            return future
+        self._waiting.append(_Job(future, message, on_progress))
+        self._give()
+        return future
+
+    def close(self) -> None:
+        self._closed = True
+        for job in self._waiting:
+            job.future.cancel()
+        self._waiting.clear()
+        for child in list(self._all):
+            child.kill()
+
+    def _give(self) -> None:
+        while self._waiting:
+            if self._waiting[0].future.done():
+                self._waiting.popleft()
+                continue
+            if self._idle:
+                child = self._idle.pop()
+            elif len(self._all) < self._count:
+                try:
+                    child = _Child(self._name, self._nice, self._returned)
+                except OSError as error:
+                    if self._all:
+                        return  # too many processes or files: those that run take it when they are done
+                    self._waiting.popleft().future.set_exception(ChildDied(f"{self._name}: no process for it: {error}"))
+                    continue
+                self._all.add(child)
+            else:
+                return
+            child.begin(self._waiting.popleft())
+
+    def _returned(self, child: "_Child", *, alive: bool) -> None:
+        if alive:
+            self._idle.append(child)
+        else:
+            self._all.discard(child)
+            if child in self._idle:
+                self._idle.remove(child)
+        self._give()
+
+
+class _Child:
+    """One process and the socket to it. `returned` hears of each job that ended, and of the child's own end."""
+
+    def __init__(self, name: str, nice: int, returned: Callable[..., None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._returned = returned
+        self._job: _Job | None = None
+        self._buffer = bytearray()
+        self._unsent = memoryview(b"")
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "libs.runtime.child", str(theirs.fileno()), str(nice), name],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+            )
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._socket = ours
+        self._loop.add_reader(ours, self._readable)
+
+    def begin(self, job: _Job) -> None:
+        self._job = job
+        job.future.add_done_callback(self._ended_outside)
+        self._unsent = memoryview(LENGTH.pack(len(job.message)) + job.message)
+        self._writable()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._gone()
+
+    def _ended_outside(self, future: "asyncio.Future[Any]") -> None:
+        if self._job is not None and self._job.future is future:  # cancelled: nobody wants the answer
+            self.kill()
+
+    def _writable(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            self._loop.add_writer(self._socket, self._writable)
+            return
+        except OSError:
+            self._gone()
+            return
+        self._loop.remove_writer(self._socket)
+
+    def _readable(self) -> None:
+        try:
+            received = self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        if not received:
+            self._gone()
+            return
+        self._buffer += received
+        while len(self._buffer) >= LENGTH.size:
+            (length,) = LENGTH.unpack_from(self._buffer)
+            if len(self._buffer) < LENGTH.size + length:
+                return
+            message = bytes(self._buffer[LENGTH.size : LENGTH.size + length])
+            del self._buffer[: LENGTH.size + length]
+            self._heard(*pickle.loads(message))
+
+    def _heard(self, kind: str, value: Any) -> None:
+        job = self._job
+        assert job is not None
+        if kind == "progress":
+            if job.on_progress is not None:
+                job.on_progress(value)
+            return
+        self._job = None
+        if job.future.done():
+            self.kill()  # cancelled in this very moment
+            return
+        if kind == "done":
+            job.future.set_result(value)
+        else:
+            job.future.set_exception(value)
+        self._returned(self, alive=True)
+
+    def _gone(self) -> None:
+        if self._socket.fileno() < 0:
+            return
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        self._process.kill()
+        status = self._process.wait()
+        job, self._job = self._job, None
+        if job is not None and not job.future.done():
+            job.future.set_exception(ChildDied(f"the process of the job ended with status {status}"))
+        self._returned(self, alive=False)

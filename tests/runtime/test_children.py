@@ -1,0 +1,165 @@
+"""Jobs in child processes: they answer, fail, report, are cancelled, and never outlive their parent."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from libs.runtime.children import ChildDied, ChildProcesses, Children, InlineChildren, Report
+
+
+def add_one(argument: int, report: Report) -> tuple[int, int]:
+    report(argument * 10)
+    return argument + 1, os.getpid()
+
+
+def refuse(argument: str, report: Report) -> None:
+    raise ValueError(argument)
+
+
+def die(argument: int, report: Report) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def stay(argument: str, report: Report) -> None:
+    Path(argument).write_text(str(os.getpid()))
+    signal.pause()
+
+
+def echo(argument: bytes, report: Report) -> bytes:
+    return argument
+
+
+def niceness(argument: None, report: Report) -> int:
+    return os.nice(0)
+
+
+async def _until(met: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not met():  # noqa: ASYNC110 - another process tells
+            await asyncio.sleep(0.01)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("make", [InlineChildren, lambda: ChildProcesses("test", 1)], ids=["in place", "in a process"])
+def test_a_job_reports_answers_and_raises(make: Callable[[], Children]) -> None:
+    async def main() -> None:
+        children = make()
+        progress: list[object] = []
+        answer, _ = await children.run(add_one, 4, progress.append)
+        assert (answer, progress) == (5, [40])
+        with pytest.raises(ValueError, match="no"):
+            await children.run(refuse, "no")
+        assert (await children.run(add_one, 5))[0] == 6
+        children.close()
+
+    asyncio.run(main())
+
+
+def test_a_child_is_kept_and_jobs_wait_for_it_in_their_order() -> None:
+    async def main() -> None:
+        children = ChildProcesses("test", 1)
+        answers = await asyncio.gather(*[children.run(add_one, number) for number in range(20)])
+        assert [answer for answer, _ in answers] == list(range(1, 21))
+        assert len({pid for _, pid in answers}) == 1
+        children.close()
+
+    asyncio.run(main())
+
+
+def test_large_arguments_and_answers_travel_whole() -> None:
+    async def main() -> None:
+        children = ChildProcesses("test", 2)
+        blob = os.urandom(5_000_000)
+        assert await asyncio.gather(children.run(echo, blob), children.run(echo, blob)) == [blob, blob]
+        children.close()
+
+    asyncio.run(main())
+
+
+def test_a_child_that_dies_fails_its_job_only() -> None:
+    async def main() -> None:
+        children = ChildProcesses("test", 1)
+        killed = children.run(die, 0)
+        after = children.run(add_one, 1)
+        with pytest.raises(ChildDied):
+            await killed
+        assert (await after)[0] == 2
+        children.close()
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_job_ends_at_once_and_the_next_one_runs(tmp_path: Path) -> None:
+    async def main() -> None:
+        children = ChildProcesses("test", 1)
+        path = tmp_path / "pid"
+        job = children.run(stay, str(path))
+        await _until(lambda: path.exists() and path.read_text() != "")
+        pid = int(path.read_text())
+        job.cancel()
+        await _until(lambda: not _is_running(pid))
+        assert (await children.run(add_one, 1))[0] == 2
+        children.close()
+
+    asyncio.run(main())
+
+
+def test_close_ends_what_runs_and_cancels_what_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        children = ChildProcesses("test", 1)
+        path = tmp_path / "pid"
+        running, waiting = children.run(stay, str(path)), children.run(add_one, 1)
+        await _until(lambda: path.exists() and path.read_text() != "")
+        children.close()
+        assert waiting.cancelled()
+        with pytest.raises(ChildDied):
+            await running
+        assert not _is_running(int(path.read_text()))
+        assert children.run(add_one, 1).cancelled()
+
+    asyncio.run(main())
+
+
+def test_children_are_as_nice_as_was_asked() -> None:
+    async def main() -> None:
+        children = ChildProcesses("test", 1, nice=7)
+        assert await children.run(niceness, None) == os.nice(0) + 7
+        children.close()
+
+    asyncio.run(main())
+
+
+def test_children_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    program = (
+        "import asyncio\n"
+        "from libs.runtime.children import ChildProcesses\n"
+        "from tests.runtime.test_children import stay\n"
+        "async def main():\n"
+        f"    await ChildProcesses('test', 1).run(stay, {str(path)!r})\n"
+        "asyncio.run(main())\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        deadline = time.monotonic() + 20
+        while not (path.exists() and path.read_text()):
+            assert time.monotonic() < deadline
+        child = int(path.read_text())
+    finally:
+        parent.kill()
+        parent.wait()
+    while _is_running(child):
+        assert time.monotonic() < deadline

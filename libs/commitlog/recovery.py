@@ -5,6 +5,7 @@ they are what they would have been without the crash.
 """
 
 from collections import deque
+from collections.abc import Callable
 
 from crc32c import crc32c
 
@@ -19,68 +20,116 @@ from libs.wire.batches import (
     HEADER_SIZE,
     LENGTH_END,
     TRANSACTIONAL,
-    BatchError,
     BatchHeader,
 )
-from libs.wire.records import iter_records
+from libs.wire.markers import read_marker
 
 _SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
 _ORDER_MATTERS = TRANSACTIONAL | CONTROL
-_CHUNK = 4096
+READ_BYTES = 1 << 20
+"""Read at once: more costs memory and wins nothing."""
+LARGE_BYTES = 16 << 20
+"""A batch that claims to be larger is checked before it is read as a whole."""
 
 
-def scan(fs: FileSystem, segment: Segment, position: int, next_offset: int, state: tuple[LeaderEpochs, ProducerState]) -> int:
+def scan(
+    fs: FileSystem,
+    segment: Segment,
+    position: int,
+    next_offset: int,
+    state: tuple[LeaderEpochs, ProducerState],
+    on_read: Callable[[int], None] | None = None,
+) -> int:
     """Reads `segment` from `position`, where the batch at `next_offset` or later belongs, to its end or to the first bad byte.
 
     Sets the segment's size and `next_offset` to what is whole, and returns by how many bytes the file is longer.
-    Its indexes must have been resumed or begun at `position`.
+    Its indexes must have been resumed or begun at `position`. `on_read` hears of every stretch of bytes that was read.
     """
     epochs, producers = state
     end = fs.size(segment.file.fd)
-    view = fs.map_read(segment.file.fd, end)
     segment.extend_indexes(end - position)
-    unpack, last_header = HEADER.unpack_from, end - HEADER_SIZE
+    unpack, crc_of = HEADER.unpack_from, crc32c
     offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
     latest_epoch = epochs.latest
     found: list[tuple[int, int, int, int, int, int]] = []
     found_from = position
     latest = LatestBatches(producers)
-    while position <= last_header:
-        fields = unpack(view, position)
-        base_offset, length, epoch, magic, crc, attributes, delta, _, max_timestamp, producer_id, _, _, _ = fields
-        stop = position + length + LENGTH_END
-        if (
-            magic != 2
-            or length < _SMALLEST_LENGTH
-            or stop > end
-            or base_offset < next_offset
-            or delta < 0
-            or base_offset + delta > offset_max
-            or crc32c(view[position + CRC_START : stop]) != crc
-        ):
-            break
-        last_offset = base_offset + delta
-        found.append((base_offset, last_offset, stop - position, max_timestamp, last_offset, epoch))
-        if len(found) >= _CHUNK:
-            found_from = segment.note_batches(found, found_from)
-            found.clear()
-        if epoch > latest_epoch:
-            epochs.assign(epoch, base_offset)
-            latest_epoch = epoch
-        if producer_id >= 0:
-            if attributes & _ORDER_MATTERS:
-                latest.replay()
-                marker = coordinator_epoch(view[position:stop]) if attributes & CONTROL else -1
-                producers.replay(BatchHeader._make(fields), marker)
-            else:
-                latest.add(producer_id, fields)
-        next_offset = last_offset + 1
-        position = stop
+    wanted, is_whole = READ_BYTES, True
+    while is_whole and position + HEADER_SIZE <= end:
+        # Not through a mapping: a disk that cannot read is an error here, and would be the end of the process there.
+        asked = min(wanted, end - position)
+        view = memoryview(_read(fs, segment, asked, position))
+        is_whole = len(view) == asked
+        start, wanted = position, READ_BYTES
+        at, length_read = 0, len(view)
+        while at + HEADER_SIZE <= length_read:
+            fields = unpack(view, at)
+            base_offset, length, epoch, magic, crc, attributes, delta, _, max_timestamp, producer_id, _, _, _ = fields
+            stop = at + length + LENGTH_END
+            if stop > length_read and magic == 2 and start + stop <= end and is_whole:
+                wanted = max(stop - at, READ_BYTES)
+                is_whole = wanted <= LARGE_BYTES or _crc_of(fs, segment, start + at + CRC_START, start + stop) == crc
+                break
+            if (
+                magic != 2
+                or length < _SMALLEST_LENGTH
+                or stop > length_read
+                or base_offset < next_offset
+                or delta < 0
+                or base_offset + delta > offset_max
+                or crc_of(view[at + CRC_START : stop]) != crc
+            ):
+                is_whole = False
+                break
+            last_offset = base_offset + delta
+            found.append((base_offset, last_offset, stop - at, max_timestamp, last_offset, epoch))
+            if epoch > latest_epoch:
+                epochs.assign(epoch, base_offset)
+                latest_epoch = epoch
+            if producer_id >= 0:
+                if attributes & _ORDER_MATTERS:
+                    latest.replay()
+                    marker = read_marker(view[at:stop]) if attributes & CONTROL else None
+                    producers.replay(BatchHeader._make(fields), marker)
+                else:
+                    latest.add(producer_id, fields)
+            next_offset = last_offset + 1
+            at = stop
+        found_from = segment.note_batches(found, found_from)
+        found.clear()
+        position = start + at
+        if on_read is not None:
+            on_read(at)
     latest.replay()
-    segment.note_batches(found, found_from)
     segment.size = position
     segment.next_offset = next_offset
     return end - position
+
+
+def _crc_of(fs: FileSystem, segment: Segment, position: int, end: int) -> int:
+    """In bounded memory: a length that a flipped bit made large is not worth a gigabyte."""
+    crc = 0
+    while position < end:
+        content = _read(fs, segment, min(LARGE_BYTES, end - position), position)
+        if not content:
+            return -1
+        crc = crc32c(content, crc)
+        position += len(content)
+    return crc
+
+
+def _read(fs: FileSystem, segment: Segment, length: int, position: int) -> bytes:
+    """Less than `length` only at the file's end. Raises OSError, which names the file."""
+    try:
+        content = fs.pread(segment.file.fd, length, position)
+        while len(content) < length:
+            rest = fs.pread(segment.file.fd, length - len(content), position + len(content))
+            if not rest:
+                break
+            content += rest
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be read at byte {position}: {error.strerror}", segment.file.path) from error
+    return content
 
 
 class LatestBatches:
@@ -103,25 +152,19 @@ class LatestBatches:
         self._latest.clear()
 
 
-def coordinator_epoch(batch: memoryview) -> int:
-    """What a transaction marker says about who wrote it; -1 if it does not."""
-    try:
-        value = next(iter_records(batch)).value
-    except (BatchError, StopIteration):
-        return -1
-    return int.from_bytes(value[2:6], "big", signed=True) if value is not None and len(value) >= 6 else -1
-
-
 def replay_headers(segments: list[Segment], start_offset: int, end_offset: int, producers: ProducerState) -> None:
     """Brings producer state, as of `start_offset`, up to `end_offset`."""
     for segment in segments:
         first = segment.find(start_offset)
-        if first is None:
-            continue
-        for place in segment.walk(first.position, segment.size):
-            if place.base_offset >= end_offset:
-                return
-            header = BatchHeader.at(segment.header_at(place.position))
-            if header.producer_id >= 0:
-                marker = coordinator_epoch(memoryview(segment.batch_at(place))) if header.is_control else -1
-                producers.replay(header, marker)
+        if first is not None:
+            replay_from(segment, first.position, end_offset, producers)
+
+
+def replay_from(segment: Segment, position: int, end_offset: int, producers: ProducerState) -> None:
+    """As `replay_headers`, for the batches of one segment from `position` on."""
+    for place in segment.walk(position, segment.size):
+        if place.base_offset >= end_offset:
+            return
+        header = BatchHeader.at(segment.header_at(place.position))
+        if header.producer_id >= 0:
+            producers.replay(header, read_marker(segment.batch_at(place)) if header.is_control else None)

@@ -49,6 +49,7 @@ __all__ = [
     "iter_batches",
     "patch",
     "set_log_append_time",
+    "set_max_timestamp",
     "validate_produce",
 ]
 
@@ -217,6 +218,12 @@ def set_log_append_time(view: memoryview, timestamp_ms: int) -> None:
     """Stamps a validated batch with the time of its append, and makes the CRC true again. `view` is exactly one batch."""
     (attributes,) = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _TIMESTAMP.pack_into(view, MAX_TIMESTAMP_AT, timestamp_ms)
+    _CRC.pack_into(view, CRC_AT, crc32c(view[CRC_START:]))
+
+
+def set_max_timestamp(view: memoryview, timestamp_ms: int) -> None:
+    """Corrects what a batch says of its newest record, and makes the CRC true again. `view` is exactly one batch."""
     _TIMESTAMP.pack_into(view, MAX_TIMESTAMP_AT, timestamp_ms)
     _CRC.pack_into(view, CRC_AT, crc32c(view[CRC_START:]))
 

@@ -13,6 +13,9 @@ from libs.wire.batch_layout import Codec
 
 Buffer = bytes | bytearray | memoryview
 
+DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
+"""What one batch may hold, at most."""
+
 
 class DecompressionTooLarge(Exception):
     """The output would pass the caller's bound."""
@@ -21,6 +24,10 @@ class DecompressionTooLarge(Exception):
 class DecompressionFailed(Exception):
     """The input is not what its codec says."""
 
+
+LZ4_FAST_LEVEL = 9
+"""Kafka's default, which it does with the fast compressor. All others are levels of the slower one, 12 being its highest."""
+ZSTD_DEFAULT_LEVEL = 3
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16  # magic, version, compatible version
@@ -45,21 +52,23 @@ def decompress(codec: int, data: Buffer, max_bytes: int) -> Buffer:
     raise DecompressionFailed(f"unknown codec {codec}")
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """`data` as clients expect it inside a batch of this codec."""
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`data` as clients expect it inside a batch of this codec. `level` is Kafka's for the codec, None its default."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
-        gzip = zlib.compressobj(wbits=31)
+        gzip = zlib.compressobj(-1 if level is None else level, wbits=31)
         return gzip.compress(data) + gzip.flush()
     if codec == Codec.SNAPPY:
         return _xerial(data)
     if codec == Codec.LZ4:
-        packer = cramjam.lz4.Compressor(block_linked=False)  # Kafka's own reader refuses blocks that depend on each other
+        fast = level is None or level == LZ4_FAST_LEVEL
+        # Kafka's own reader refuses blocks that depend on each other.
+        packer = cramjam.lz4.Compressor(level=0 if fast else level, block_linked=False)
         packer.compress(bytes(data))
         return bytes(packer.finish())
     if codec == Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data))
+        return bytes(cramjam.zstd.compress(data, level=ZSTD_DEFAULT_LEVEL if level is None else level))
     raise ValueError(f"unknown codec {codec}")
 
 

@@ -26,7 +26,14 @@ from libs.wire.batches import (
     set_log_append_time,
     validate_produce,
 )
-from libs.wire.compression import Buffer, DecompressionFailed, DecompressionTooLarge, compress, decompress
+from libs.wire.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Buffer,
+    DecompressionFailed,
+    DecompressionTooLarge,
+    compress,
+    decompress,
+)
 from libs.wire.errors import ErrorCode
 
 __all__ = [
@@ -46,8 +53,6 @@ __all__ = [
     "set_log_append_time",
     "validate_produce",
 ]
-
-DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
 
 
 class Record(NamedTuple):

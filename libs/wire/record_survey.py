@@ -1,0 +1,187 @@
+"""Passes over the records of one batch, decompressed: the first finds whether they are sound, and makes no object of any.
+
+A second pass, over records that the first found sound, says where the parts of each one stand.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from libs.wire.batches import BatchError, BatchHeader
+from libs.wire.errors import ErrorCode
+
+_INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+
+
+class Survey(NamedTuple):
+    min_delta: int
+    max_delta: int
+    null_keys: bool
+    in_order: bool
+    """Offset deltas are 0, 1, 2 …"""
+
+
+def survey(body: bytes, count: int) -> Survey:
+    """One pass over all records: their structure holds (else BatchError), and these are their extremes.
+
+    Numbers of one and two bytes are read in place: that is nearly all of them, and a call costs as much as the rest of a record.
+    """
+    size = len(body)
+    position = min_delta = max_delta = 0
+    null_keys, in_order, first = False, True, True
+    try:
+        for index in range(count):
+            raw = body[position]
+            position += 1
+            if raw > 0x7F:
+                if (byte := body[position]) < 0x80:
+                    raw += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    raw, position = _raw_varint(body, position - 1)
+            stop = position + (raw >> 1)
+            if raw & 1 or stop > size:
+                raise _premature(index)
+            raw = body[position + 1]  # after the attributes, which are unused
+            position += 2
+            if raw > 0x7F:
+                if (byte := body[position]) < 0x80:
+                    raw += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    raw, position = _raw_varlong(body, position - 1)
+            if raw or first:
+                delta = (raw >> 1) ^ -(raw & 1)
+                if first:
+                    min_delta = max_delta = delta
+                    first = False
+                elif delta > max_delta:
+                    max_delta = delta
+                elif delta < min_delta:
+                    min_delta = delta
+            elif min_delta > 0:
+                min_delta = 0
+            elif max_delta < 0:
+                max_delta = 0
+            raw = body[position]
+            position += 1
+            if raw > 0x7F:
+                if (byte := body[position]) < 0x80:
+                    raw += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    raw, position = _raw_varint(body, position - 1)
+            if raw != index << 1:
+                in_order = False
+            raw = body[position]
+            position += 1
+            if raw == 1:
+                null_keys = True
+            else:
+                if raw > 0x7F:
+                    if (byte := body[position]) < 0x80:
+                        raw += (byte << 7) - 0x80
+                        position += 1
+                    else:
+                        raw, position = _raw_varint(body, position - 1)
+                if raw & 1:
+                    raise _nonsense(index)
+                position += raw >> 1
+            raw = body[position]
+            position += 1
+            if raw != 1:
+                if raw > 0x7F:
+                    if (byte := body[position]) < 0x80:
+                        raw += (byte << 7) - 0x80
+                        position += 1
+                    else:
+                        raw, position = _raw_varint(body, position - 1)
+                if raw & 1:
+                    raise _nonsense(index)
+                position += raw >> 1
+            if body[position]:
+                position = _after_headers(body, position, stop, index)
+            else:
+                position += 1
+            if position != stop:
+                raise _nonsense(index)
+    except IndexError:
+        raise _premature(index) from None
+    if position != size:
+        raise BatchError(ErrorCode.INVALID_RECORD, f"{size - position} bytes follow the last of {count} records")
+    return Survey(min_delta, max_delta, null_keys, in_order)
+
+
+def _after_headers(body: bytes, position: int, stop: int, index: int) -> int:
+    raw, position = _raw_varint(body, position)
+    if raw & 1 or raw >> 1 > (stop - position) // 2:
+        raise BatchError(ErrorCode.INVALID_RECORD, f"record {index} claims more headers than {stop - position} bytes can hold")
+    for _ in range(raw >> 1):
+        length, position = _raw_varint(body, position)
+        if length & 1:
+            raise BatchError(ErrorCode.INVALID_RECORD, f"a header of record {index} has no name")
+        length, position = _raw_varint(body, position + (length >> 1))
+        if length != 1:
+            if length & 1:
+                raise _nonsense(index)
+            position += length >> 1
+        if position > stop:
+            raise _nonsense(index)
+    return position
+
+
+def _raw_varint(body: bytes, position: int) -> tuple[int, int]:
+    """A number of up to 32 bits before the zig-zag is undone, and the position after it. Raises IndexError at the end."""
+    return _raw(body, position, 28, 0xFFFF_FFFF)
+
+
+def _raw_varlong(body: bytes, position: int) -> tuple[int, int]:
+    return _raw(body, position, 63, 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def _raw(body: bytes, position: int, shift_max: int, most: int) -> tuple[int, int]:
+    raw = shift = 0
+    while True:
+        byte = body[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > shift_max:
+            raise BatchError(ErrorCode.INVALID_RECORD, "a record has a number that does not end")
+    if raw > most:
+        raise BatchError(ErrorCode.INVALID_RECORD, "a record has a number that is too large for its kind")
+    return raw, position
+
+
+def _premature(index: int) -> BatchError:
+    return BatchError(ErrorCode.INVALID_RECORD, f"the records end within record {index}")
+
+
+def _nonsense(index: int) -> BatchError:
+    return BatchError(ErrorCode.INVALID_RECORD, f"record {index} is not as long as its fields")
+
+
+class RecordParts(NamedTuple):
+    """Where a record's parts stand in the body, which a survey found sound."""
+
+    timestamp: int
+    has_key: bool
+    start: int  # of its attributes, after its length
+    offset_at: int
+    offset_end: int
+    stop: int
+
+
+def record_parts(body: bytes, header: BatchHeader) -> Iterator[RecordParts]:
+    position = 0
+    for _ in range(header.record_count):
+        raw, start = _raw_varint(body, position)
+        stop = start + (raw >> 1)
+        raw, offset_at = _raw_varlong(body, start + 1)
+        timestamp = header.base_timestamp + ((raw >> 1) ^ -(raw & 1))
+        # Java's arithmetic: what leaves the 64 bits comes back at the other end.
+        timestamp = ((timestamp + _INT64_MAX + 1) & 0xFFFF_FFFF_FFFF_FFFF) - _INT64_MAX - 1
+        _, offset_end = _raw_varint(body, offset_at)
+        yield RecordParts(timestamp, body[offset_end] != 1, start, offset_at, offset_end, stop)
+        position = stop

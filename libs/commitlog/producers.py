@@ -1,13 +1,16 @@
 """Producer state of a partition: which batches of an idempotent producer are already in the log (kafka-facts, section 5).
 
-Appends ask `check`, then `record`; the log then calls `commit` or, if the write failed, `revert`. Several batches may be recorded
-before one commit. Recovery and followers call `replay`, which checks nothing: what is in the log is true.
+Appends ask `check`, then `record` (of a marker `check_marker`, then `record_marker`); the log then calls `commit` or, if the
+write failed, `revert`. Several batches may be recorded before one commit. Recovery and followers call `replay`, which checks
+nothing: what is in the log is true.
 """
 
 from typing import NamedTuple
 
+from libs.commitlog.transactions import EndedTransaction, UnstableTransactions
 from libs.wire.batches import MAX_SEQUENCE, BatchError, BatchHeader
 from libs.wire.errors import ErrorCode
+from libs.wire.markers import Marker
 
 CACHED_BATCHES = 5
 NO_OFFSET = -1
@@ -58,10 +61,18 @@ FRESH = Fresh()
 class ProducerState:
     def __init__(self, entries: dict[int, ProducerEntry] | None = None) -> None:
         self.entries = entries if entries is not None else {}
-        self._journal: list[tuple[int, ProducerEntry | None]] = []
+        self.transactions = UnstableTransactions(
+            (entry.transaction_first_offset, producer_id)
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_first_offset != NO_OFFSET
+        )
+        self.ended: list[EndedTransaction] = []
+        """By markers that were committed or replayed; whoever keeps the aborted ones takes them from here."""
+        self._ending: list[EndedTransaction] = []
+        self._journal: list[tuple[int, ProducerEntry | None, int]] = []
 
     def check(self, header: BatchHeader) -> Fresh | Duplicate:
-        """Whether a client's batch may be appended. Raises BatchError 45 or 47."""
+        """Whether a client's batch may be appended. Raises BatchError 45, 47 or 48."""
         producer_id = header.producer_id
         if producer_id < 0:
             return FRESH
@@ -79,7 +90,7 @@ class ProducerState:
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"producer {producer_id} starts epoch {epoch} with sequence {sequence}, not 0",
                 )
-            return FRESH
+            return _fresh_if_inside(entry, header)
         delta = header.last_offset_delta
         last_sequence = (sequence + delta) & MAX_SEQUENCE
         for batch in entry.batches:
@@ -91,53 +102,93 @@ class ProducerState:
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sends sequence {sequence}, expected {expected}",
             )
-        return FRESH
+        return _fresh_if_inside(entry, header)
+
+    def check_marker(self, header: BatchHeader, marker: Marker) -> None:
+        """Whether a coordinator's marker may be appended. Raises BatchError 47 or 52."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return
+        if header.producer_epoch < entry.epoch:  # of an older incarnation: it must not end the newer one's transaction
+            raise BatchError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker for epoch {header.producer_epoch} of producer {header.producer_id}, which is at {entry.epoch}",
+            )
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise BatchError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {marker.coordinator_epoch}, {entry.coordinator_epoch} was here already",
+            )
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
         """A checked batch is about to be appended at `base_offset`."""
         producer_id = header.producer_id
         if producer_id >= 0:
-            self._journal.append((producer_id, self.entries.get(producer_id)))
+            self._journal.append((producer_id, self.entries.get(producer_id), base_offset))
             self._advance(header, base_offset, header.max_timestamp)
 
     def record_stamped(self, header: BatchHeader, base_offset: int, log_append_time_ms: int) -> None:
         """As `record`, for a batch whose timestamp the log sets."""
         if header.producer_id >= 0:
-            self._journal.append((header.producer_id, self.entries.get(header.producer_id)))
+            self._journal.append((header.producer_id, self.entries.get(header.producer_id), base_offset))
             self._advance(header, base_offset, log_append_time_ms)
+
+    def record_marker(self, header: BatchHeader, base_offset: int, marker: Marker) -> None:
+        """A checked marker is about to be appended at `base_offset`."""
+        self._journal.append((header.producer_id, self.entries.get(header.producer_id), base_offset))
+        ended = self._end_transaction(header, base_offset, marker)
+        if ended is not None:
+            self._ending.append(ended)
 
     def commit(self) -> None:
         if self._journal:
             self._journal.clear()
+            if self._ending:
+                self.ended += self._ending
+                self._ending.clear()
 
     def revert(self) -> None:
         """Forgets what was recorded since the last commit."""
-        for producer_id, entry in reversed(self._journal):
+        for producer_id, entry, _ in reversed(self._journal):
+            before = NO_OFFSET if entry is None else entry.transaction_first_offset
+            now = self.entries[producer_id].transaction_first_offset
+            if before != now:
+                if before == NO_OFFSET:
+                    self.transactions.never_began(producer_id, now)
+                else:
+                    self.transactions.never_ended(producer_id, before)
             if entry is None:
-                self.entries.pop(producer_id, None)
+                del self.entries[producer_id]
             else:
                 self.entries[producer_id] = entry
         self._journal.clear()
+        self._ending.clear()
 
     def as_of(self, end_offset: int) -> dict[int, ProducerEntry]:
         """The entries without what was recorded for batches at or past `end_offset`, which are not written yet."""
         if not self._journal:
             return self.entries
         entries = dict(self.entries)
-        for producer_id, entry in reversed(self._journal):
-            if entries[producer_id].batches[-1].last_offset >= end_offset:
+        for producer_id, entry, offset in reversed(self._journal):
+            if offset >= end_offset:
                 if entry is None:
                     del entries[producer_id]
                 else:
                     entries[producer_id] = entry
         return entries
 
-    def replay(self, header: BatchHeader, coordinator_epoch: int = -1) -> None:
-        """A batch as it stands in the log, its producer id set. `coordinator_epoch` belongs to control batches."""
-        if header.is_control:
-            self._end_transaction(header, coordinator_epoch)
-        else:
+    def replay(self, header: BatchHeader, marker: Marker | None = None) -> None:
+        """A batch as it stands in the log, its producer id set. `marker` is what a control batch says; none ends nothing."""
+        if not header.is_control:
             self._advance(header, header.base_offset, header.max_timestamp)
+        elif marker is not None:
+            ended = self._end_transaction(header, header.base_offset, marker)
+            if ended is not None:
+                self.ended.append(ended)
+
+    def take_ended(self) -> list[EndedTransaction]:
+        ended, self.ended = self.ended, []
+        return ended
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets producers that have been silent for so long, unless they have a transaction open. Returns how many."""
@@ -163,11 +214,27 @@ class ProducerState:
                 batches = (*entry.batches[1 - CACHED_BATCHES :], batch)
         if first_offset == NO_OFFSET and header.is_transactional:
             first_offset = base_offset
+            self.transactions.begin(producer_id, first_offset)
         self.entries[producer_id] = ProducerEntry(header.producer_epoch, batches, coordinator_epoch, timestamp, first_offset)
 
-    def _end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        entry = self.entries.get(header.producer_id)
+    def _end_transaction(self, header: BatchHeader, offset: int, marker: Marker) -> EndedTransaction | None:
+        """None: nothing of it is here, and no reader has to know."""
+        producer_id = header.producer_id
+        entry = self.entries.get(producer_id)
         batches = entry.batches if entry is not None and entry.epoch == header.producer_epoch else ()
-        self.entries[header.producer_id] = ProducerEntry(
-            header.producer_epoch, batches, coordinator_epoch, header.max_timestamp, NO_OFFSET
+        self.entries[producer_id] = ProducerEntry(
+            header.producer_epoch, batches, marker.coordinator_epoch, header.max_timestamp, NO_OFFSET
         )
+        if entry is None or entry.transaction_first_offset == NO_OFFSET:
+            return None
+        return self.transactions.end(producer_id, entry.transaction_first_offset, offset, aborted=marker.aborts)
+
+
+def _fresh_if_inside(entry: ProducerEntry, header: BatchHeader) -> Fresh:
+    """What is written outside of a transaction, while one is open, would be aborted with it."""
+    if entry.transaction_first_offset != NO_OFFSET and not header.is_transactional:
+        raise BatchError(
+            ErrorCode.INVALID_TXN_STATE,
+            f"producer {header.producer_id} has a transaction open since offset {entry.transaction_first_offset}",
+        )
+    return FRESH

@@ -9,6 +9,7 @@ from libs.commitlog.producers import FRESH, CachedBatch, Duplicate, ProducerEntr
 from libs.commitlog.resume import ResumePoint, SegmentProgress, format_resume, parse_resume
 from libs.wire.batches import BatchError, BatchHeader
 from libs.wire.errors import ErrorCode
+from libs.wire.markers import Marker
 
 MAX = 2**31 - 1
 
@@ -132,7 +133,7 @@ def test_a_marker_closes_the_transaction() -> None:
     state = ProducerState()
     append(state, 0, 5, attributes=0x10)
     assert state.entries[7].transaction_first_offset == 5
-    state.replay(header(-1, attributes=0x30)._replace(base_offset=6), 4)
+    state.replay(header(-1, attributes=0x30)._replace(base_offset=6), Marker(aborts=False, coordinator_epoch=4))
     assert state.entries[7].transaction_first_offset == -1
     assert state.entries[7].coordinator_epoch == 4
 

@@ -16,7 +16,7 @@ from libs.commitlog.inspection.reading import InspectedFile, ReadOnlyFiles, list
 from libs.commitlog.inspection.saved_state import SavedProducers, offset_of, read_epochs, read_saved
 from libs.commitlog.opening import GAPLESS
 from libs.commitlog.producers import ProducerEntry, ProducerState
-from libs.commitlog.recovery import coordinator_epoch
+from libs.wire.markers import read_marker
 
 REFUSED = "the partition does not open, so that nothing is cut silently; a replica may have the data"
 _ON_THEIR_WAY = (".tmp", ".cleaned", ".deleted", ".swap")
@@ -134,7 +134,7 @@ class PartitionReader:
         if segment.is_last:
             segment.next_offset = max(segment.next_offset, header.last_offset + 1)
         if header.producer_id >= 0 and header.base_offset >= self._producers_as_of:
-            self._producers.replay(header, coordinator_epoch(batch.content) if header.is_control else -1)
+            self._producers.replay(header, read_marker(batch.content) if header.is_control else None)
 
     def _report(self, segment: SegmentSeen, damage: Damage) -> None:
         if self.is_being_written(segment, damage.end):

@@ -1,0 +1,47 @@
+"""Transaction markers: control batches of one record, which say how a producer's transaction ended (kafka-facts, section 6)."""
+
+import struct
+from typing import NamedTuple
+
+from libs.wire.batches import BatchError
+from libs.wire.records import Record, build_batch, iter_records
+
+ABORT, COMMIT = 0, 1
+_KEY = struct.Struct(">hh")  # version, type
+_VALUE = struct.Struct(">hi")  # version, coordinator epoch
+
+
+class Marker(NamedTuple):
+    """What a marker's record says; whose transaction it ends stands in the batch's header."""
+
+    aborts: bool
+    coordinator_epoch: int
+
+
+def read_marker(batch: bytes | memoryview) -> Marker | None:
+    """Of a control batch. None: it is another kind of control batch, or the cleaner took its record (it then ends nothing)."""
+    try:
+        record = next(iter_records(batch))
+    except (BatchError, StopIteration):
+        return None
+    key, value = record.key, record.value
+    if key is None or value is None or len(key) < _KEY.size or len(value) < _VALUE.size:
+        return None
+    _, kind = _KEY.unpack_from(key)
+    return Marker(kind == ABORT, _VALUE.unpack_from(value)[1]) if kind in (ABORT, COMMIT) else None
+
+
+def build_marker(
+    marker: Marker, *, producer_id: int, producer_epoch: int, timestamp_ms: int, base_offset: int = 0, leader_epoch: int = -1
+) -> bytearray:
+    """The control batch that ends the producer's transaction, byte for byte as Kafka writes it."""
+    record = Record(_KEY.pack(0, ABORT if marker.aborts else COMMIT), _VALUE.pack(0, marker.coordinator_epoch), timestamp_ms)
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )

@@ -285,9 +285,11 @@ class Log:
         if before and before[-1].base_offset >= self._ledger.resume_segment:
             self._ledger.resume_wanted = True
 
-    def advance_start(self) -> None:
-        """What was announced holds from now on."""
-        self.log_start_offset = self.next_start_offset = min(self.next_start_offset, self.log_end_offset)
+    def advance_start(self, offset: int | None = None) -> None:
+        """What was announced holds from now on, or `offset` of it: as far as it is on disk."""
+        self.next_start_offset = min(self.next_start_offset, self.log_end_offset)
+        offset = self.next_start_offset if offset is None else min(offset, self.next_start_offset)
+        self.log_start_offset = max(self.log_start_offset, offset)
         self.high_watermark = max(self.high_watermark, self.log_start_offset)
         self.epochs.truncate_start(self.log_start_offset)
 

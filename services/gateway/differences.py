@@ -133,6 +133,12 @@ DIFFERENCES: Final = (
         "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
         unseen="it takes a second broker",
     ),
+    Difference(
+        "delete-records-anywhere",
+        ApiKey.DELETE_RECORDS,
+        "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
+        unseen="it takes a second broker",
+    ),
     # Topics and brokers
     Difference(
         "metadata-created-at-once",

@@ -25,8 +25,6 @@ class StorageConfig:
     member_ttl_s: int = 10
     sync_hang_s: float = 10.0
     """A sync round that takes longer counts as hanging."""
-    file_delete_delay_s: float = 60.0
-    """How long a deleted topic's files stay, for readers that have them open by path."""
     high_watermark_checkpoint_s: float = 5.0
     recovery_checkpoint_s: float = 60.0
     rpc_max_frame: int = 128 << 20

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from libs.clock import Clock
+from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
 from libs.commitlog.errors import DirectoryDamaged, LogDamaged
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+DELETE_DELAY = "log.segment.delete.delay.ms"
 OPENINGS_MAX = 32
 RETRY_S = 5.0
 
@@ -51,8 +53,6 @@ class Residents:
         appends: Appends,
         fetches: Fetches,
         placements: Placements,
-        *,
-        file_delete_delay_s: float,
     ) -> None:
         self._node_id = partitions.node_id
         self._incarnation = incarnation
@@ -64,7 +64,6 @@ class Residents:
         self._appends = appends
         self._fetches = fetches
         self._placements = placements
-        self._file_delete_delay_s = file_delete_delay_s
         self._configs = TopicConfigs(partitions.node_id)
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
         self._tasks: dict[Key, asyncio.Task[None]] = {}
@@ -278,7 +277,7 @@ class Residents:
             await self._bury(hosted, disk)
 
     async def _evict(self, hosted: Hosted, disk: Disk) -> None:
-        """The partition left the image: its name is freed now, its files go after `file_delete_delay_s`."""
+        """The partition left the image: its name is freed now, its files go after log.segment.delete.delay.ms."""
         async with self._names.setdefault(str(hosted), asyncio.Lock()):
             if hosted.key in self._homes:  # else its successor buried it
                 await self._bury(hosted, disk)
@@ -297,7 +296,9 @@ class Residents:
             log.error("partition cannot be deleted", extra=fields(partition=hosted, reason=error))
             return
         log.info("deleted", extra=fields(partition=hosted, path=path))
-        self._later(self._file_delete_delay_s, partial(self._remove, disk, path))
+        # Kafka's choice too: the topic's own file.delete.delay.ms went with the topic.
+        delay_ms = effective_broker_int(self._partitions.image, DELETE_DELAY, broker_id=self._node_id)
+        self._later(delay_ms / 1000, partial(self._remove, disk, path))
 
     def _remove(self, disk: Disk, path: str) -> None:
         task = self._loop.create_task(self._remove_files(disk, path))

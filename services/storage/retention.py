@@ -1,27 +1,21 @@
-"""Removes the segments that have had their time, a partition after the other, beside the work of the node.
+"""Finds the segments that have had their time, a partition after the other, beside the work of the node.
 
-Order of effects: the new start is announced → on disk in the checkpoint → seen by readers → covered by a resume point → the
-segments leave the log and their files are renamed → and, when readers had their time, removed. After a crash at any point no
-start that anybody saw has gone back, and nothing that was removed comes back. On a full disk the checkpoint has its room already.
+How they go, and in which order, is in `services/storage/shortening.py`.
 """
 
 import asyncio
 import logging
-from functools import partial
 
 from libs.clock import Clock
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.follower import ImageFollower
 from libs.commitlog.errors import LogDamaged, OffsetOutOfRange
-from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.retention import RetentionPolicy
-from libs.commitlog.retiring import remove_retired
 from libs.telemetry.logs import fields
-from services.storage.checkpoints import Checkpoints
 from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted
 from services.storage.residents import Residents
-from services.storage.sync_scheduler import OWED_PER_ROUND
+from services.storage.shortening import Shortening
 
 log = logging.getLogger(__name__)
 
@@ -32,29 +26,24 @@ PARTITIONS_PER_TURN = 20
 
 
 class Retention:
-    """`run` until cancelled, then `close`. The clock's wall time is only compared, see `libs/commitlog/retention.py`."""
+    """`run` until cancelled. The clock's wall time is only compared, see `libs/commitlog/retention.py`."""
 
     def __init__(
         self,
         clock: Clock,
-        fs: FileSystem,
         follower: ImageFollower,
         disks: Disks,
         residents: Residents,
-        checkpoints: Checkpoints,
+        shortening: Shortening,
         *,
         node_id: int,
-        file_delete_delay_s: float,
     ) -> None:
         self._clock = clock
-        self._fs = fs
         self._follower = follower
         self._disks = disks
         self._residents = residents
-        self._checkpoints = checkpoints
+        self._shortening = shortening
         self._node_id = node_id
-        self._file_delete_delay_s = file_delete_delay_s
-        self._removals: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         wait_s = FIRST_CHECK_S
@@ -71,12 +60,6 @@ class Retention:
         """Every partition once. A disk whose sync hangs holds up only itself."""
         await asyncio.gather(*[self._check_disk(disk) for disk in self._disks.usable])
 
-    async def close(self) -> None:
-        """What is not removed yet is removed at the next start."""
-        for task in self._removals:
-            task.cancel()
-        await asyncio.gather(*self._removals, return_exceptions=True)
-
     async def _check_disk(self, disk: Disk) -> None:
         shorter = []
         for number, (hosted, home) in enumerate(self._residents.open_logs()):
@@ -84,18 +67,8 @@ class Retention:
                 await asyncio.sleep(0)
             if home is disk and self._residents.has_open(hosted) and self._announce(hosted):
                 shorter.append(hosted)
-        if not shorter or not await self._checkpoints.write_log_starts(disk, anyway=True):
-            return
-        for hosted in shorter:
-            if self._residents.has_open(hosted):
-                hosted.log.advance_start()
-                disk.sync.owe(hosted)
-        disk.sync.kick()
-        for _ in range(2 + len(shorter) // OWED_PER_ROUND):  # the round that runs may have begun before
-            await disk.sync.quiet()
-        for hosted in shorter:
-            if self._residents.has_open(hosted):
-                await self._retire(hosted, disk)
+        if shorter and await self._shortening.advance(shorter, disk):
+            await self._shortening.retire(shorter, disk)
 
     def _announce(self, hosted: Hosted) -> bool:
         """Whether the log gets shorter."""
@@ -122,27 +95,3 @@ class Retention:
                 ),
             )
         return True
-
-    async def _retire(self, hosted: Hosted, disk: Disk) -> None:
-        retired = hosted.log.retire_segments()
-        if retired is None:
-            return
-        disk.sync.owe(hosted)  # it removes what was saved for those segments
-        disk.sync.kick()
-        try:
-            paths = await disk.files.submit(partial(retired.rename, self._fs))
-        except OSError as error:
-            # Their partition was deleted meanwhile, or they keep their names until the next start, which removes them.
-            log.warning("retired segments not renamed", extra=fields(partition=hosted, reason=error))
-            return
-        task = asyncio.get_running_loop().create_task(self._remove_later(disk, paths))
-        self._removals.add(task)
-        task.add_done_callback(self._removals.discard)
-
-    async def _remove_later(self, disk: Disk, paths: list[str]) -> None:
-        await asyncio.sleep(self._file_delete_delay_s)
-        try:
-            await disk.files.submit(partial(remove_retired, self._fs, paths))
-            await disk.files.submit(disk.directory.keep_spare_room)
-        except OSError as error:
-            log.warning("retired segments stay until the next start", extra=fields(paths=paths[:1], reason=error))

@@ -21,7 +21,7 @@ from libs.commitlog.errors import DirectoryLocked, DirectoryRetired
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.segment import FileRegistry
 from libs.rpc.client import RpcClient
-from libs.rpc.contracts.storage import APPEND, FETCH, LIST_OFFSETS, OPEN_FILE
+from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, FETCH, LIST_OFFSETS, OPEN_FILE
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.transport import Transport
 from libs.runtime.children import Children
@@ -30,6 +30,7 @@ from libs.telemetry.metrics import Metrics
 from services.storage.appends import Appends
 from services.storage.checkpoints import Checkpoints
 from services.storage.config import StorageConfig
+from services.storage.delete_records import RecordDeletion
 from services.storage.disks import Disk, Disks, Scanned, scan
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted
@@ -41,6 +42,7 @@ from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.residents import Residents
 from services.storage.retention import Retention
+from services.storage.shortening import Shortening
 from services.storage.sync_scheduler import SyncScheduler
 from services.storage.upkeep import Upkeep
 
@@ -102,6 +104,7 @@ class StorageNode:
         self._residents: Residents | None = None
         self._placements: Placements | None = None
         self._checkpoints: Checkpoints | None = None
+        self._shortening: Shortening | None = None
         self._retention: Retention | None = None
         self._server: RpcServer | None = None
         self._membership: Membership | None = None
@@ -158,9 +161,9 @@ class StorageNode:
             self._appends,
             self._fetches,
             self._placements,
-            file_delete_delay_s=self._config.file_delete_delay_s,
         )
         self._checkpoints = Checkpoints(self._disks, residents)
+        self._shortening = Shortening(self._world.fs, residents, self._checkpoints)
         self._state = "opening logs"
         self._follower.subscribe(residents.follow)
         residents.follow(type(self._follower.image)(), self._follower.image)
@@ -172,9 +175,7 @@ class StorageNode:
         self._placements.start()
         upkeep = Upkeep(self._config, self._world.clock, self._follower, self._partitions, self._disks, self._checkpoints)
         self._retention = Retention(
-            *(self._world.clock, self._world.fs, self._follower, self._disks, residents, self._checkpoints),
-            node_id=self._config.node_id,
-            file_delete_delay_s=self._config.file_delete_delay_s,
+            *(self._world.clock, self._follower, self._disks, residents, self._shortening), node_id=self._config.node_id
         )
         self._tasks.append(self._loop.create_task(upkeep.run(), name="storage upkeep"))
         self._tasks.append(self._loop.create_task(self._retention.run(), name="retention"))
@@ -232,10 +233,12 @@ class StorageNode:
         return Placements(self._config.node_id, self._incarnation, lambda: self._follower.image, connect, self._world.host_id)
 
     async def _listen(self) -> None:
+        assert self._shortening is not None
         methods = {
             APPEND: self._appends.accept,
             FETCH: self._fetches.accept,
             LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
+            DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, self._shortening).accept,
             OPEN_FILE: FileOpening(self._registry).accept,
         }
         self._server = RpcServer(
@@ -321,8 +324,8 @@ class StorageNode:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._retention is not None:
-            await self._retention.close()
+        if self._shortening is not None:
+            await self._shortening.close()
         if self._marks:
             await asyncio.wait(self._marks, timeout=MARK_S_MAX)
         if self._placements is not None:

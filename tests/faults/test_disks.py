@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import NewTopic, ResourceType
 
 from libs.wire.errors import ErrorCode
 from libs.wire.records import iter_batches
@@ -30,11 +30,14 @@ READ_VERSION = 11
 def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[LocalCluster, Path]]:
     """A cluster whose only storage node has 48 MiB."""
     with small_disk(request.param, tmp_path, 48) as disk:
-        storage = {"PENSTOCK_LOG_DIRS": str(disk / "logs"), "PENSTOCK_FILE_DELETE_DELAY_S": "0.1"}
+        storage = {"PENSTOCK_LOG_DIRS": str(disk / "logs")}
         gateway = {
             "PENSTOCK_OPEN_FILE_IDLE_S": "0.2"
         }  # it reads the same files, and a file takes its space while anyone has it open
         with LocalCluster(environment_of={"storage-1": storage, "gateway-1": gateway}) as cluster:
+            admin = Admin(cluster.bootstrap)
+            admin.set_config(ResourceType.BROKER, "", "log.segment.delete.delay.ms", "100")
+            admin.close()
             yield cluster, disk
 
 

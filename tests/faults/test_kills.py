@@ -1,8 +1,10 @@
 """SIGKILL in the middle of a produce run: nothing acknowledged is missing afterwards, and clients continue by themselves."""
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.clients.admin import Admin
+from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
 from tests.faults.produce_run import ProduceRun, Tail
 
@@ -70,3 +72,32 @@ def test_everything_killed_at_once_comes_back_with_everything_acknowledged(heale
 def elected(cluster: LocalCluster) -> str:
     names = [name for name in cluster.names if name.startswith("controller")]
     return next(name for name in names if "activecontrollercount 1.0" in cluster.admin(name, "/metrics"))
+
+
+@pytest.mark.parametrize("repeat", range(3))
+def test_deleted_records_stay_deleted_when_the_node_is_killed_with_its_answer_on_the_way(
+    healed: LocalCluster, topic: str, repeat: int
+) -> None:
+    admin = Admin(healed.bootstrap)
+    admin.create(topic, 1)
+    producer = Producer({"bootstrap.servers": healed.bootstrap})
+    for number in range(10):
+        producer.produce(topic, str(number))
+    assert producer.flush(30) == 0
+    where = TopicPartition(topic, 0)
+    leader = admin.client.list_topics(topic).topics[topic].partitions[0].leader
+    (done,) = admin.client.delete_records([TopicPartition(topic, 0, 4 + repeat)]).values()
+    assert done.result().low_watermark == 4 + repeat
+    healed.restart(f"storage-{leader}", 9)
+    consumer = Consumer({"bootstrap.servers": healed.bootstrap, "group.id": topic})
+    try:
+        assert eventually(lambda: _watermarks(consumer, where)) == (4 + repeat, 10)
+    finally:
+        consumer.close()
+
+
+def _watermarks(consumer: Consumer, where: TopicPartition) -> tuple[int, int] | None:
+    try:
+        return consumer.get_watermark_offsets(where, timeout=5, cached=False)
+    except KafkaException:
+        return None

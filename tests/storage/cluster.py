@@ -18,12 +18,17 @@ from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import (
     APPEND,
+    DELETE_RECORDS,
     FETCH,
     LIST_OFFSETS,
     Append,
     Appended,
     AppendPartition,
     AppendReply,
+    DeletedRecords,
+    DeleteRecords,
+    DeleteRecordsPartition,
+    DeleteRecordsReply,
     Fetch,
     Fetched,
     FetchPartition,
@@ -59,7 +64,6 @@ class StorageCluster:
             data_dir=str(path),
             etcd=(),
             rpc_unix=str(sockets / "s"),
-            file_delete_delay_s=0.05,
             high_watermark_checkpoint_s=0.2,
         )
         self.incarnation = 0
@@ -74,6 +78,7 @@ class StorageCluster:
     async def start(self, *, cluster_id: str | None = "test-cluster") -> StorageNode:
         if cluster_id is not None:
             await self.write(keys.CLUSTER_ID, encode(cluster_id))
+        await self.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "50"})))
         self.incarnation += 1
         world = Surroundings(
             clock=self.clock,
@@ -179,6 +184,12 @@ class StorageCluster:
         request = ListOffsets(0, (ListOffsetsPartition(topic_id, index, timestamp, epoch),))
         reply = await self.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
         return unpack(ListOffsetsReply, reply.body).partitions[0]
+
+    async def delete_records(self, topic_id: bytes, offset: int, *, index: int = 0, timeout_ms: int = 5000) -> DeletedRecords:
+        assert self.client is not None
+        request = DeleteRecords(timeout_ms, (DeleteRecordsPartition(topic_id, index, offset),))
+        reply = await self.client.call(DELETE_RECORDS, request, timeout_s=WAIT_S)
+        return unpack(DeleteRecordsReply, reply.body).partitions[0]
 
 
 def appended(response: Response) -> tuple[Appended, ...]:

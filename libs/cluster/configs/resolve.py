@@ -48,6 +48,7 @@ class TopicConfig:
     cleanup_policy: tuple[str, ...]
     retention_ms: int  # -1: for ever
     retention_bytes: int  # -1: no limit
+    file_delete_delay_ms: int
     durability: str  # "synced" | "replicated"
     min_insync_replicas: int
     flush_messages: int

@@ -52,8 +52,8 @@ _RETENTION = (
             "for ever.", at_least(-1), "log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     _served("retention.bytes", LONG, -1, "Each partition's oldest log files are removed while the rest still holds this many "
             "bytes; -1 sets no limit.", None, "log.retention.bytes"),
-    _later("file.delete.delay.ms", LONG, 60_000, "How long a removed log file stays on disk.", at_least(0),
-           "log.segment.delete.delay.ms"),
+    _served("file.delete.delay.ms", LONG, 60_000, "How long a removed log file stays on disk.", at_least(0),
+            "log.segment.delete.delay.ms"),
     _later("delete.retention.ms", LONG, 86_400_000, "How long compaction keeps the mark that a key was deleted.", at_least(0),
            "log.cleaner.delete.retention.ms"),
     _later("min.compaction.lag.ms", LONG, 0, "A record younger than this is not compacted away.", at_least(0),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 APPEND = "storage.append"
 FETCH = "storage.fetch"
 LIST_OFFSETS = "storage.list_offsets"
+DELETE_RECORDS = "storage.delete_records"
 OPEN_FILE = "storage.open_file"
 
 
@@ -138,3 +139,29 @@ class ListedOffset:
 @dataclass(frozen=True, slots=True)
 class ListOffsetsReply:
     partitions: tuple[ListedOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsPartition:
+    topic_id: bytes
+    partition: int
+    offset: int  # the log is to start there, or later; -1: at the high watermark
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecords:
+    timeout_ms: int
+    partitions: tuple[DeleteRecordsPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedRecords:
+    """`error` 0: the log starts at `low_watermark`, and will after a crash. 7: it will once the disk has answered."""
+
+    error: int
+    low_watermark: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsReply:
+    partitions: tuple[DeletedRecords, ...]  # in the order of the request

@@ -12,6 +12,7 @@ from libs.wire.messages import alter_configs as alter_configs_wire
 from libs.wire.messages import api_versions as api_versions_wire
 from libs.wire.messages import create_partitions as create_partitions_wire
 from libs.wire.messages import create_topics as create_topics_wire
+from libs.wire.messages import delete_records as delete_records_wire
 from libs.wire.messages import delete_topics as delete_topics_wire
 from libs.wire.messages import describe_cluster as describe_cluster_wire
 from libs.wire.messages import describe_configs as describe_configs_wire
@@ -27,6 +28,7 @@ from services.gateway.handlers import (
     api_versions,
     create_partitions,
     create_topics,
+    delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
@@ -116,6 +118,15 @@ _TABLE: Final = (
         delete_topics_wire.read_request,
         delete_topics_wire.write_response,
         delete_topics.handle,
+    ),
+    Api(
+        ApiKey.DELETE_RECORDS,
+        "DeleteRecords",
+        0,
+        2,
+        delete_records_wire.read_request,
+        delete_records_wire.write_response,
+        delete_records.handle,
     ),
     Api(
         ApiKey.INIT_PRODUCER_ID,

@@ -8,7 +8,6 @@ A leader that is gone is waited for, at most half of the request's timeout and 5
 Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads; we ask that one.
 """
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
@@ -21,10 +20,10 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from services.gateway.leaders import ask_leaders
 from services.gateway.state import GatewayState, NodeUnavailable, RequestContext
 
 PATIENCE_S_MAX = 5.0
-RETRY_S = 0.25
 
 FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 """Since when a timestamp below 0 has a meaning."""
@@ -46,7 +45,15 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
     version = context.api_version
     questions, answers = _sort_out(gateway, request, version)
     patience_s = PATIENCE_S_MAX if version < 10 else min(max(request.timeout_ms, 0) / 2000, PATIENCE_S_MAX)
-    await _ask_leaders(gateway, request, questions, answers, patience_s)
+    answers |= await ask_leaders(
+        gateway,
+        {key: (question.topic_id, question.partition) for key, question in questions.items()},
+        lambda leader, keys, timeout_s: _ask(gateway, request, leader, {key: questions[key] for key in keys}, timeout_s),
+        is_final=lambda answer: answer.error != ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        patience_s=patience_s,
+    )
+    for key in questions:
+        answers.setdefault(key, ListedOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     response = ListOffsetsResponse()
     for topic in request.topics:
         indexes = dict.fromkeys(partition.partition_index for partition in topic.partitions)
@@ -78,39 +85,6 @@ def _sort_out(
                 topic_id = bytes.fromhex(topic.topic_id)
                 questions[key] = _Question(topic_id, p.partition_index, p.timestamp, p.current_leader_epoch)
     return questions, answers
-
-
-async def _ask_leaders(
-    gateway: GatewayState,
-    request: ListOffsetsRequest,
-    questions: dict[Key, _Question],
-    answers: dict[Key, ListedOffset],
-    patience_s: float,
-) -> None:
-    """Answers every question; those whose leader cannot be found in time with NOT_LEADER_OR_FOLLOWER."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + patience_s
-    while questions:
-        image = gateway.image
-        by_leader: dict[int, list[Key]] = {}
-        for key, question in questions.items():
-            state = image.partition(question.topic_id, question.partition)
-            if state is not None and state.leader >= 0:
-                by_leader.setdefault(state.leader, []).append(key)
-        remaining_s = max(deadline - clock(), RETRY_S)
-        rounds = [
-            _ask(gateway, request, leader, {k: questions[k] for k in keys}, remaining_s) for leader, keys in by_leader.items()
-        ]
-        for answered in await asyncio.gather(*rounds):
-            answers.update(answered)
-        for key in [key for key in questions if key in answers and answers[key].error != ErrorCode.NOT_LEADER_OR_FOLLOWER]:
-            del questions[key]
-        remaining_s = deadline - clock()
-        if not questions or remaining_s <= 0:
-            break
-        await gateway.wait_for_revision(image.revision + 1, min(RETRY_S, remaining_s))
-    for key in questions:
-        answers.setdefault(key, ListedOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
 
 async def _ask(

@@ -35,8 +35,13 @@ class FileSystem(Protocol):
 
     def size_of(self, path: str) -> int: ...
 
+    def identity(self, fd: int) -> tuple[int, int]:
+        """Of the inode: no other has it for as long as this one is open or has a name."""
+
     def modified_ms(self, path: str) -> int:
         """When the file was last written, by the wall clock."""
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
 
     def pread(self, fd: int, length: int, position: int) -> bytes: ...
 
@@ -85,6 +90,10 @@ class OsFileSystem:
         self._fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
         self._disks: dict[str, OpenFile] = {}
 
+    def __reduce__(self) -> tuple[type["OsFileSystem"], tuple[()]]:
+        """In a child process it is another one."""
+        return OsFileSystem, ()
+
     def open_read(self, path: str) -> int:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -104,8 +113,15 @@ class OsFileSystem:
     def size_of(self, path: str) -> int:
         return os.stat(path).st_size
 
+    def identity(self, fd: int) -> tuple[int, int]:
+        found = os.fstat(fd)
+        return found.st_dev, found.st_ino
+
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         return os.pread(fd, length, position)

@@ -138,8 +138,14 @@ class SimulatedDisk:
     def size_of(self, path: str) -> int:
         return self._file(path).size
 
+    def identity(self, fd: int) -> tuple[int, int]:
+        return 0, id(self._open[fd])
+
     def modified_ms(self, path: str) -> int:
         return self._file(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._file(path).modified_ms = modified_ms
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         self._fail_if_due("pread", str(fd))

@@ -16,6 +16,15 @@ class SourceSegment(NamedTuple):
     size: int  # bytes of its .log
 
 
+class Aborted(NamedTuple):
+    """A transaction as its `.txnindex` names it."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int  # the marker's
+    last_stable_offset: int
+
+
 class ProducerEnd(NamedTuple):
     """What must stay in the log of a producer that is still known, so that its state can be rebuilt from the log."""
 
@@ -45,6 +54,9 @@ class CleanJob:
     bytes_per_second: float
     """Read and written together; 0 is no limit."""
     producers: dict[int, ProducerEnd]
+    aborted: tuple[Aborted, ...] = ()
+    """All of which some batch may lie in the segments, those too whose marker lies behind them. The log knows them; on disk the
+    active segment's index is written late and may tell of what was cut."""
 
 
 class CleanedSegment(NamedTuple):

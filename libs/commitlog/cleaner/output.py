@@ -1,0 +1,127 @@
+"""A cleaned segment's files: written from front to back, with the indexes that an appended segment would have."""
+
+import struct
+
+from libs.commitlog.cleaner.job import CLEANED_SUFFIX, Aborted, CleanedSegment, CleanJob
+from libs.commitlog.cleaner.pace import Progress
+from libs.commitlog.cleaner.source import Batch
+from libs.commitlog.filesystem import Buffer, FileSystem
+from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
+
+TXN_INDEX_SUFFIX = ".txnindex"
+TXN_ENTRY = struct.Struct(">hqqqq")  # version, then an Aborted
+POSITION_MAX = 0x7FFF_FFFF
+_FLUSH_BYTES = 1 << 20
+_BUFFERS_MAX = 512  # of one write; the kernel takes 1024
+_NO_TIMESTAMP = -1
+
+
+class Output:
+    def __init__(self, fs: FileSystem, job: CleanJob, base_offset: int, progress: Progress) -> None:
+        """Creates the `.log.cleaned`. Close it, whatever happens."""
+        self._fs, self._progress = fs, progress
+        self._stem = f"{job.directory}/{base_offset:020d}"
+        self.base_offset = base_offset
+        self.size = 0
+        """Of what was added, written or not."""
+        self._written = 0
+        self._fd = fs.open_append(f"{self._stem}.log{CLEANED_SUFFIX}", create=True)
+        self._buffers: list[Buffer] = []
+        self._run = memoryview(b"")  # a piece of a source, of which [start, stop) stays as it is
+        self._run_start = self._run_stop = 0
+        self._interval = job.index_interval_bytes
+        self._since_index = 0
+        self._offsets = bytearray()
+        self._times = bytearray()
+        self._max_timestamp = self._indexed_timestamp = _NO_TIMESTAMP
+        self._offset_of_max_timestamp = base_offset
+        self._aborted: list[bytes] = []
+
+    def keep(self, batch: Batch) -> None:
+        """Adds the batch as it is."""
+        header, _, view, start, stop = batch
+        if view is not self._run or start != self._run_stop:
+            self._end_run()
+            self._run, self._run_start = view, start
+        self._run_stop = stop
+        self._note(header.base_offset + header.last_offset_delta, header.max_timestamp, stop - start)
+
+    def add(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
+        self._end_run()
+        self._buffers.append(batch)
+        self._note(last_offset, max_timestamp, len(batch))
+
+    def add_aborted(self, entry: Aborted) -> None:
+        self._aborted.append(TXN_ENTRY.pack(0, *entry))
+
+    def finish(self, sources: tuple[int, ...], modified_ms: int) -> CleanedSegment:
+        """Afterwards its files are on disk, but for their names."""
+        self._end_run()
+        self._flush()
+        self._note_max_timestamp()
+        for suffix, content in ((".index", self._offsets), (".timeindex", self._times)):
+            self._write_file(suffix, bytes(content), modified_ms)
+        if self._aborted:
+            self._write_file(TXN_INDEX_SUFFIX, b"".join(self._aborted), modified_ms)
+        self._fs.set_modified_ms(f"{self._stem}.log{CLEANED_SUFFIX}", modified_ms)
+        self._fs.fdatasync(self._fd)
+        return CleanedSegment(self.base_offset, sources, self.size, modified_ms)
+
+    def close(self) -> None:
+        self._fs.close(self._fd)
+
+    def _note(self, last_offset: int, max_timestamp: int, size: int) -> None:
+        """As `Segment.note_batches`: an entry comes with the first batch after the interval, never with the first of all."""
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._offset_of_max_timestamp = max_timestamp, last_offset
+        if self._since_index > self._interval:
+            self._offsets += OFFSET_ENTRY.pack(last_offset - self.base_offset, self.size)
+            self._note_max_timestamp()
+            self._since_index = 0
+        self.size += size
+        self._since_index += size
+        if self.size - self._written >= _FLUSH_BYTES or len(self._buffers) >= _BUFFERS_MAX:
+            self._end_run()
+            self._flush()
+
+    def _note_max_timestamp(self) -> None:
+        if self._max_timestamp > self._indexed_timestamp:
+            self._indexed_timestamp = self._max_timestamp
+            self._times += TIME_ENTRY.pack(self._max_timestamp, self._offset_of_max_timestamp - self.base_offset)
+
+    def _end_run(self) -> None:
+        if self._run_stop > self._run_start:
+            self._buffers.append(self._run[self._run_start : self._run_stop])
+        self._run_start = self._run_stop
+
+    def _flush(self) -> None:
+        if self._buffers:
+            write_fully(self._fs, self._fd, self._buffers, self._written)
+            self._progress.wrote(self.size - self._written)
+            self._written = self.size
+            self._buffers = []
+
+    def _write_file(self, suffix: str, content: bytes, modified_ms: int) -> None:
+        path = f"{self._stem}{suffix}{CLEANED_SUFFIX}"
+        fd = self._fs.open_append(path, create=True)
+        try:
+            write_fully(self._fs, fd, [content], 0)
+            self._fs.set_modified_ms(path, modified_ms)
+            self._fs.fdatasync(fd)
+        finally:
+            self._fs.close(fd)
+
+
+def write_fully(fs: FileSystem, fd: int, buffers: list[Buffer], position: int) -> None:
+    """As many writes as the kernel wants. Raises OSError."""
+    rest = [memoryview(buffer) for buffer in buffers if len(buffer)]
+    while rest:
+        written = fs.pwritev(fd, rest, position)
+        if written <= 0:
+            raise OSError(5, "the disk took none of a write")
+        position += written
+        while rest and written >= len(rest[0]):
+            written -= len(rest[0])
+            del rest[0]
+        if rest:
+            rest[0] = rest[0][written:]

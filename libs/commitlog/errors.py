@@ -21,6 +21,18 @@ class LogDamaged(Exception):
     """Bytes that were synced are not what was written. Never cut silently: a replica may have them."""
 
 
+class MuchToRead(Exception):
+    """Opening would read more than it may here. Nothing was changed that a crash could not have changed, too."""
+
+    def __init__(self, total_bytes: int) -> None:
+        super().__init__(total_bytes)
+        self.total_bytes = total_bytes
+
+
+class SyncFailed(OSError):
+    """What was written may be lost, and asking again would be answered with a lie: the log directory is of no more use."""
+
+
 class DirectoryLocked(Exception):
     """Another process uses the log directory."""
 

@@ -6,7 +6,7 @@ others see; the log only keeps it at most at its end). Offsets are absolute, siz
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from libs.clock import Clock
 from libs.commitlog.config import LogConfig
@@ -18,8 +18,10 @@ from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, deci
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
 from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry, Segment
+from libs.commitlog.swapping import SegmentSwap
 from libs.commitlog.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
 from libs.commitlog.sync_ledger import RESUME_POINT_BYTES, SyncLedger
+from libs.commitlog.transaction_index import AbortedTransaction
 
 __all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", "Log", "Slice", "SyncTargets", "TimestampSearch"]
 
@@ -38,6 +40,7 @@ class Log:
         self._reader = LogReader(self._segments)
         self.producers = opened.producers
         self.epochs = opened.epochs
+        self.aborted = opened.aborted
         self.scanned_bytes, self.cut_bytes = opened.scanned_bytes, opened.cut_bytes
         self.log_end_offset = self._segments[-1].next_offset
         self.log_start_offset = self.next_start_offset = self._segments[0].base_offset
@@ -68,14 +71,18 @@ class Log:
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        read_bytes_max: int | None = None,
+        on_read: Callable[[int], None] | None = None,
     ) -> "Log":
         """Opens or creates. After a crash this reads what follows the last resume point; after a clean stop that is nothing.
 
         `recovery_point` is the directory checkpoint's, and only counts after a clean stop without a resume point, as in a
-        directory that Kafka wrote. Raises LogDamaged if bytes are missing that were synced; nothing is cut then.
+        directory that Kafka wrote. Raises LogDamaged if bytes are missing that were synced; nothing is cut then. MuchToRead: it
+        would read more than `read_bytes_max`. `on_read` hears of each stretch that was read.
         """
         fs.make_directories(directory)
-        opened = LogOpener(fs, directory, config, registry).open(recovery_point if clean else 0, log_start_offset, clean=clean)
+        opener = LogOpener(fs, directory, config, registry, read_bytes_max=read_bytes_max, on_read=on_read)
+        opened = opener.open(recovery_point if clean else 0, log_start_offset, clean=clean)
         if opened.scanned_bytes and clean:
             log.warning("%s-%d was said to be clean, yet %d bytes had to be read", topic, partition, opened.scanned_bytes)
         found = cls(fs, directory, config, registry, clock, opened)
@@ -124,6 +131,8 @@ class Log:
         self.log_end_offset = batches[-1].last_offset + 1
         self._ledger.bytes_since_resume += total
         self.producers.commit()
+        if self.producers.ended:
+            self.aborted.ended(self._segments, self.producers.take_ended())
         if batches[-1].leader_epoch > self.epochs.latest:
             for batch in batches:
                 if batch.leader_epoch > self.epochs.latest:
@@ -177,6 +186,7 @@ class Log:
                     self._ledger.unbegun(segment)
                     segment.remove()
                 self.active.trim_indexes(start_offset)
+                self._ledger.unsealed(self.active)
             except (OSError, LogDamaged) as cut_error:
                 fatal = True
                 log.error("%s: an append could not be undone: %s", self.directory, cut_error)
@@ -191,6 +201,7 @@ class Log:
         active = self.active
         if active.size == 0 and active.base_offset == self.log_end_offset:
             return
+        active.make_room_to_seal()
         segment = Segment.create(self._fs, self.directory, self.log_end_offset, self.config, self._registry)
         active.seal(self.log_end_offset)
         self._ledger.sealed(active)
@@ -231,15 +242,27 @@ class Log:
         """For the record with the greatest timestamp. It may lie at or past the high watermark."""
         return self._reader.search_max_timestamp(self.log_end_offset)
 
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Before it, every transaction has ended, and everyone in sync knows how: what readers of committed records may see."""
+        unstable = self.producers.transactions.first_unstable(high_watermark)
+        return high_watermark if unstable is None else max(min(unstable, high_watermark), self.log_start_offset)
+
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Of which `piece`, which was just read from `offset` and not past `end_offset`, may hold batches. Raises OSError,
+        LogDamaged."""
+        upper_bound = self._reader.upper_bound(piece, min(end_offset, self.log_end_offset))
+        return self.aborted.between(self._segments, offset, upper_bound)
+
     def epoch_for(self, offset: int) -> int:
         return self.epochs.epoch_for(offset)
 
     # --- durability
 
-    def sync_targets(self, *, resume_point: bool = False) -> SyncTargets | None:
+    def sync_targets(self, *, resume_point: bool = False, indexes: bool = False) -> SyncTargets | None:
         """What a sync round must do so that everything appended until now is durable; None if it is already.
 
-        Now and then, or when asked, the round also leaves a resume point and so moves the recovery point.
+        Now and then, or when asked, the round also leaves a resume point and so moves the recovery point. `indexes`: it covers
+        them too, so that nothing of the log must stay open after it.
         """
         if self._broken:
             return None
@@ -247,6 +270,7 @@ class Log:
         return self._ledger.capture(
             *(self.durable_offset, first_offset, self.active, self.log_end_offset, state, self._lineage),
             resume_point=resume_point,
+            indexes=indexes,
         )
 
     def mark_synced(self, targets: SyncTargets) -> None:
@@ -309,10 +333,56 @@ class Log:
         retired = self._segments[:count]
         del self._segments[:count]
         self._reader.forget()
+        self.aborted.forget([segment.base_offset for segment in retired])
         self._ledger.retired(retired, self._segments[0].base_offset)
         for segment in retired:
             self._registry.remove(segment.file)
         return RetiredSegments(self.directory, tuple(segment.base_offset for segment in retired))
+
+    # --- cleaned segments
+
+    def want_resume_point(self, offset: int) -> bool:
+        """Whether the segment that recovery begins with lies at or after `offset`. If not, the next sync round sees to it."""
+        if self._ledger.resume_segment < offset:
+            self._ledger.resume_wanted = True
+        return self._ledger.resume_segment >= offset
+
+    def plan_swap(self, sources: Sequence[Segment], size: int) -> SegmentSwap | None:
+        """For an output of so many bytes. None if not all of them are here, or if recovery would begin with one of them."""
+        if self._slot_of(sources) < 0 or self._broken or self._ledger.resume_segment < sources[-1].next_offset:
+            return None
+        bases, end_offset = tuple(segment.base_offset for segment in sources), sources[-1].next_offset
+        return SegmentSwap(self.directory, bases, end_offset, size, self._ledger.newest_resume_point, self._lineage)
+
+    def replace_segments(self, swap: SegmentSwap, sources: Sequence[Segment]) -> bool:
+        """What was staged takes the place of `sources`. False if the log has changed meanwhile, and changes nothing.
+
+        Raises OSError with nothing changed, or LogWriteError: the log then takes no appends until it is reopened.
+        """
+        slot = self._slot_of(sources)
+        if slot < 0 or swap.lineage is not self._lineage or self._broken:
+            return False
+        try:
+            swap.perform(self._fs)
+        except LogDamaged as error:
+            self._broken, self._failure = True, str(error)
+            raise LogWriteError(self._failure, fatal=True) from error
+        fresh = Segment(self._fs, self.directory, swap.base_offset, self.config, self._registry)
+        fresh.size, fresh.next_offset = swap.size, swap.end_offset
+        self._segments[slot : slot + len(sources)] = [fresh]
+        self._reader.forget()
+        self._ledger.swapped(swap.sources[1:], swap.end_offset, swap.resume_offset)
+        for segment in sources:
+            segment.is_replaced = True
+            self._registry.remove(segment.file)
+        return True
+
+    def _slot_of(self, sources: Sequence[Segment]) -> int:
+        """Where exactly they stand, one after the other; -1 if they do not."""
+        slot = next((at for at, segment in enumerate(self._segments) if segment is sources[0]), -1)
+        there = self._segments[slot : slot + len(sources)]
+        is_there = len(there) == len(sources) and all(a is b for a, b in zip(there, sources, strict=True))
+        return slot if slot >= 0 and is_there and sources[-1] is not self.active else -1
 
     # --- cutting and ending
 
@@ -346,6 +416,8 @@ class Log:
         begins_anew = all_goes or (position == 0 and self._segments[slot].base_offset >= end_offset)
         if begins_anew:  # a resume point at the cut may name the segment that goes
             saved_max = min(saved_max, end_offset - 1)
+            while slot and self._segments[slot - 1].base_offset >= end_offset:
+                slot -= 1  # the cleaner left nothing in it, and the next one is to be called like it
         self._lineage.end()
         self._lineage = Lineage()
         remove_state_beyond(self._fs, self.directory, saved_max)
@@ -359,6 +431,8 @@ class Log:
             last.trim_indexes(end_offset)
             last.seal(end_offset)
             kept.append(last)
+        if kept:
+            kept[-1].next_offset = end_offset
         self._fs.fsync_directory(self.directory)
         fresh = Segment.create(self._fs, self.directory, end_offset, self.config, self._registry)
         self._segments[:] = [*kept, fresh]
@@ -368,7 +442,9 @@ class Log:
         self.high_watermark = min(self.high_watermark, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         self.epochs.truncate_end(end_offset)
-        self.producers = producers_at(self._fs, self.directory, kept, end_offset)
+        before, self.producers = self.producers, producers_at(self._fs, self.directory, kept, end_offset)
+        self.producers.transactions.inherit(before.transactions, end_offset)
+        self.aborted.cut(self._segments, end_offset)
         self._ledger.cut(saved_max, kept, self.recovery_point)
         self._ledger.snapshot(end_offset, self.producers)
         self._active_since_ms = self._clock.wall_ms()

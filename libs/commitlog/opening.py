@@ -1,28 +1,29 @@
 """Opening a log: which files are there, where to resume, and what of the rest is whole."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.commitlog import epochs as epoch_file
-from libs.commitlog import recovery, resume
+from libs.commitlog import gapless, recovery, resume, transaction_index
+from libs.commitlog.aborted import AbortedTransactions
 from libs.commitlog.config import LogConfig
 from libs.commitlog.durable_files import FileWrite, read_file
 from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged
+from libs.commitlog.errors import DirectoryDamaged, LogDamaged, MuchToRead
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.producer_snapshot import format_snapshot, parse_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint
 from libs.commitlog.segment import FileRegistry, Segment
+from libs.commitlog.swapping import finish_swaps
+from libs.commitlog.sync import syncing
 from libs.wire.batches import BatchHeader
 
 log = logging.getLogger(__name__)
 
 SNAPSHOT_SUFFIX = ".snapshot"
 _LEFTOVERS = (".tmp", ".cleaned", ".deleted")
-GAPLESS = "gapless"
-"""An empty file, made before the first segment: batches follow each other without gaps, so that a gap between two segments is
-the end that a crash took of the first one. Kafka's directories have none, and whoever makes gaps removes it first, durably."""
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class Opened:
     resume_points: list[int]
     resume_segment: int
     """The base of the segment that the newest of them names; -1 if there is none."""
+    aborted: AbortedTransactions
     snapshots: list[FileWrite]
     """Producer snapshots between segments that a crash took; the next sync round writes them."""
     scanned_bytes: int
@@ -43,20 +45,31 @@ class Opened:
 
 
 class LogOpener:
-    """Opens one partition's directory. Use once."""
+    """Opens one partition's directory. Use once. `read_bytes_max`: if there is more to read, MuchToRead is raised instead."""
 
-    def __init__(self, fs: FileSystem, directory: str, config: LogConfig, registry: FileRegistry) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        config: LogConfig,
+        registry: FileRegistry,
+        *,
+        read_bytes_max: int | None = None,
+        on_read: Callable[[int], None] | None = None,
+    ) -> None:
         self._fs, self._directory, self._config, self._registry = fs, directory, config, registry
+        self._read_bytes_max, self._on_read = read_bytes_max, on_read
         self._names: list[str] = []
         self._scanned_bytes = 0
         self._cut_bytes = 0
         self._snapshots: list[FileWrite] = []
+        self._scanned_from = 0
 
     def open(self, recovery_point: int, log_start_offset: int, *, clean: bool) -> Opened:
-        """Raises LogDamaged if what was synced is not there, OSError if the disk refuses."""
+        """Raises LogDamaged if what was synced is not there, MuchToRead, OSError if the disk refuses."""
         self._sweep()
         segments = self._list_segments()
-        if not clean and (segments or GAPLESS in self._names):
+        if not clean and (segments or gapless.FILE_NAME in self._names):
             self._settle(segments)
         point = self._newest_resume_point(segments, log_start_offset)
         if not segments:
@@ -75,17 +88,19 @@ class LogOpener:
         resume_points = self._remove_useless(segments[0].base_offset, segments[-1].next_offset)
         epochs.truncate_end(segments[-1].next_offset)
         resume_segment = point.segment.base_offset if point is not None else -1
+        aborted = AbortedTransactions(self._fs, self._directory, self._offsets_of(transaction_index.SUFFIX))
+        expected = point.aborted if point is not None else {}
+        aborted.opened(segments, self._scanned_from, producers.take_ended(), expected)
         return Opened(
-            *(segments, producers, epochs, recovery_point, False),
-            *(resume_points, resume_segment, self._snapshots, self._scanned_bytes, self._cut_bytes),
+            *(segments, producers, epochs, recovery_point, False, resume_points, resume_segment, aborted),
+            *(self._snapshots, self._scanned_bytes, self._cut_bytes),
         )
 
     def _create(self, offset: int) -> Opened:
-        path = f"{self._directory}/{GAPLESS}"
-        if not self._fs.exists(path):
-            self._fs.close(self._fs.open_append(path, create=True))
+        gapless.begin_gapless(self._fs, self._directory)
         segment = Segment.create(self._fs, self._directory, offset, self._config, self._registry)
-        return Opened([segment], ProducerState(), LeaderEpochs(), offset, True, [], -1, [], 0, 0)
+        aborted = AbortedTransactions(self._fs, self._directory)
+        return Opened([segment], ProducerState(), LeaderEpochs(), offset, True, [], -1, aborted, [], 0, 0)
 
     def _start_over(self, offset: int, segments: list[Segment]) -> Opened:
         """Everything that was found had been deleted before the crash, and what came after it is lost: as in Kafka, the log
@@ -95,7 +110,8 @@ class LogOpener:
             path = f"{self._directory}/{name}"
             if name.endswith((resume.SUFFIX, SNAPSHOT_SUFFIX, epoch_file.FILE_NAME)) and self._fs.exists(path):
                 self._fs.unlink(path)
-        self._fs.fsync_directory(self._directory)  # they vouch for segments
+        with syncing():
+            self._fs.fsync_directory(self._directory)  # they vouch for segments
         for segment in segments:
             segment.remove()
         return self._create(offset)
@@ -114,6 +130,7 @@ class LogOpener:
 
     def _sweep(self) -> None:
         """Files that were on their way in or out when the last process stopped."""
+        finish_swaps(self._fs, self._directory)
         for name in self._fs.list_directory(self._directory):
             if name.endswith(_LEFTOVERS):
                 self._fs.unlink(f"{self._directory}/{name}")
@@ -123,9 +140,11 @@ class LogOpener:
     def _settle(self, segments: list[Segment]) -> None:
         """A process that was killed within a truncation may have left a cut that only the page cache knows: if the power went
         after new appends, some of what was cut would be back behind them."""
-        if segments:
-            self._fs.fdatasync(segments[-1].file.fd)
-        self._fs.fsync_directory(self._directory)
+        files = [segments[-1].file] if segments else []
+        with syncing():
+            for file in files:
+                self._fs.fdatasync(file.fd)
+            self._fs.fsync_directory(self._directory)
 
     def _list_segments(self) -> list[Segment]:
         bases = sorted(self._offsets_of(".log"))
@@ -136,7 +155,7 @@ class LogOpener:
             segments.append(segment)
         for segment, base in zip(segments, bases[1:], strict=False):
             segment.next_offset = base
-        for suffix in (".index", ".timeindex"):
+        for suffix in (".index", ".timeindex", transaction_index.SUFFIX):
             for orphan in set(self._offsets_of(suffix)) - set(bases):
                 self._fs.unlink(f"{self._directory}/{orphan:020d}{suffix}")
         return segments
@@ -163,11 +182,13 @@ class LogOpener:
         segment = segments[at]
         if segment.size < point.segment.size:
             raise LogDamaged(f"{segment.file.path}: {segment.size} bytes, {point.segment.size} were synced")
+        self._may_read(sum(one.size for one in segments[at:]) - point.segment.size)
         producers, epochs = ProducerState(point.producers), self._read_epochs(segments[: at + 1], point.segment.size)
         epochs.truncate_end(point.offset)  # later ones may predate a truncation; the batches tell
         if not segment.resume_indexes(point.segment):
+            self._may_read(point.segment.size)
             segment.rebuild_indexes(point.segment.size)
-        whole = self._scan(segments[at:], point.segment.size, point.offset, (epochs, producers), gaps=False)
+        whole = self._scan(segments[at:], point.segment.size, point.offset, (epochs, producers), point.offset)
         return segments[:at] + whole, producers, epochs
 
     def _recover_from_segment_start(
@@ -175,14 +196,15 @@ class LogOpener:
     ) -> tuple[list[Segment], ProducerState, LeaderEpochs]:
         """No resume point of ours, as in a directory that Kafka wrote: read whole segments, as Kafka does."""
         at = max((i for i, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
+        self._may_read(sum(segment.size for segment in segments[at:]))
         epochs = self._read_epochs(segments[: at + 1], 0)
         epochs.truncate_end(segments[at].base_offset)
         producers, snapshot_offset = self._newest_snapshot(segments[0].base_offset, segments[at].base_offset)
         older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
         recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
         segments[at].begin_indexes()
-        gaps = GAPLESS not in self._names
-        whole = self._scan(segments[at:], 0, segments[at].base_offset, (epochs, producers), gaps=gaps)
+        gapless_from = gapless.gapless_from(self._fs, self._directory)
+        whole = self._scan(segments[at:], 0, segments[at].base_offset, (epochs, producers), gapless_from)
         return segments[:at] + whole, producers, epochs
 
     def _scan(
@@ -191,25 +213,26 @@ class LogOpener:
         position: int,
         next_offset: int,
         state: tuple[LeaderEpochs, ProducerState],
-        *,
-        gaps: bool,
+        gapless_from: int,
     ) -> list[Segment]:
         """Checks the segments in order; returns those that stay. The first is resumed at `position`, the last becomes active.
 
         Our own segments begin where the last one ended: a gap is the lost end of a file whose size never reached the disk.
-        Kafka's may have `gaps`.
+        Before `gapless_from` the cleaner may have made it, Kafka's or ours.
         """
+        self._scanned_from = next_offset
         for index, segment in enumerate(segments):
             if index:
                 segment.begin_indexes()
                 position = 0
-            excess = recovery.scan(self._fs, segment, position, max(next_offset, segment.base_offset), state)
+            begin = max(next_offset, segment.base_offset)
+            excess = recovery.scan(self._fs, segment, position, begin, state, self._on_read)
             self._scanned_bytes += segment.size - position
             next_offset = segment.next_offset
             rest = segments[index + 1 :]
             torn = excess > 0
             if rest and next_offset != rest[0].base_offset:
-                torn = torn or not gaps or next_offset > rest[0].base_offset
+                torn = torn or rest[0].base_offset > gapless_from or next_offset > rest[0].base_offset
             if torn:
                 self._cut(segment, excess, rest)
             if torn or not rest:
@@ -217,6 +240,10 @@ class LogOpener:
             segment.seal(rest[0].base_offset)
             self._note_snapshot(rest[0].base_offset, state[1])
         raise AssertionError("a log has a segment")
+
+    def _may_read(self, total_bytes: int) -> None:
+        if self._read_bytes_max is not None and total_bytes > self._read_bytes_max:
+            raise MuchToRead(total_bytes)
 
     def _note_snapshot(self, offset: int, producers: ProducerState) -> None:
         """Rolling left one for the next sync round, and the crash may have come before."""
@@ -232,8 +259,9 @@ class LogOpener:
         self._cut_bytes += excess + sum(other.size for other in later)
         for other in reversed(later):
             other.remove()
-        self._fs.fsync_directory(self._directory)
-        segment.cut(segment.size)
+        with syncing():
+            self._fs.fsync_directory(self._directory)
+            segment.cut(segment.size)
 
     def _newest_snapshot(self, offset_min: int, offset_max: int) -> tuple[ProducerState, int]:
         for offset in sorted(self._offsets_of(SNAPSHOT_SUFFIX), reverse=True):

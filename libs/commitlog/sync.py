@@ -7,15 +7,29 @@ One round is in flight per disk, and may serve many logs. A failed sync is never
 import errno
 import posixpath
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from libs.commitlog.durable_files import FileWrite, replace_file
+from libs.commitlog.errors import SyncFailed
 from libs.commitlog.filesystem import FileSystem, OpenFile
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)  # only opening a file says so, and never a sync: it tells nothing of the disk
 FEW_FILES = 24  # beyond this, one syncfs is cheaper than so many fdatasyncs (500 dirty files: 20-95 ms against 2-9 ms)
+
+
+@contextmanager
+def syncing() -> Iterator[None]:
+    """Around a sync outside of rounds: what fails within is final. Raises SyncFailed, or OSError if nothing was synced at all."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_DESCRIPTORS:
+            raise
+        raise SyncFailed(error.errno, error.strerror, error.filename) from error
 
 
 class Lineage:
@@ -31,6 +45,12 @@ class Lineage:
         with self._writing:
             self.ended = True
 
+    @contextmanager
+    def held(self) -> Iterator[bool]:
+        """By a thread that changes a name or two: whether it goes on. It does not end before the block does."""
+        with self._writing:
+            yield not self.ended
+
     def write(self, fs: FileSystem, target: "SyncTargets") -> None:
         """By the round's thread."""
         for write in target.writes:
@@ -43,6 +63,14 @@ class Lineage:
                     fs.unlink(path)
 
 
+class Unsynced(Protocol):
+    """Stays open for as long as it holds what no sync has covered (see `libs/commitlog/open_files.py`)."""
+
+    def synced(self, version: int) -> None:
+        """A round has covered all that was written when its version was this. By the log's thread."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SyncTargets:
     """One log's share of a round. The order within a round: files, directories, writes, removals."""
@@ -51,6 +79,7 @@ class SyncTargets:
     files: tuple[OpenFile, ...]
     sealed: tuple[OpenFile, ...]  # those of the files that can change no more
     directories: tuple[str, ...]
+    covered: tuple[tuple[Unsynced, int], ...] = ()  # what the files hold for, each with its version when this was captured
     writes: tuple[FileWrite, ...] = ()  # only true once the files are on disk
     removals: tuple[str, ...] = ()  # what the writes made useless
     resume_offset: int = -1  # the recovery point once the round is over; -1: stays

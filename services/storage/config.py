@@ -25,6 +25,8 @@ class StorageConfig:
     member_ttl_s: int = 10
     sync_hang_s: float = 10.0
     """A sync round that takes longer counts as hanging."""
+    recovery_processes: int = 0
+    """How many logs are read side by side after a crash, if they are large; 0: one for each core."""
     high_watermark_checkpoint_s: float = 5.0
     recovery_checkpoint_s: float = 60.0
     rpc_max_frame: int = 128 << 20

@@ -4,12 +4,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from libs.clock import Clock
 from libs.commitlog.config import LogConfig
 from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
 from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.segment import FileRegistry
+from libs.commitlog.recovering import HowToOpen
 from libs.telemetry.logs import fields
 from services.storage.hosted import Key
 from services.storage.offload import Offload
@@ -72,36 +70,21 @@ class Disk:
         """(key, topic) of each partition that was found here and that nobody has opened."""
         return [(key, _topic_of(path)) for key, path in self.scanned.paths.items() if key not in self.hosted]
 
-    async def open_log(
-        self, key: Key, topic: str, config: LogConfig, fs: FileSystem, registry: FileRegistry, clock: Clock
-    ) -> Log:
-        """Opens or creates. Raises OSError, LogDamaged, DirectoryDamaged."""
+    async def how_to_open(self, key: Key, topic: str, config: LogConfig, fs: FileSystem) -> HowToOpen:
+        """Makes the partition's directory if there is none. Raises OSError, LogDamaged, DirectoryDamaged."""
         index = key[1]
         path = self.scanned.paths.get(key)
         if path is None:
             await self._clear_the_name(topic, index)
             path = await self.logs.submit(lambda: self.directory.create_partition(topic, index, key[0]))
             self.scanned.paths[key] = path
-        was_clean, recovery = self.directory.was_clean, self.scanned.checkpoints[RECOVERY_POINTS].get((topic, index), 0)
-        start = self.scanned.checkpoints[LOG_START_OFFSETS].get((topic, index), 0)
-
-        def work(path: str = path) -> Log:
-            return Log.open(
-                path,
-                topic,
-                index,
-                config,
-                fs,
-                registry=registry,
-                clock=clock,
-                clean=was_clean,
-                recovery_point=recovery,
-                log_start_offset=start,
-            )
-
-        opened = await self.logs.submit(work)
-        self.hosted.add(key)
-        return opened
+        checkpoints = self.scanned.checkpoints
+        return HowToOpen(
+            *(path, topic, index, config, fs),
+            clean=self.directory.was_clean,
+            recovery_point=checkpoints[RECOVERY_POINTS].get((topic, index), 0),
+            log_start_offset=checkpoints[LOG_START_OFFSETS].get((topic, index), 0),
+        )
 
     async def _clear_the_name(self, topic: str, index: int) -> None:
         """A stray of the same name, but of another topic id, makes room. It is kept like any stray: its topic was deleted while

@@ -10,13 +10,9 @@ import logging
 from collections.abc import Iterator
 from functools import partial
 
-from libs.clock import Clock
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.segment import FileRegistry
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
@@ -26,6 +22,7 @@ from services.storage.core.replica import Replica, recovered_high_watermark
 from services.storage.disks import Disk, Disks
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted, Key
+from services.storage.openings import TROUBLE, Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.topic_settings import TopicConfigs, log_config
@@ -35,7 +32,6 @@ log = logging.getLogger(__name__)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 DELETE_DELAY = "log.segment.delete.delay.ms"
-OPENINGS_MAX = 32
 RETRY_S = 5.0
 
 
@@ -47,9 +43,7 @@ class Residents:
         incarnation: int,
         partitions: Partitions,
         disks: Disks,
-        fs: FileSystem,
-        registry: FileRegistry,
-        clock: Clock,
+        openings: Openings,
         appends: Appends,
         fetches: Fetches,
         placements: Placements,
@@ -58,9 +52,7 @@ class Residents:
         self._incarnation = incarnation
         self._partitions = partitions
         self._disks = disks
-        self._fs = fs
-        self._registry = registry
-        self._clock = clock
+        self._openings = openings
         self._appends = appends
         self._fetches = fetches
         self._placements = placements
@@ -69,7 +61,6 @@ class Residents:
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._again: set[Key] = set()
         self._names: dict[str, asyncio.Lock] = {}
-        self._openings = asyncio.Semaphore(OPENINGS_MAX)
         self._loop = asyncio.get_running_loop()
         self._timers: set[asyncio.TimerHandle] = set()
         self._removals: set[asyncio.Task[None]] = set()
@@ -188,7 +179,7 @@ class Residents:
             return
         topic, state = desired
         if home is None:
-            async with self._openings, self._names.setdefault(f"{topic.name}-{key[1]}", asyncio.Lock()):
+            async with self._names.setdefault(f"{topic.name}-{key[1]}", asyncio.Lock()):
                 await self._make_way(topic.name, key)
                 opened = await self._open(key, topic, state)
             if opened is None:
@@ -236,18 +227,15 @@ class Residents:
             return None
         config = self._configs.of(topic.name)
         try:
-            opened = await disk.open_log(key, topic.name, log_config(config), self._fs, self._registry, self._clock)
-        except (OSError, LogDamaged, DirectoryDamaged) as error:
-            # One partition's trouble is not the directory's: a full disk, too many files, a damaged log. Others go on.
+            opened = await self._openings.open(disk, key, topic.name, log_config(config))
+        except TROUBLE as error:
             log.error("log cannot be opened", extra=fields(topic=topic.name, partition=key[1], path=disk.path, reason=error))
             self._partitions.broken.add(key)
             disk.hosted.discard(key)
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) and not disk.sync.failed:
                 self._later(RETRY_S, partial(self._work_on, key))
             return None
         self._partitions.broken.discard(key)
-        if opened.scanned_bytes:
-            log.info("recovered", extra=fields(path=opened.directory, scanned=opened.scanned_bytes, cut=opened.cut_bytes))
         config = self._configs.of(topic.name)  # it may have changed meanwhile
         replica = Replica(
             self._node_id,

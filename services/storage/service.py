@@ -8,6 +8,7 @@ while its last answers are still on their way.
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,8 +39,10 @@ from services.storage.list_offsets import OffsetListing
 from services.storage.meters import Meters
 from services.storage.offload import Offload
 from services.storage.open_file import FileOpening
+from services.storage.openings import Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
+from services.storage.recovery import Recovery
 from services.storage.residents import Residents
 from services.storage.retention import Retention
 from services.storage.shortening import Shortening
@@ -53,6 +56,8 @@ MARK_S_MAX = 2.0
 
 LOGS_AT_ONCE = 8
 """Logs of one directory that are opened, made or closed side by side."""
+BATCH_OPENERS = max(1, len(os.sched_getaffinity(0)) - 1)
+"""Processes that look into produced batches; the event loop needs a core too."""
 LOOKUPS = 2
 """Batches that are opened for a timestamp at the same time. Each may be of many megabytes, decompressed."""
 
@@ -96,6 +101,8 @@ class StorageNode:
             self._partitions,
             world.clock,
             self._meters,
+            children=world.children("batches", BATCH_OPENERS, 0),
+            children_max=BATCH_OPENERS,
             on_committed=self._committed,
             readers_wait=self._fetches.waiting_on,
         )
@@ -155,9 +162,7 @@ class StorageNode:
             self._incarnation,
             self._partitions,
             self._disks,
-            self._world.fs,
-            self._registry,
-            self._world.clock,
+            Openings(self._world.fs, self._registry, self._world.clock, Recovery(self._recovery_processes)),
             self._appends,
             self._fetches,
             self._placements,
@@ -225,6 +230,9 @@ class StorageNode:
     def _hello(self) -> Hello:
         image = self._follower.image
         return Hello(STORAGE, self._config.node_id, self._incarnation, self._world.version, image.feature_level, image.cluster_id)
+
+    def _recovery_processes(self) -> Children:
+        return self._world.children("recovery", self._config.recovery_processes or len(os.sched_getaffinity(0)), 0)
 
     def _make_placements(self) -> Placements:
         def connect(address: str) -> RpcClient:

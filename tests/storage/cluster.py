@@ -41,7 +41,7 @@ from libs.rpc.contracts.storage import (
 from libs.rpc.schema import unpack
 from libs.rpc.server import Hello
 from libs.rpc.socket_transport import SocketTransport
-from libs.runtime.children import InlineChildren
+from libs.runtime.children import Children, InlineChildren
 from libs.telemetry.metrics import Metrics
 from libs.wire.records import Record, build_batch
 from services.storage.config import StorageConfig
@@ -66,6 +66,7 @@ class StorageCluster:
             rpc_unix=str(sockets / "s"),
             high_watermark_checkpoint_s=0.2,
         )
+        self.children: Callable[[str, int, int], Children] = lambda name, count, nice: InlineChildren()
         self.incarnation = 0
         self.deaths: list[BaseException] = []
         self.node: StorageNode | None = None
@@ -87,7 +88,7 @@ class StorageCluster:
             transport=SocketTransport(),
             metrics=Metrics("storage"),
             offload=ThreadOffload,
-            children=lambda name, count, nice: InlineChildren(),
+            children=self.children,
             new_directory_id=lambda: os.urandom(16),
             host_id="this-host",
             version="test",

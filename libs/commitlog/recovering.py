@@ -1,0 +1,82 @@
+"""Recovery as a job of its own: what a crash left is read, cut and synced, so that the next opening finds nothing to read.
+
+Whoever may not read much (`read_bytes_max`) lets a child process do this first. It may die at any step: what it leaves is what a
+crash during an opening leaves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from libs.clock import Clock, SystemClock
+from libs.commitlog.config import LogConfig
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.log import Log
+from libs.commitlog.segment import FileRegistry
+from libs.commitlog.sync import sync_then_write, syncing
+
+REPORT_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class HowToOpen:
+    """One log, and what its directory's checkpoints say of it."""
+
+    path: str
+    topic: str
+    partition: int
+    config: LogConfig
+    fs: FileSystem
+    clean: bool = False
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+    def open(
+        self,
+        registry: FileRegistry,
+        clock: Clock,
+        *,
+        read_bytes_max: int | None = None,
+        on_read: Callable[[int], None] | None = None,
+    ) -> Log:
+        """Blocks. Raises LogDamaged, MuchToRead, OSError."""
+        return Log.open(
+            *(self.path, self.topic, self.partition, self.config, self.fs),
+            registry=registry,
+            clock=clock,
+            clean=self.clean,
+            recovery_point=self.recovery_point,
+            log_start_offset=self.log_start_offset,
+            read_bytes_max=read_bytes_max,
+            on_read=on_read,
+        )
+
+
+class Recovered(NamedTuple):
+    read_bytes: int
+    cut_bytes: int
+    end_offset: int
+
+
+def recover(how: HowToOpen, report: Callable[[object], None]) -> Recovered:
+    """For `libs.runtime.children`. Reports how many bytes were read since the last report.
+
+    Raises LogDamaged, OSError, SyncFailed. On a full disk it leaves no resume point: the next opening then reads all of it again.
+    """
+    unreported = 0
+
+    def read(count: int) -> None:
+        nonlocal unreported
+        unreported += count
+        if unreported >= REPORT_BYTES:
+            report(unreported)
+            unreported = 0
+
+    log = how.open(FileRegistry(), SystemClock(), on_read=read)
+    report(unreported)
+    targets = log.sync_targets(resume_point=True)
+    if targets is not None:
+        with syncing():
+            sync_then_write([targets], how.fs, how.path)
+    log.close(clean=False)
+    return Recovered(log.scanned_bytes, log.cut_bytes, log.log_end_offset)

@@ -1,0 +1,87 @@
+"""Logs that have much to read after a crash, in child processes: side by side, a core each; the log says how far they are."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.commitlog.recovering import HowToOpen, Recovered, recover
+from libs.runtime.children import ChildDied, Children
+from libs.telemetry.logs import fields
+
+log = logging.getLogger(__name__)
+
+TELL_S = 2.0
+MIB = 1 << 20
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    name: str
+    total_bytes: int
+    read_bytes: int = 0
+    begun: bool = False
+
+
+class Recovery:
+    """The children start with the first log that needs one, and end with the last."""
+
+    def __init__(self, start_children: Callable[[], Children]) -> None:
+        self._start_children = start_children
+        self._children: Children | None = None
+        self._jobs: set[_Job] = set()
+        self._told: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._started_at = 0.0
+        self._ended_logs = self._ended_bytes = 0
+
+    async def run(self, how: HowToOpen, total_bytes: int) -> Recovered | None:
+        """None: its process ended before it did, and the log is as it was. Raises LogDamaged, OSError, SyncFailed."""
+        job = _Job(f"{how.topic}-{how.partition}", total_bytes)
+        children = self._begin(job)
+        recovered: Recovered | None = None
+
+        def progress(read_bytes: object) -> None:
+            assert isinstance(read_bytes, int)
+            job.begun = True
+            job.read_bytes += read_bytes
+
+        try:
+            recovered = await children.run(recover, how, progress)
+        except ChildDied as death:
+            log.error("recovery process died, recovering in this one", extra=fields(partition=job.name, reason=death))
+        finally:
+            self._end(job, recovered)
+        return recovered
+
+    def _begin(self, job: _Job) -> Children:
+        if self._children is None:
+            self._children = self._start_children()
+            self._started_at = self._loop.time()
+            self._ended_logs = self._ended_bytes = 0
+            self._told = self._loop.create_task(self._tell(), name="recovery progress")
+        self._jobs.add(job)
+        return self._children
+
+    def _end(self, job: _Job, recovered: Recovered | None) -> None:
+        self._jobs.discard(job)
+        if recovered is not None:
+            self._ended_logs += 1
+            self._ended_bytes += recovered.read_bytes
+        if not self._jobs and self._children is not None and self._told is not None:
+            self._children.close()
+            self._told.cancel()
+            self._children = None
+            seconds = self._loop.time() - self._started_at
+            numbers = {"logs": self._ended_logs, "read_mib": self._ended_bytes // MIB, "seconds": round(seconds, 2)}
+            log.info("recovery processes are done", extra=fields(**numbers))
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_S)
+            for job in self._jobs:
+                if job.begun:
+                    numbers = {"read_mib": job.read_bytes // MIB, "of_mib": job.total_bytes // MIB}
+                    log.info("recovering", extra=fields(partition=job.name, **numbers))
+            rest = sum(job.total_bytes - min(job.read_bytes, job.total_bytes) for job in self._jobs)
+            log.info("recovery", extra=fields(done=self._ended_logs, left=len(self._jobs), left_mib=rest // MIB))

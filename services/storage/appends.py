@@ -3,6 +3,8 @@
 An append that is ahead of this node (its caller's image is newer, or the partition is being opened) waits until the node is
 where the caller takes it to be, and what comes behind it for the same partition waits too: refused, it would be overtaken.
 
+A batch whose records must be looked at waits in `services/storage/opening_batches.py` and is staged when its turn comes.
+
 Order of effects: check → stage (offsets are given here) → one write per partition at the end of the turn → answers to acks 0
 and 1 → a sync round is kicked → answers to acks=all when the high watermark passes. Nothing is answered with success before
 the write that holds it has returned.
@@ -21,14 +23,17 @@ from libs.commitlog.errors import LogWriteError
 from libs.commitlog.log import BatchMeta
 from libs.commitlog.producers import Duplicate
 from libs.rpc.call import Call
+from libs.runtime.children import Children
 from libs.telemetry.logs import fields
-from libs.wire.batches import BatchError, NotABatch, patch, set_log_append_time, validate_produce
+from libs.wire.batches import BatchError, BatchHeader, NotABatch, patch, set_log_append_time, validate_produce
 from libs.wire.errors import ErrorCode
+from libs.wire.opened_batches import RecordsRefused
 from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
 from services.storage.early import Earlies, Early
 from services.storage.expiry import Expiry
 from services.storage.hosted import Hosted, Key
 from services.storage.meters import Meters
+from services.storage.opening_batches import Opening, OpeningBatches
 from services.storage.partitions import Partitions
 from services.storage.waiting import AppendRequest, Staged, appended, refused
 
@@ -37,6 +42,7 @@ log = logging.getLogger(__name__)
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 SAY_NOTHING_OF_THE_LOG = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 INT32_MAX = (1 << 31) - 1
 
@@ -50,6 +56,8 @@ class Appends:
         clock: Clock,
         meters: Meters,
         *,
+        children: Children,
+        children_max: int,
         on_committed: Callable[[Hosted], None],
         readers_wait: Callable[[Key], bool],
     ) -> None:
@@ -65,6 +73,9 @@ class Appends:
         self._turn_time = 0.0
         self._stopping = False
         self._early = Earlies(self._loop, partitions, self._refuse)
+        self._openings = OpeningBatches(
+            *(self._loop, children, children_max, meters), go_on=self._opened, time_out=self._opened_too_late
+        )
 
     # -- accept ---------------------------------------------------------------------------------------------------------
 
@@ -89,7 +100,7 @@ class Appends:
             key = topic_id, index
             found = self._admit(key, epoch, acks)
             if type(found) is Hosted and not (waiting and key in self._early):
-                self._settle_or_stage(found, request, slot, payload[start:end])
+                self._settle_or_stage(found, request, slot, payload[start:end], epoch)
             else:
                 early = Early(request, slot, epoch, _revision(body), payload[start:end])
                 if not self._early.hold(key, early, found):
@@ -117,9 +128,14 @@ class Appends:
             return found
         return Refusal(STORAGE_ERROR, "the disk of this partition does not answer")
 
-    def _settle_or_stage(self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview) -> None:
+    def _settle_or_stage(self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview, epoch: int) -> None:
         try:
-            self._stage(hosted, request, slot, view)
+            if hosted.opens:
+                opening = self._openings.take(hosted, request, slot, view, epoch, self._turn_ms)
+                if opening is not None:
+                    self._stage(hosted, request, slot, *opening.result())
+            else:
+                self._stage(hosted, request, slot, view)
         except BatchError as error:
             self._meters.failed_produces += 1
             request.settle(slot, _refused_batch(hosted, error))
@@ -128,10 +144,13 @@ class Appends:
         self._meters.failed_produces += 1
         request.settle(slot, _answer(refusal))
 
-    def _stage(self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview) -> None:
-        """Gives the batch its offsets. Raises BatchError, with nothing changed."""
+    def _stage(
+        self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview, header: BatchHeader | None = None
+    ) -> None:
+        """Gives the batch its offsets. Raises BatchError, with nothing changed. `header`: of a batch that was checked before."""
         limits = hosted.limits
-        header = validate_produce(view, limits, self._turn_ms)
+        if header is None:
+            header = validate_produce(view, limits, self._turn_ms)
         base = hosted.next_offset
         epoch = hosted.replica.leader_epoch
         max_timestamp = header.max_timestamp
@@ -250,7 +269,30 @@ class Appends:
         for one in hosted.parked.drain():
             self._meters.failed_produces += 1
             one.refuse(answer)
+        for opening in self._openings.drop(hosted):
+            self._refuse(opening.request, opening.slot, refusal)
         self._expiry.forget(hosted)
+
+    def _opened(self, openings: list[Opening]) -> None:
+        """Their records were looked at. What may have happened to the partition meanwhile is asked again."""
+        self._begin_turn()
+        for one in openings:
+            if one.request.gone:  # its caller has made other plans: storing it now could store it twice
+                continue
+            found = self._admit(one.hosted.key, one.leader_epoch, one.request.acks)
+            if isinstance(found, Refusal):
+                self._refuse(one.request, one.slot, found)
+                continue
+            try:
+                self._stage(found, one.request, one.slot, *one.result())
+            except BatchError as error:
+                self._meters.failed_produces += 1
+                one.request.settle(one.slot, _refused_batch(found, error))
+        self.end_turn()
+
+    def _opened_too_late(self, opening: Opening) -> None:
+        self._meters.expired_produces += 1
+        self._refuse(opening.request, opening.slot, Refusal(TIMED_OUT, "the batch waited for too long to be opened"))
 
     def recheck(self) -> None:
         """The image moved, or a partition was opened or could not be: those that came early go on, or are refused."""
@@ -259,7 +301,7 @@ class Appends:
         self._begin_turn()
         for early, found in self._early.leaving(self._admit):
             if isinstance(found, Hosted):
-                self._settle_or_stage(found, early.request, early.slot, early.view)
+                self._settle_or_stage(found, early.request, early.slot, early.view, early.leader_epoch)
             else:
                 self._refuse(early.request, early.slot, found)
         self.end_turn()
@@ -269,16 +311,24 @@ class Appends:
         self._stopping = True
         self._early.stop()
         self.recheck()
+        for opening in self._openings.drop_all():
+            self._refuse(opening.request, opening.slot, Refusal(NOT_LEADER, None, -1, opening.hosted.leader_epoch))
 
     def close(self) -> None:
         self._early.close()
+        self._openings.close()
         self._expiry.close()
 
 
 def _refused_batch(hosted: Hosted, error: BatchError) -> list[object]:
     # As in Kafka: who sent a sound batch at the wrong time hears where the log begins.
     known = not isinstance(error, NotABatch) and error.code not in SAY_NOTHING_OF_THE_LOG
-    return refused(int(error.code), error.message, log_start_offset=hosted.log.log_start_offset if known else -1)
+    return refused(
+        int(error.code),
+        error.message,
+        log_start_offset=hosted.log.log_start_offset if known else -1,
+        record_errors=error.record_errors if isinstance(error, RecordsRefused) else (),
+    )
 
 
 def _answer(refusal: Refusal) -> list[object]:

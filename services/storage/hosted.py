@@ -4,10 +4,11 @@ from libs.cluster.configs.resolve import TopicConfig
 from libs.commitlog.log import BatchMeta, Log, Slice
 from libs.commitlog.segment import SegmentFile
 from libs.wire.batches import ProduceLimits
+from libs.wire.opened_batches import OpeningRules
 from services.storage.core.parked_produces import ParkedProduces
 from services.storage.core.replica import Replica
 from services.storage.sync_scheduler import SyncScheduler
-from services.storage.topic_settings import log_config, produce_limits
+from services.storage.topic_settings import log_config, opening_rules, produce_limits
 from services.storage.waiting import Staged
 
 Key = tuple[bytes, int]
@@ -26,8 +27,10 @@ class Hosted:
         "log",
         "next_offset",
         "offline",
+        "opens",
         "parked",
         "replica",
+        "rules",
         "staged",
         "sync",
         "topic",
@@ -49,6 +52,10 @@ class Hosted:
         self.batches: list[BatchMeta] = []
         self.config = config
         self.limits: ProduceLimits = produce_limits(config)
+        self.rules: OpeningRules | None = opening_rules(config)
+        """What is asked of records; None: nothing, and batches stay closed."""
+        self.opens = self.rules is not None
+        """Whether a batch that comes may have to be opened, or wait for one that is."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.key[1]}"
@@ -57,6 +64,8 @@ class Hosted:
         """Holds from the next batch on. Index settings hold from the next segment on, as in Kafka."""
         self.config = config
         self.limits = produce_limits(config)
+        self.rules = opening_rules(config)
+        self.opens = self.opens or self.rules is not None
         self.log.config = log_config(config)
 
     def take_staged(self) -> tuple[list[Staged], list[memoryview], list[BatchMeta]]:

@@ -36,6 +36,7 @@ class Meters:
         self._append_stages = StageDurations(Stage.APPENDED, Stage.SYNCED)
         self.appended = self._append_stages.of(Stage.APPENDED)
         self.synced = self._append_stages.of(Stage.SYNCED)
+        self.opening = Durations()
         self.flush_time = Durations()
         self._partitions = partitions
         metrics.registry.register(self)
@@ -63,6 +64,9 @@ class Meters:
         )
         self._append_stages.add_to(stages)
         yield stages
+        yield self.opening.family(
+            "penstock_storage_opening_seconds", "Batches whose records were looked at: from received until they went on."
+        )
         yield self.flush_time.family("kafka_log_logflushstats_logflushrateandtimes_seconds", "Sync rounds.")
         hosted = self._partitions.by_key.values()
         yield GaugeMetricFamily(

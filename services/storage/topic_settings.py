@@ -3,7 +3,19 @@
 from libs.cluster.configs.resolve import TopicConfig, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.commitlog.config import LogConfig
-from libs.wire.records import ProduceLimits
+from libs.wire.batch_layout import Codec
+from libs.wire.batches import ProduceLimits
+from libs.wire.opened_batches import OpeningRules
+
+CODECS = {
+    "producer": -1,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+"""What `compression.type` means; -1: whatever a batch comes with."""
 
 
 def log_config(config: TopicConfig) -> LogConfig:
@@ -22,6 +34,31 @@ def produce_limits(config: TopicConfig) -> ProduceLimits:
         log_append_time=config.log_append_time,
         before_max_ms=config.message_timestamp_before_max_ms,
         after_max_ms=config.message_timestamp_after_max_ms,
+    )
+
+
+def opening_rules(config: TopicConfig) -> OpeningRules | None:
+    """None: batches of this topic are never opened."""
+    codec = CODECS[config.compression_type]
+    compacted = "compact" in config.cleanup_policy
+    every_batch = compacted or config.record_validation == "full"
+    if not every_batch and codec < 0:
+        return None
+    levels = {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }
+    return OpeningRules(
+        every_batch=every_batch,
+        compacted=compacted,
+        codec=codec,
+        level=levels.get(Codec(codec)) if codec >= 0 else None,
+        log_append_time=config.log_append_time,
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        max_message_bytes=config.max_message_bytes,
+        segment_bytes=config.segment_bytes,
     )
 
 

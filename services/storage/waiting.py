@@ -61,6 +61,12 @@ def appended(base_offset: int, log_append_time_ms: int, log_start_offset: int) -
 
 
 def refused(
-    error: int, message: str | None = None, *, leader: int = -1, leader_epoch: int = -1, log_start_offset: int = -1
+    error: int,
+    message: str | None = None,
+    *,
+    leader: int = -1,
+    leader_epoch: int = -1,
+    log_start_offset: int = -1,
+    record_errors: tuple[tuple[int, str], ...] = (),
 ) -> Answer:
-    return [error, -1, -1, log_start_offset, message, (), leader, leader_epoch]
+    return [error, -1, -1, log_start_offset, message, record_errors, leader, leader_epoch]

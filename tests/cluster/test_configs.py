@@ -118,7 +118,6 @@ def test_a_value_that_works_or_changes_nothing_is_accepted(name: str, value: str
         ("cleanup.policy", "compact"),
         ("cleanup.policy", "compact,delete"),
         ("cleanup.policy", ""),
-        ("compression.type", "gzip"),
         ("remote.storage.enable", "true"),
         ("preallocate", "true"),
         ("unclean.leader.election.enable", "true"),

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from libs.clock import SystemClock
 from libs.cluster import keys
@@ -12,7 +13,9 @@ from libs.cluster.codec import encode
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS
 from libs.cluster.records import ConfigOverrides
 from libs.commitlog.log import Log
+from libs.wire.batches import BatchHeader
 from libs.wire.errors import ErrorCode
+from libs.wire.records import Record, build_batch
 from tests.storage.cluster import StorageCluster, appended, batch, eventually
 from tests.storage.held_disk import HeldDisk
 
@@ -189,11 +192,65 @@ async def message_timestamp_after_max_ms(cluster: StorageCluster, disk: HeldDisk
     assert (await cluster.append(topic, at(SystemClock().wall_ms() + 4_000_000))).error == 0
 
 
+def stored_codec(cluster: StorageCluster, topic: bytes) -> int:
+    """Of the last batch in the log."""
+    log = log_of(cluster, topic)
+    found = log.read(log.log_end_offset - 1, MIB, log.log_end_offset, at_least_one_batch=True)
+    assert found is not None
+    with open(f"{log.directory}/{0:020d}.log", "rb") as file:
+        file.seek(found.position)
+        return BatchHeader.at(file.read(found.length)).codec
+
+
+async def compression_type(cluster: StorageCluster, disk: HeldDisk) -> None:
+    for name, codec in (("zstd", 4), ("lz4", 3), ("snappy", 2), ("gzip", 1), ("uncompressed", 0)):
+        topic = await cluster.topic(name, compression_type=name)
+        for sent in range(5):
+            assert (await cluster.append(topic, bytes(build_batch([Record(b"k", b"v", NOW)], codec=sent)))).error == 0
+            assert stored_codec(cluster, topic) == codec, (name, sent)
+
+
+async def level_of(cluster: StorageCluster, codec: str, low: int, high: int) -> None:
+    text = b"".join(b"key%d some text that repeats %d;" % (i % 97, i * 7919 % 1000) for i in range(3000))
+    sizes = []
+    for level in (low, high):
+        name = f"level{level}"
+        overrides = {"compression.type": codec, f"compression.{codec}.level": str(level)}
+        topic = await cluster.topic(name, **overrides)
+        assert (await cluster.append(topic, batch(text, timestamp=NOW))).error == 0
+        sizes.append(log_of(cluster, topic).size)
+    assert sizes[1] < 0.95 * sizes[0]
+
+
+async def compression_gzip_level(cluster: StorageCluster, disk: HeldDisk) -> None:
+    await level_of(cluster, "gzip", 1, 9)
+
+
+async def compression_lz4_level(cluster: StorageCluster, disk: HeldDisk) -> None:
+    await level_of(cluster, "lz4", 9, 12)
+
+
+async def compression_zstd_level(cluster: StorageCluster, disk: HeldDisk) -> None:
+    await level_of(cluster, "zstd", -50, 19)
+
+
+async def record_validation(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster)
+    sound = bytearray(batch(b"value", timestamp=NOW))
+    sound[-1] = 0x7E  # the number of headers
+    sound[17:21] = crc32c(sound[21:]).to_bytes(4, "big")
+    assert (await cluster.append(topic, bytes(sound))).error == 0
+    await reconfigure(cluster, "topic", "t", {"record.validation": "full"})
+    assert (await cluster.append(topic, bytes(sound))).error == ErrorCode.INVALID_RECORD
+    assert (await cluster.append(topic, at(NOW))).base_offset == 1
+
+
 PROOFS: list[Callable[[StorageCluster, HeldDisk], Awaitable[None]]] = [
     *(segment_bytes, segment_ms, segment_index_bytes, index_interval_bytes),
     *(retention_ms, retention_bytes),
     *(durability, min_insync_replicas, flush_messages, flush_ms),
     *(max_message_bytes, message_timestamp_type, message_timestamp_before_max_ms, message_timestamp_after_max_ms),
+    *(compression_type, compression_gzip_level, compression_lz4_level, compression_zstd_level, record_validation),
 ]
 
 
@@ -206,7 +263,7 @@ async def test_it_does_what_it_says(
 
 def test_every_config_that_is_served_has_its_proof() -> None:
     one_value = {config.name for config in TOPIC_CONFIGS.values() if len(config.served_values) == 1}
-    assert one_value == {"cleanup.policy", "compression.type", "record.validation"}  # only the value in force is taken
+    assert one_value == {"cleanup.policy"}  # only the value in force is taken
     served = {config.name for config in TOPIC_CONFIGS.values() if config.served and not config.hidden}
     assert {proof.__name__.replace("_", ".") for proof in PROOFS} == served - one_value
 

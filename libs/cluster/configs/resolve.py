@@ -60,6 +60,9 @@ class TopicConfig:
     message_timestamp_after_max_ms: int
     record_validation: str  # "header" | "full"
     compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
 
     @property
     def synced(self) -> bool:

@@ -93,15 +93,16 @@ _RECORDS = (
             "is refused.", at_least(0), "log.message.timestamp.after.max.ms"),
     ConfigDef("record.validation", STRING, "header", "How closely a leader looks at a batch: \"header\" checks its CRC, counts, "
               "sequences and newest timestamp, \"full\" also opens and checks each record, as Kafka does. Penstock's own.",
-              one_of("header", "full"), synonyms=("log.record.validation",), served_values=("header",)),
+              one_of("header", "full"), synonyms=("log.record.validation",)),
     ConfigDef("compression.type", STRING, "producer", "The codec that records are stored with; \"producer\" keeps what the "
               "producer chose.", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-              synonyms=("compression.type",), served_values=("producer",)),
-    _later("compression.gzip.level", INT, -1, "The level when compression.type is gzip.", between_or(1, 9, -1),
-           "compression.gzip.level"),
-    _later("compression.lz4.level", INT, 9, "The level when compression.type is lz4.", between(1, 17), "compression.lz4.level"),
-    _later("compression.zstd.level", INT, 3, "The level when compression.type is zstd.", between(-131_072, 22),
-           "compression.zstd.level"),
+              synonyms=("compression.type",)),
+    _served("compression.gzip.level", INT, -1, "The level when compression.type is gzip.", between_or(1, 9, -1),
+            "compression.gzip.level"),
+    _served("compression.lz4.level", INT, 9, "The level when compression.type is lz4. 9 is the fast compressor, as in Kafka, all "
+            "others are the slower one, whose highest level is 12.", between(1, 17), "compression.lz4.level"),
+    _served("compression.zstd.level", INT, 3, "The level when compression.type is zstd.", between(-131_072, 22),
+            "compression.zstd.level"),
 )  # fmt: skip
 
 _TIERED = (

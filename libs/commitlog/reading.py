@@ -75,6 +75,15 @@ class LogReader:
             length = max(place.size, max_bytes)
         return Slice(segment.file, position, length, first_offset, stop) if length > 0 else None
 
+    def upper_bound(self, piece: Slice, end_offset: int) -> int:
+        """An offset past every batch of `piece`, at most `end_offset`: the next that an index names, or the segment's end."""
+        slot = self.segment_for(piece.first_offset)
+        segment = self._segments[slot]
+        after = segment.offset_after(piece.position + piece.length)
+        if after is None:
+            after = segment.next_offset if slot + 1 < len(self._segments) else end_offset
+        return min(after, end_offset)
+
     def _start(self, offset: int) -> tuple[Segment | None, int, int]:
         remembered = self._remembered.get(offset)
         if remembered is not None and remembered[1] < remembered[0].size:
@@ -114,6 +123,8 @@ class LogReader:
                     found = yield BatchOpening(segment.batch_reader(place), place, timestamp, start_offset)
                     if found is not None:
                         return found if found.offset < end_offset else None
+                    if segment.is_replaced:  # meanwhile
+                        return (yield from self.search_timestamp(timestamp, place.last_offset + 1, end_offset))
         return None
 
     def search_max_timestamp(self, end_offset: int) -> "TimestampSearch":

@@ -2,7 +2,7 @@
 
 A resume point is written only after the log and its indexes were synced up to it, so its presence *is* the recovery point.
 Truncation removes those beyond its cut before it cuts. Kafka ignores the file; it holds what Kafka has no file for: the state
-of the indexes at that offset and all five cached batches of each producer.
+of the indexes at that offset, all five cached batches of each producer, and which segments have aborted transactions.
 """
 
 import struct
@@ -19,6 +19,8 @@ _MAGIC = b"PSR1"
 _BODY = struct.Struct(">qqqiiqqqi")
 _ENTRY = struct.Struct(">qhiqqb")
 _BATCH = struct.Struct(">iqiq")
+_COUNT = struct.Struct(">i")
+_ABORTED = struct.Struct(">qi")
 
 
 class SegmentProgress(NamedTuple):
@@ -37,6 +39,8 @@ class ResumePoint(NamedTuple):
     offset: int
     segment: SegmentProgress
     producers: dict[int, ProducerEntry]
+    aborted: dict[int, int] = {}
+    """By segment: how many entries its `.txnindex` has, which only exists if there are any. Cleaning leaves fewer."""
 
 
 def format_resume(point: ResumePoint) -> bytes:
@@ -45,6 +49,8 @@ def format_resume(point: ResumePoint) -> bytes:
         fields = (entry.epoch, entry.coordinator_epoch, entry.last_timestamp, entry.transaction_first_offset)
         parts.append(_ENTRY.pack(producer_id, *fields, len(entry.batches)))
         parts += [_BATCH.pack(*batch) for batch in entry.batches]
+    parts.append(_COUNT.pack(len(point.aborted)))
+    parts += [_ABORTED.pack(base_offset, entries) for base_offset, entries in point.aborted.items()]
     body = b"".join(parts)
     return _HEAD.pack(_MAGIC, crc32c(body)) + body
 
@@ -67,6 +73,15 @@ def parse_resume(content: bytes, path: str) -> ResumePoint:
                 cached.append(CachedBatch._make(_BATCH.unpack_from(body, position)))
                 position += _BATCH.size
             producers[producer_id] = ProducerEntry(epoch, tuple(cached), coordinator_epoch, timestamp, first_offset)
+        aborted = _parse_aborted(body[position:])
     except struct.error as error:
         raise DirectoryDamaged(f"{path}: {error}") from error
-    return ResumePoint(offset, SegmentProgress(*segment), producers)
+    return ResumePoint(offset, SegmentProgress(*segment), producers, aborted)
+
+
+def _parse_aborted(body: memoryview) -> dict[int, int]:
+    """Older versions wrote nothing here."""
+    if not body:
+        return {}
+    (count,) = _COUNT.unpack_from(body)
+    return dict(_ABORTED.iter_unpack(body[_COUNT.size : _COUNT.size + count * _ABORTED.size]))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from libs.commitlog.filesystem import FileSystem
 
 DELETED_SUFFIX = ".deleted"
-_SUFFIXES = (".log", ".index", ".timeindex")
+_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 class RetiredSegments(NamedTuple):

@@ -45,6 +45,7 @@ def _replayed(segments: list[Segment], start_offset: int, end_offset: int, entri
     producers = ProducerState(entries)
     later = [segment for segment in segments if segment.next_offset > start_offset]
     recovery.replay_headers(later, start_offset, end_offset, producers)
+    producers.take_ended()  # whoever wanted to know of those was told when they ended
     return producers
 
 

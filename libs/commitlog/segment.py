@@ -5,6 +5,7 @@ No byte that was readable is ever written again (append-only inodes): a segment 
 """
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -293,7 +294,7 @@ class Segment:
 
     def remove(self) -> None:
         """The names go; readers that hold the file keep it."""
-        for suffix in (".index", ".timeindex", ".log"):
+        for suffix in (".index", ".timeindex", ".txnindex", ".log"):
             if self._fs.exists(self._stem + suffix):
                 self._fs.unlink(self._stem + suffix)
 
@@ -346,6 +347,12 @@ class Segment:
             return 0
         place = self.find(self.base_offset + self.time_index.entry(slot)[1])
         return place.position if place is not None else 0
+
+    def offset_after(self, position: int) -> int | None:
+        """Of the first index entry for a batch that begins at or past `position`: that batch's last offset."""
+        index = self.offset_index
+        slot = bisect_left(range(index.count), position, key=lambda slot: index.entry(slot)[1])
+        return self.base_offset + index.entry(slot)[0] if slot < index.count else None
 
     def _is_true(self, relative: int, position: int) -> bool:
         """An index entry is checked against the batch it names: a mapped file may hold anything after a power cut."""

@@ -28,6 +28,7 @@ class SyncLedger:
         self._directories: dict[str, None] = {}
         self._names_version = 0
         self._writes = {write.path: write for write in opened.snapshots}
+        self._aborted = opened.aborted
         self._removals: dict[str, None] = {}
         self._saved_epochs_version = 0 if not opened.created else -1
         self._resume_points = opened.resume_points
@@ -99,20 +100,21 @@ class SyncLedger:
         """What a round must do so that everything before `end_offset` is durable; None if it is already."""
         epochs, producers = state
         resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
+        aborted = self._aborted.unsaved(active.base_offset, active_too=resume_point)
         known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
         resume_point = resume_point and end_offset > first_offset and not known
         epochs_changed = epochs.version != self._saved_epochs_version and bool(epochs.entries())
         dirty = end_offset > durable_offset or self._sealed or self._directories
-        if not (dirty or resume_point or epochs_changed or self._writes or self._removals):
+        if not (dirty or resume_point or epochs_changed or self._writes or aborted or self._removals):
             return None
         files = dict(self._sealed)
         files.update(dict.fromkeys(active.sync_files(indexes=resume_point)))
-        writes = list(self._writes.values())
+        writes = [*self._writes.values(), *aborted]
         removals = list(self._removals)
         if epochs_changed:
             writes.append(FileWrite(f"{self._directory}/{epoch_file.FILE_NAME}", epochs.format()))
         if resume_point:
-            point = ResumePoint(end_offset, active.progress, producers.as_of(end_offset))
+            point = ResumePoint(end_offset, active.progress, producers.as_of(end_offset), self._aborted.counts)
             writes.append(FileWrite(self._resume_path(end_offset), format_resume(point)))
             # The one before stays, so that a truncation below this one need not read the whole log again.
             removals += map(self._resume_path, self._older_points(end_offset)[:-1])
@@ -138,6 +140,7 @@ class SyncLedger:
             self._directories.clear()
         for write in targets.writes:
             self._writes.pop(write.path, None)
+        self._aborted.saved(targets.writes)
         for path in targets.removals:
             self._removals.pop(path, None)
         self._saved_epochs_version = max(self._saved_epochs_version, targets.epochs_version)

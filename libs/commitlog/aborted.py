@@ -1,0 +1,197 @@
+"""The aborted transactions of a log: an index for each segment that has any, read when somebody asks for it.
+
+Damaged or missing indexes are made again from the batches; nothing else is lost with them.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+
+from libs.commitlog import recovery
+from libs.commitlog.durable_files import FileWrite, read_file
+from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.rewinding import producers_at
+from libs.commitlog.segment import Segment
+from libs.commitlog.transaction_index import ENTRY, SUFFIX, AbortedTransaction, TransactionIndex
+from libs.commitlog.transactions import EndedTransaction
+
+log = logging.getLogger(__name__)
+
+
+class AbortedTransactions:
+    """Used by the log's thread. `bases`: the segments that have an index on disk."""
+
+    def __init__(self, fs: FileSystem, directory: str, bases: Iterable[int] = ()) -> None:
+        self._fs, self._directory = fs, directory
+        self._counts = dict.fromkeys(sorted(bases), 0)  # in the order of the segments
+        self._indexes: dict[int, TransactionIndex] = {}
+        self._unsaved: dict[int, None] = {}
+
+    # --- what is known
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """How many there are, by segment."""
+        return dict(self._counts)
+
+    def between(self, segments: Sequence[Segment], start_offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """Those of which some batch may lie in [start_offset, upper_bound), by their markers. Raises OSError, LogDamaged."""
+        found: list[AbortedTransaction] = []
+        if self._counts:
+            bases = list(self._counts)
+            for base in bases[max(0, bisect_right(bases, start_offset) - 1) :]:
+                if self._index(segments, base).collect(start_offset, upper_bound, found):
+                    break
+        return found
+
+    # --- what the log does
+
+    def ended(self, segments: Sequence[Segment], transactions: Iterable[EndedTransaction]) -> None:
+        """By markers that stand in the log now, in order."""
+        for transaction in transactions:
+            if transaction.aborted:
+                base = segments[_slot_of(segments, transaction.last_offset)].base_offset
+                index = self._index(segments, base)
+                index.append(transaction)
+                self._counts[base] = len(index)
+                self._unsaved[base] = None
+
+    def cut(self, segments: Sequence[Segment], end_offset: int) -> None:
+        """The log ends at `end_offset` now, and segments from there on are gone with their files. Raises OSError.
+
+        The file of the one that was cut is put right by the next round: until then the resume point before the cut tells what
+        of it counts.
+        """
+        self.forget([base for base in self._counts if base >= end_offset])
+        if self._counts:
+            last = next(reversed(self._counts))
+            if self._index(segments, last).cut(end_offset):
+                self._settle(last)
+
+    def forget(self, bases: Iterable[int]) -> None:
+        """The segments there left the log."""
+        for base in bases:
+            for known in (self._counts, self._indexes, self._unsaved):
+                known.pop(base, None)
+
+    def replaced(self, bases: Iterable[int], base_offset: int) -> None:
+        """One segment took the place of those there, its index that of theirs. Raises OSError."""
+        self.forget(bases)
+        path = self._path(base_offset)
+        if self._fs.exists(path):
+            self._counts[base_offset] = self._fs.size_of(path) // ENTRY.size
+            self._sort()
+
+    # --- saving
+
+    def unsaved(self, active_base: int, *, active_too: bool) -> list[FileWrite]:
+        """What the next round writes. The active segment's grows with each abort, and is due only with a resume point."""
+        due = [base for base in self._unsaved if base != active_base or active_too]
+        return [FileWrite(self._path(base), self._indexes[base].content) for base in due]
+
+    def saved(self, writes: Iterable[FileWrite]) -> None:
+        if self._unsaved:
+            written = {write.path: write.content for write in writes}
+            for base in list(self._unsaved):
+                if written.get(self._path(base)) == self._indexes[base].content:
+                    del self._unsaved[base]
+
+    # --- opening
+
+    def opened(
+        self,
+        segments: Sequence[Segment],
+        scanned_from: int,
+        ended: Iterable[EndedTransaction],
+        expected: Mapping[int, int],
+    ) -> None:
+        """Brings indexes and batches together. Markers from `scanned_from` on were seen, and ended what is in `ended`; before
+        it the files count, which have as many entries as `expected` says, by segment. Raises OSError, LogDamaged."""
+        at = _slot_of(segments, scanned_from)
+        slots = {segment.base_offset: slot for slot, segment in enumerate(segments)}
+        for base in sorted({*self._counts, *expected}):
+            slot = slots.get(base)
+            if slot is None:
+                self.forget([base])  # it left, or was torn and went with its files
+            elif slot <= at:
+                self._open(segments, slot, scanned_from, expected.get(base, 0))
+            else:
+                self._indexes[base] = TransactionIndex()
+        self.ended(segments, (transaction for transaction in ended if transaction.last_offset >= scanned_from))
+        for base in list(self._indexes):
+            self._settle(base)
+        self._sort()
+
+    def _open(self, segments: Sequence[Segment], slot: int, scanned_from: int, expected: int) -> None:
+        """Of a segment that lies wholly before what was scanned, it is only looked at."""
+        segment = segments[slot]
+        is_sealed = slot + 1 < len(segments) and segment.next_offset <= scanned_from
+        try:
+            index = self._read(segment, is_sealed=is_sealed)
+            if not is_sealed:
+                index.cut(scanned_from)
+            if len(index) < expected:
+                raise DirectoryDamaged(f"{self._path(segment.base_offset)}: {len(index)} entries, {expected} were written")
+        except DirectoryDamaged as damage:
+            index = self._made_again(segments, slot, scanned_from, damage)
+        if not is_sealed or segment.base_offset in self._unsaved:
+            self._indexes[segment.base_offset] = index
+        self._counts[segment.base_offset] = len(index)
+
+    # --- one segment's
+
+    def _index(self, segments: Sequence[Segment], base: int) -> TransactionIndex:
+        index = self._indexes.get(base)
+        if index is None:
+            index = TransactionIndex()
+            if base in self._counts:
+                slot = _slot_of(segments, base)
+                try:
+                    index = self._read(segments[slot], is_sealed=True)
+                except DirectoryDamaged as damage:
+                    index = self._made_again(segments, slot, segments[slot].next_offset, damage)
+            self._indexes[base] = index
+        return index
+
+    def _read(self, segment: Segment, *, is_sealed: bool) -> TransactionIndex:
+        path = self._path(segment.base_offset)
+        content = read_file(self._fs, path)
+        if content is None:
+            raise DirectoryDamaged(f"{path}: is gone")
+        index = TransactionIndex.parse(content, path, segment.base_offset)
+        if is_sealed and index.cut(segment.next_offset):
+            raise DirectoryDamaged(f"{path}: names markers past the end of its segment, {segment.next_offset}")
+        return index
+
+    def _made_again(self, segments: Sequence[Segment], slot: int, end_offset: int, damage: DirectoryDamaged) -> TransactionIndex:
+        segment = segments[slot]
+        producers = producers_at(self._fs, self._directory, list(segments[:slot]), segment.base_offset)
+        recovery.replay_from(segment, 0, end_offset, producers)
+        index = TransactionIndex.of(producers.take_ended())
+        log.warning("%s; made again from the batches, with %d aborted transactions", damage, len(index))
+        self._unsaved[segment.base_offset] = None
+        return index
+
+    def _settle(self, base: int) -> None:
+        """What is in memory is what the batches say; the file may say something else."""
+        path, index = self._path(base), self._indexes[base]
+        if len(index):
+            self._counts[base] = len(index)
+            if read_file(self._fs, path) != index.content:
+                self._unsaved[base] = None
+        else:
+            self.forget([base])
+            if self._fs.exists(path):
+                self._fs.unlink(path)
+
+    def _sort(self) -> None:
+        self._counts = dict(sorted(self._counts.items()))
+
+    def _path(self, base: int) -> str:
+        return f"{self._directory}/{base:020d}{SUFFIX}"
+
+
+def _slot_of(segments: Sequence[Segment], offset: int) -> int:
+    """The segment that would hold it."""
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

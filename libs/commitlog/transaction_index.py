@@ -1,0 +1,91 @@
+"""The `.txnindex` of a segment: the aborted transactions whose marker stands in it. Kafka's file; there is none without entries.
+
+An entry is made when the marker is appended and kept in memory; a sync round writes the file whole, before it leaves a resume
+point behind the marker. What a crash takes is found again in the batches behind the resume point.
+"""
+
+import struct
+from bisect import bisect_left
+from typing import NamedTuple
+
+from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.transactions import EndedTransaction
+
+SUFFIX = ".txnindex"
+ENTRY = struct.Struct(">hqqqq")  # version, producer id, first offset, last offset, last stable offset
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """One segment's entries, packed as in the file; their last offsets ascend."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes = b"") -> None:
+        self._content = bytearray(content)
+
+    @classmethod
+    def parse(cls, content: bytes, path: str, base_offset: int) -> "TransactionIndex":
+        """Raises DirectoryDamaged."""
+        if len(content) % ENTRY.size:
+            raise DirectoryDamaged(f"{path}: {len(content)} bytes are not a whole number of entries of {ENTRY.size}")
+        index, before = cls(content), base_offset - 1
+        for slot, (version, producer_id, first, last, stable) in enumerate(ENTRY.iter_unpack(content)):
+            if version != 0:
+                raise DirectoryDamaged(f"{path}: entry {slot} has version {version}")
+            if not (producer_id >= 0 and 0 <= first <= last and before < last and stable >= 0):
+                raise DirectoryDamaged(
+                    f"{path}: entry {slot} (offsets {first} to {last}) cannot follow what lies before {before}"
+                )
+            before = last
+        return index
+
+    @classmethod
+    def of(cls, ended: list[EndedTransaction]) -> "TransactionIndex":
+        index = cls()
+        for transaction in ended:
+            if transaction.aborted:
+                index.append(transaction)
+        return index
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self._content)
+
+    def __len__(self) -> int:
+        return len(self._content) // ENTRY.size
+
+    def entry(self, slot: int) -> AbortedTransaction:
+        return AbortedTransaction._make(ENTRY.unpack_from(self._content, slot * ENTRY.size)[1:])
+
+    def append(self, ended: EndedTransaction) -> None:
+        fields = ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
+        self._content += ENTRY.pack(0, *fields)
+
+    def cut(self, end_offset: int) -> bool:
+        """Without the entries of markers at or past `end_offset`. Whether there were any."""
+        keep = self._slot_from(end_offset) * ENTRY.size
+        if keep == len(self._content):
+            return False
+        del self._content[keep:]
+        return True
+
+    def collect(self, start_offset: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
+        """Adds those of which some batch may lie in [start_offset, upper_bound). True: later markers end no other such."""
+        for slot in range(self._slot_from(start_offset), len(self)):
+            entry = self.entry(slot)
+            if entry.first_offset < upper_bound:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_bound:
+                return True
+        return False
+
+    def _slot_from(self, offset: int) -> int:
+        """The first whose marker stands at or past `offset`."""
+        return bisect_left(range(len(self)), offset, key=lambda slot: self.entry(slot).last_offset)

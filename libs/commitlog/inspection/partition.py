@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from libs.commitlog.epochs import LeaderEpochs
+from libs.commitlog.gapless import FILE_NAME as GAPLESS
+from libs.commitlog.gapless import NOWHERE, parse_gapless
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 from libs.commitlog.inspection.batches import Damage, SeenBatch, walk
 from libs.commitlog.inspection.findings import Findings
@@ -14,7 +16,6 @@ from libs.commitlog.inspection.identity import read_topic_id
 from libs.commitlog.inspection.indexes import IndexContent, parse_index
 from libs.commitlog.inspection.reading import InspectedFile, ReadOnlyFiles, list_names, read_whole
 from libs.commitlog.inspection.saved_state import SavedProducers, offset_of, read_epochs, read_saved
-from libs.commitlog.opening import GAPLESS
 from libs.commitlog.producers import ProducerEntry, ProducerState
 from libs.wire.markers import read_marker
 
@@ -45,7 +46,7 @@ class PartitionSeen:
     path: str
     is_running: bool = False
     topic_id: bytes | None = None
-    is_gapless: bool = False
+    gapless_from: int = NOWHERE
     segments: list[SegmentSeen] = field(default_factory=list)
     epochs: LeaderEpochs | None = None
     saved: list[SavedProducers] = field(default_factory=list)
@@ -168,7 +169,8 @@ class PartitionReader:
     def _read_what_points(self) -> None:
         seen, files, findings = self.seen, self.files, self.findings
         names = list_names(files, seen.path, findings)
-        seen.is_gapless = GAPLESS in names
+        if GAPLESS in names:
+            seen.gapless_from = parse_gapless(read_whole(files, f"{seen.path}/{GAPLESS}", findings))
         seen.topic_id = read_topic_id(files, seen.path, findings)
         seen.epochs = read_epochs(files, seen.path, findings)
         seen.saved = read_saved(files, seen.path, names, findings)

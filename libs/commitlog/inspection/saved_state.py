@@ -129,10 +129,10 @@ class SavedStateCheck:
             )
             self._findings.problem(one.path, None, words)
 
-    def ended(self, first_offset: int, end_offset: int, *, is_gapless: bool, is_running: bool) -> None:
-        """All batches were seen, and are in [first_offset, end_offset)."""
+    def ended(self, first_offset: int, end_offset: int, *, is_whole: bool, is_running: bool) -> None:
+        """All batches were seen. `is_whole`: none can be missing in [first_offset, end_offset)."""
         for offset, missed in self._wanted.items():
-            for one, producer_id in missed if is_gapless and first_offset <= offset < end_offset else ():
+            for one, producer_id in missed if is_whole and first_offset <= offset < end_offset else ():
                 self._findings.problem(one.path, None, f"producer {producer_id}: no batch ends with offset {offset}")
         if is_running:
             return

@@ -1,0 +1,190 @@
+"""A cleaned segment takes the place of those that it was made from, and a crash at any step shows either them or it.
+
+Order of effects: a resume point beyond the sources is on disk → older ones are gone, and `gapless` tells where there may be gaps
+→ the output's files are called `.swap`, the `.log` last → the sources are called `.deleted`, the first one's `.log` first of all
+`.log`s → the output loses its suffix, the `.log` last → and, when readers had their time, what is called `.deleted` is removed.
+So a `.log.swap` is whole, and while the `.log` that it replaces is there, all of them are.
+
+`stage` and `settle` wait for the disk, in whatever thread may. `perform` is renames only, by the log's thread: from one turn to
+the next a path names another file, and nobody opens one in between.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.commitlog import gapless, resume
+from libs.commitlog.cleaner.job import CLEANED_SUFFIX
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.retiring import DELETED_SUFFIX
+from libs.commitlog.segment import WALK
+from libs.commitlog.sync import Lineage
+from libs.wire.batches import HEADER_SIZE, LENGTH_END
+
+log = logging.getLogger(__name__)
+
+SWAP_SUFFIX = ".swap"
+_SUFFIXES = (".txnindex", ".index", ".timeindex", ".log")
+"""In the order in which names change: a `.log` says that the others have changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSwap:
+    directory: str
+    sources: tuple[int, ...]
+    """The bases of the segments that go; the output bears the first one's."""
+    end_offset: int
+    size: int
+    resume_offset: int
+    """Of the resume point that stays: it names a segment that does, too."""
+    lineage: Lineage
+
+    @property
+    def base_offset(self) -> int:
+        return self.sources[0]
+
+    def stage(self, fs: FileSystem) -> bool:
+        """Blocks until the output's `.swap` files are on disk. False: the log was cut meanwhile, and there are none.
+
+        Raises OSError; a crash then finds nothing worse than files to sweep.
+        """
+        self._under_lineage(lambda: self._make_way(fs))
+        fs.fsync_directory(self.directory)
+        gapless.allow_gaps_before(fs, self.directory, self.end_offset)
+        staged = self._under_lineage(lambda: self._call_swap(fs))
+        fs.fsync_directory(self.directory)
+        return staged
+
+    def perform(self, fs: FileSystem) -> None:
+        """Raises OSError with all names as they were, or LogDamaged if they are not."""
+        renamed: list[tuple[str, str]] = []
+        try:
+            for base in self.sources:
+                for path in self._files(fs, base, ""):
+                    fs.rename(path, path + DELETED_SUFFIX)
+                    renamed.append((path, path + DELETED_SUFFIX))
+            for path in self._files(fs, self.base_offset, SWAP_SUFFIX):
+                fs.rename(path, path.removesuffix(SWAP_SUFFIX))
+                renamed.append((path, path.removesuffix(SWAP_SUFFIX)))
+        except OSError as error:
+            try:
+                for source, target in reversed(renamed):
+                    fs.rename(target, source)
+            except OSError as again:
+                raise LogDamaged(f"{self.directory}: a swap of segments stopped half-way: {error}; {again}") from error
+            raise
+
+    def settle(self, fs: FileSystem) -> list[str]:
+        """Blocks until the new names are on disk. Returns the files that `remove_retired` takes away later."""
+        fs.fsync_directory(self.directory)
+        return [path for base in self.sources for path in self._files(fs, base, DELETED_SUFFIX)]
+
+    def discard(self, fs: FileSystem) -> None:
+        """Blocks. The output is of no use; the sources stay."""
+        for path in [*self._files(fs, self.base_offset, SWAP_SUFFIX), *self._files(fs, self.base_offset, CLEANED_SUFFIX)]:
+            fs.unlink(path)
+
+    def _under_lineage(self, work: Callable[[], None]) -> bool:
+        """A truncation removes what is staged, and waits for this."""
+        with self.lineage.held() as alive:
+            if alive:
+                work()
+        return alive
+
+    def _make_way(self, fs: FileSystem) -> None:
+        names = fs.list_directory(self.directory)
+        for offset in _offsets(names, resume.SUFFIX):
+            if offset <= self.end_offset and offset != self.resume_offset:
+                fs.unlink(f"{self.directory}/{offset:020d}{resume.SUFFIX}")
+        for suffix in _SUFFIXES:
+            # One that somebody left before us would make the opening doubt our swap.
+            for base in _offsets(names, suffix + CLEANED_SUFFIX):
+                if base < self.base_offset:
+                    fs.unlink(f"{self.directory}/{base:020d}{suffix}{CLEANED_SUFFIX}")
+            # Those of an earlier swap: here they may take the time that removing a large file takes.
+            for base in _offsets(names, suffix + DELETED_SUFFIX):
+                if base in self.sources:
+                    fs.unlink(f"{self.directory}/{base:020d}{suffix}{DELETED_SUFFIX}")
+
+    def _call_swap(self, fs: FileSystem) -> None:
+        for path in self._files(fs, self.base_offset, CLEANED_SUFFIX):
+            fs.rename(path, path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
+
+    def _files(self, fs: FileSystem, base: int, suffix: str) -> list[str]:
+        return [path for kind in _SUFFIXES if fs.exists(path := f"{self.directory}/{base:020d}{kind}{suffix}")]
+
+
+def finish_swaps(fs: FileSystem, directory: str) -> None:
+    """Before a log is opened: what the last process, which may have been Kafka's, left of a swap is ended or undone.
+
+    As in Kafka, a whole output replaces the segments that begin within it. One that lies beyond a file that was still being
+    written is one of several, and not yet all of them are there. Raises OSError, and LogDamaged if an output is not whole.
+    """
+    names = set(fs.list_directory(directory))
+    if not any(name.endswith(SWAP_SUFFIX) for name in names):
+        return
+    unfinished = min((offset for kind in _SUFFIXES for offset in _offsets(names, kind + CLEANED_SUFFIX)), default=None)
+    for base in sorted(_offsets(names, ".log" + SWAP_SUFFIX)):
+        path = f"{directory}/{base:020d}.log{SWAP_SUFFIX}"
+        undone = unfinished is not None and base >= unfinished
+        if not undone:
+            try:
+                _finish(fs, directory, base, _end_of(fs, path, base))
+            except LogDamaged as damage:
+                if not fs.exists(f"{directory}/{base:020d}.log"):
+                    raise
+                log.warning("swap undone: %s", damage)
+                undone = True
+        if undone:
+            _unlink(fs, directory, base, SWAP_SUFFIX)
+    for name in sorted(name for name in fs.list_directory(directory) if name.endswith(SWAP_SUFFIX)):
+        path, final = f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}"
+        if f"{name[:20]}.log{CLEANED_SUFFIX}" in names or fs.exists(final):
+            fs.unlink(path)  # on the way in: the `.log` would have followed
+        else:
+            fs.rename(path, final)  # Kafka renames the `.log` first, and these after it
+    fs.fsync_directory(directory)
+
+
+def _finish(fs: FileSystem, directory: str, base: int, end_offset: int) -> None:
+    if fs.exists(f"{directory}/{base:020d}.log"):
+        _unlink(fs, directory, base, "")
+    for other in _offsets(fs.list_directory(directory), ".log"):
+        if base < other < end_offset:
+            _unlink(fs, directory, other, "")
+    fs.fsync_directory(directory)
+    for suffix in _SUFFIXES:
+        path = f"{directory}/{base:020d}{suffix}"
+        if fs.exists(path + SWAP_SUFFIX):
+            fs.rename(path + SWAP_SUFFIX, path)
+    log.info("%s: the swap of the segment at %d, up to %d, is finished", directory, base, end_offset)
+
+
+def _unlink(fs: FileSystem, directory: str, base: int, suffix: str) -> None:
+    for kind in _SUFFIXES:
+        path = f"{directory}/{base:020d}{kind}{suffix}"
+        if fs.exists(path):
+            fs.unlink(path)
+
+
+def _end_of(fs: FileSystem, path: str, base: int) -> int:
+    """The offset after the last batch. Raises LogDamaged."""
+    file = OpenFile(fs, fs.open_read(path))
+    size = fs.size(file.fd)
+    view = fs.map_read(file.fd, size)
+    position, end = 0, base
+    while position < size:
+        if position + HEADER_SIZE > size:
+            raise LogDamaged(f"{path}: a batch begins {size - position} bytes before the end")
+        base_offset, length, delta, _ = WALK.unpack_from(view, position)
+        stop = position + length + LENGTH_END
+        if base_offset < end or delta < 0 or length < HEADER_SIZE - LENGTH_END or stop > size:
+            raise LogDamaged(f"{path}: no batch at position {position}")
+        end, position = base_offset + delta + 1, stop
+    return end
+
+
+def _offsets(names: "set[str] | list[str]", suffix: str) -> list[int]:
+    length = 20 + len(suffix)
+    return [int(name[:20]) for name in names if len(name) == length and name.endswith(suffix) and name[:20].isdigit()]

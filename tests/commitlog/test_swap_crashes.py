@@ -1,0 +1,193 @@
+"""Power goes, or the process dies, before any operation of a swap or of the opening after it: no record that counts is lost."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from libs.clock import SystemClock
+from libs.commitlog.config import LogConfig
+from libs.commitlog.log import Log
+from libs.commitlog.retiring import remove_retired
+from libs.commitlog.segment import FileRegistry
+from libs.wire.batches import BatchHeader
+from libs.wire.records import Record, build_batch
+from tests.commitlog.cleaned import Keep, batches_of, clean_by_hand, latest_of_each_key, offset_of, planned
+from tests.commitlog.harness import append, sync
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.sometimes import Sometimes
+
+PATH = "/logs/t-0"
+CONFIG = LogConfig(segment_bytes=450, segment_index_bytes=240, index_interval_bytes=150)
+KEYS = 5
+
+
+class Unkind(Random):
+    """Nothing survives that was not synced."""
+
+    def choice(self, seq: Any) -> Any:
+        return False if False in seq else None
+
+
+class Kind(Random):
+    """Everything does."""
+
+    def choice(self, seq: Any) -> Any:
+        return True if True in seq else None
+
+
+class NamesOnly(Random):
+    """Names come to the disk, data do not."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+        self._drawn = 0
+
+    def choice(self, seq: Any) -> Any:
+        self._drawn += 1
+        return self._drawn != 1 if True in seq else None
+
+
+SURVIVALS: dict[str, Callable[[SimulatedDisk], SimulatedDisk]] = {
+    "killed": lambda disk: disk.as_left_by_a_kill(),
+    "nothing unsynced": lambda disk: disk.crashed(Unkind()),
+    "everything": lambda disk: disk.crashed(Kind()),
+    "names only": lambda disk: disk.crashed(NamesOnly()),
+    **{f"drawn {seed}": lambda disk, seed=seed: disk.crashed(Random(seed)) for seed in range(4)},  # type: ignore[misc]
+}
+
+
+def opened(disk: SimulatedDisk) -> Log:
+    return Log.open(PATH, "t", 0, CONFIG, disk, registry=FileRegistry(), clock=SystemClock())
+
+
+def append_keyed(log: Log, count: int) -> None:
+    for _ in range(count):
+        offset = log.log_end_offset
+        record = Record(b"k%d" % (offset % KEYS), b"v" * 20, 1000 + offset)
+        batch = build_batch(
+            [record], base_offset=offset, leader_epoch=offset // 10, producer_id=9, producer_epoch=0, base_sequence=offset
+        )
+        append(log, batch)
+
+
+class Crash(NamedTuple):
+    operation: str
+    step: int
+    disk: SimulatedDisk
+
+
+def crashes_of(disk: SimulatedDisk, act: Callable[[], object], survivals: Sequence[str]) -> list[Crash]:
+    """What each crash before each operation of `act`, and after the last, would leave."""
+    found: list[Crash] = []
+    step = 0
+
+    def look(operation: str) -> None:
+        nonlocal step
+        step += 1
+        found.extend(Crash(f"{operation}, {name}", step, SURVIVALS[name](disk)) for name in survivals)
+
+    disk.before = look
+    try:
+        act()
+        look("the end")
+    finally:
+        disk.before = None
+    return found
+
+
+def filled(disk: SimulatedDisk) -> Log:
+    disk.make_directories(PATH)
+    disk.sync_all("/")
+    log = opened(disk)
+    append_keyed(log, 12)
+    sync(log, resume_point=True)
+    append_keyed(log, 14)
+    sync(log, resume_point=True)
+    assert len(log.segments) > 4
+    return log
+
+
+def compact(disk: SimulatedDisk, log: Log, keep: Keep, groups: int) -> None:
+    """All but the active segment, in so many outputs: a child's work, then the service's."""
+    sealed = list(log.segments[:-1])
+    shares = [sealed[at * len(sealed) // groups : (at + 1) * len(sealed) // groups] for at in range(groups)]
+    sizes = [clean_by_hand(disk, share, PATH, keep) for share in shares]
+    for share, size in zip(shares, sizes, strict=True):
+        swap = planned(log, share, size)
+        assert swap.stage(disk)
+        assert log.replace_segments(swap, share)
+        append_keyed(log, 1)  # the log lives
+        sync(log)
+        remove_retired(disk, swap.settle(disk))
+
+
+def check(crash: Crash, before: list[bytes], keep: Keep, end: int) -> Log:
+    """What was synced and is the latest of its key is there, nothing else came, in order."""
+    log = opened(crash.disk)
+    there = batches_of(log)
+    wanted = [batch for batch in before if offset_of(batch) >= end or keep(batch)]
+    assert [offset_of(batch) for batch in there] == sorted({offset_of(batch) for batch in there}), crash
+    assert set(wanted) <= set(there), crash
+    known = {offset_of(batch): batch for batch in before}
+    assert all(known[offset_of(batch)] == batch for batch in there if offset_of(batch) in known), crash
+    assert log.log_end_offset >= len(before), crash
+    last = log.producers.entries[9].batches[-1]
+    assert last.last_sequence == log.log_end_offset - 1, crash
+    left = [name for name in crash.disk.list_directory(PATH) if name.endswith((".cleaned", ".swap", ".deleted"))]
+    assert left == [], crash
+    for segment, following in zip(log.segments, log.segments[1:], strict=False):
+        assert segment.next_offset == following.base_offset, crash
+    return log
+
+
+def started(groups: int, keep_none: bool) -> tuple[SimulatedDisk, Log, list[bytes], Keep, int]:
+    disk = SimulatedDisk(Sometimes())
+    log = filled(disk)
+    end = log.segments[-1].base_offset
+    keep = latest_of_each_key(log, end)
+    before = batches_of(log)
+    if keep_none:  # the first group keeps nothing at all: its output is empty
+        first = log.segments[1].next_offset
+        assert not any(keep(batch) for batch in before if offset_of(batch) < first)
+    return disk, log, before, keep, end
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_no_crash_within_a_swap_loses_the_latest_of_a_key(groups: int) -> None:
+    disk, log, before, keep, end = started(groups, keep_none=groups > 1)
+    crashes = crashes_of(disk, lambda: compact(disk, log, keep, groups), list(SURVIVALS))
+    assert len({crash.step for crash in crashes}) > 40
+    for crash in crashes:
+        again = check(crash, before, keep, end)
+        content = batches_of(again)
+        assert batches_of(opened(crash.disk)) == content, crash  # recovering twice equals recovering once
+        append_keyed(again, 3)
+        sync(again, resume_point=True)
+        assert len(batches_of(opened(crash.disk.crashed(Unkind())))) == len(content) + 3, crash
+    assert {BatchHeader.at(batch).base_offset for batch in batches_of(log)} >= {offset_of(b) for b in before if keep(b)}
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_no_crash_within_the_opening_after_a_crash_does(groups: int) -> None:
+    disk, log, before, keep, end = started(groups, keep_none=groups > 1)
+    crashes = crashes_of(disk, lambda: compact(disk, log, keep, groups), ["killed", "nothing unsynced", "drawn 1"])
+    swapping = [crash for crash in crashes if any(name.endswith(".swap") for name in crash.disk.list_directory(PATH))]
+    assert len(swapping) > 10
+    for crash in swapping:
+        second = crash.disk
+        survivals = ["killed", "nothing unsynced", "everything"]
+        for again in crashes_of(second, lambda second=second: opened(second), survivals):  # type: ignore[misc]
+            check(Crash(f"{crash.operation}, then {again.operation}", again.step, again.disk), before, keep, end)
+
+
+def test_a_cut_amid_a_swap_brings_nothing_back() -> None:
+    """The log is cut after the output was staged: from then on no crash may show it."""
+    disk, log, _, keep, _ = started(1, keep_none=False)
+    sources = list(log.segments[:-1])
+    swap = planned(log, sources, clean_by_hand(disk, sources, PATH, keep))
+    assert swap.stage(disk)
+    log.truncate_to(6)
+    for name in SURVIVALS:
+        assert [offset_of(batch) for batch in batches_of(opened(SURVIVALS[name](disk)))] == list(range(6)), name

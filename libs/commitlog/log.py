@@ -371,6 +371,7 @@ class Log:
         fresh.size, fresh.next_offset = swap.size, swap.end_offset
         self._segments[slot : slot + len(sources)] = [fresh]
         self._reader.forget()
+        self.aborted.replaced(swap.sources, swap.base_offset)
         self._ledger.swapped(swap.sources[1:], swap.end_offset, swap.resume_offset)
         for segment in sources:
             segment.is_replaced = True

@@ -25,7 +25,15 @@ from libs.commitlog.producers import Duplicate
 from libs.rpc.call import Call
 from libs.runtime.children import Children
 from libs.telemetry.logs import fields
-from libs.wire.batches import BatchError, BatchHeader, NotABatch, patch, set_log_append_time, validate_produce
+from libs.wire.batches import (
+    TRANSACTIONAL,
+    BatchError,
+    BatchHeader,
+    NotABatch,
+    patch,
+    set_log_append_time,
+    validate_produce,
+)
 from libs.wire.errors import ErrorCode
 from libs.wire.opened_batches import RecordsRefused
 from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
@@ -163,6 +171,8 @@ class Appends:
             if type(verdict) is Duplicate:
                 self._repeat(hosted, request, slot, verdict)
                 return
+            if header.attributes & TRANSACTIONAL:  # no coordinator has said that this partition is part of a transaction
+                raise BatchError(ErrorCode.INVALID_TXN_STATE, "there is no transaction coordinator yet")
             producers.record_stamped(header, base, max_timestamp)
         # From here on nothing can fail: what the producers remember, the lists hold.
         patch(view, base, epoch)
@@ -288,6 +298,8 @@ class Appends:
             except BatchError as error:
                 self._meters.failed_produces += 1
                 one.request.settle(one.slot, _refused_batch(found, error))
+            except Exception:
+                log.exception("append not answered", extra=fields(partition=found))
         self.end_turn()
 
     def _opened_too_late(self, opening: Opening) -> None:

@@ -136,7 +136,7 @@ def _fetched(result: PartitionRead, *, inline: bool) -> list[object]:
         result.log_start_offset,
         ranges,
         length,
-        (),
+        result.aborted,
         divergence.epoch if divergence is not None else -1,
         divergence.end_offset if divergence is not None else -1,
         result.leader,

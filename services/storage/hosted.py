@@ -101,7 +101,7 @@ class Hosted:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.replica.high_watermark  # no transactions yet: everything committed is stable
+        return self.log.last_stable_offset(self.replica.high_watermark)
 
     @property
     def active_file(self) -> SegmentFile:
@@ -109,6 +109,10 @@ class Hosted:
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Slice | None:
         return self.log.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
+
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        found = self.log.aborted_transactions(piece, offset, end_offset)
+        return tuple([(aborted.producer_id, aborted.first_offset) for aborted in found])
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)

@@ -43,6 +43,13 @@ class PartitionView(Protocol):
         """
         ...
 
+    def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
+        """(producer id, first offset) of those that may have batches in `piece`, which was read just now with these bounds.
+
+        Raises LogDamaged, OSError.
+        """
+        ...
+
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(largest known epoch ≤ `leader_epoch`, where it ends here); (-1, -1) when it is unknown."""
         ...

@@ -31,6 +31,8 @@ class PartitionRead:
     last_stable_offset: int = -1
     log_start_offset: int = -1
     slice: Slice | None = None
+    aborted: tuple[tuple[int, int], ...] = ()
+    """(producer id, first offset) of transactions whose batches in `slice` a reader of committed records must leave out."""
     divergence: Divergence | None = None
     leader: int = -1
     leader_epoch: int = -1
@@ -88,6 +90,8 @@ def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBu
         return result
     try:
         found = view.read(offset, limit, end, at_least_one_batch=budget.owes_a_batch)
+        if found is not None and committed:
+            result.aborted = view.aborted_transactions(found, offset, end)
     except OffsetOutOfRange:
         return _error(OFFSET_OUT_OF_RANGE)
     except (LogDamaged, OSError) as error:

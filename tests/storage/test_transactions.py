@@ -1,0 +1,165 @@
+"""A partition whose log holds transactions: what readers of committed records get, and what a client may not append yet."""
+
+from collections.abc import Callable
+
+from libs.commitlog.log import Log
+from libs.rpc.contracts.storage import (
+    APPEND,
+    LIST_OFFSETS,
+    Append,
+    AppendPartition,
+    Fetched,
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsReply,
+)
+from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
+from libs.wire.records import Record, build_batch
+from services.storage.hosted import Hosted
+from tests.commitlog.harness import append_some
+from tests.commitlog.transactional import end, produce
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually, fetched
+from tests.storage.held_disk import HeldDisk
+from tests.storage.test_long_poll import parked
+
+COMMITTED = 1
+
+
+def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
+    assert cluster.node is not None
+    return cluster.node._partitions.by_key[topic, 0]
+
+
+def write(cluster: StorageCluster, topic: bytes, what: Callable[[Log], object]) -> None:
+    """As an append of the node's own, for a coordinator, will: into the log, then to the disk."""
+    partition = hosted(cluster, topic)
+    what(partition.log)
+    partition.next_offset = partition.log.log_end_offset
+    partition.replica.appended(partition.next_offset)
+    partition.sync.appended(partition)
+    partition.sync.hurry()
+    partition.sync.kick()
+
+
+async def committed(cluster: StorageCluster, topic: bytes) -> None:
+    partition = hosted(cluster, topic)
+    await eventually(lambda: cluster_is_at(partition))
+
+
+def cluster_is_at(partition: Hosted) -> bool:
+    return partition.replica.high_watermark == partition.log.log_end_offset
+
+
+async def read(cluster: StorageCluster, topic: bytes, offset: int = 0, **changes: int) -> Fetched:
+    return await cluster.fetch(topic, offset, isolation=COMMITTED, **changes)
+
+
+async def latest(cluster: StorageCluster, topic: bytes, isolation: int, timestamp: int = -1) -> int:
+    assert cluster.client is not None
+    request = ListOffsets(isolation, (ListOffsetsPartition(topic, 0, timestamp),))
+    reply = await cluster.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
+    return unpack(ListOffsetsReply, reply.body).partitions[0].offset
+
+
+async def test_committed_readers_get_what_lies_before_the_last_stable_offset(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("held")
+    write(cluster, topic, lambda log: append_some(log, 2))
+    write(cluster, topic, lambda log: produce(log, 1))
+    write(cluster, topic, lambda log: append_some(log, 2))
+    await committed(cluster, topic)
+    found = await read(cluster, topic)
+    everything = await cluster.fetch(topic, 0)
+    assert (
+        (found.high_watermark, found.last_stable_offset) == (everything.high_watermark, everything.last_stable_offset) == (5, 2)
+    )
+    assert 0 < found.ranges[0].length < everything.ranges[0].length
+    assert found.readable_to == found.ranges[0].length
+    assert (await read(cluster, topic, 2)).ranges == ()
+
+
+async def test_aborted_transactions_are_told_to_committed_readers_only(cluster: StorageCluster) -> None:
+    """Regression 57: with the data, from the same state."""
+    topic = await cluster.topic("aborted")
+    write(cluster, topic, lambda log: produce(log, 1))
+    write(cluster, topic, lambda log: produce(log, 2))
+    write(cluster, topic, lambda log: end(log, 1, commit=False))
+    write(cluster, topic, lambda log: end(log, 2, commit=True))
+    await committed(cluster, topic)
+    assert (await read(cluster, topic)).aborted == ((1, 0),)
+    assert (await read(cluster, topic, inline=True)).aborted == ((1, 0),)
+    assert (await cluster.fetch(topic, 0)).aborted == ()
+    assert (await read(cluster, topic, 3)).aborted == ()
+
+
+async def test_the_list_goes_no_further_than_the_read(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("bounded", index_interval_bytes="1")
+    for _ in range(3):
+        write(cluster, topic, lambda log: produce(log, 1, size=500))
+        write(cluster, topic, lambda log: end(log, 1, commit=False))
+    await committed(cluster, topic)
+    assert (await read(cluster, topic)).aborted == ((1, 0), (1, 2), (1, 4))
+    assert (await read(cluster, topic, max_bytes=1)).aborted == ((1, 0),)
+
+
+async def test_a_waiting_committed_reader_wakes_when_the_marker_is_committed(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("woken")
+    write(cluster, topic, lambda log: produce(log, 1))
+    await committed(cluster, topic)
+    waiting = cluster.fetching(topic, 0, max_wait_ms=8000, isolation=COMMITTED)
+    await eventually(lambda: parked(cluster) == 1)
+    write(cluster, topic, lambda log: append_some(log, 1))
+    await committed(cluster, topic)
+    assert not waiting.done()
+    disk.hold()
+    write(cluster, topic, lambda log: end(log, 1, commit=True))
+    await cluster.list_offset(topic, -1)
+    assert not waiting.done()
+    disk.release()
+    (found,) = fetched(await waiting)
+    assert (found.last_stable_offset, len(found.ranges)) == (3, 1)
+
+
+async def test_the_latest_offset_is_the_last_stable_one_for_committed_readers(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("listed")
+    write(cluster, topic, lambda log: append_some(log, 1, timestamp=10))
+    write(cluster, topic, lambda log: produce(log, 1))
+    await committed(cluster, topic)
+    assert await latest(cluster, topic, 0) == 2
+    assert await latest(cluster, topic, COMMITTED) == 1
+    assert await latest(cluster, topic, COMMITTED, timestamp=500) == -1
+    assert await latest(cluster, topic, 0, timestamp=500) == 1
+
+
+async def test_transactions_outlive_a_restart(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("reopened")
+    write(cluster, topic, lambda log: produce(log, 1))
+    write(cluster, topic, lambda log: end(log, 1, commit=False))
+    write(cluster, topic, lambda log: produce(log, 1))
+    await committed(cluster, topic)
+    await cluster.stop()
+    await cluster.start()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    found = await read(cluster, topic)
+    assert (found.last_stable_offset, found.aborted) == (2, ((1, 0),))
+
+
+async def test_a_transactional_batch_of_a_client_is_refused(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("refused")
+    records = [Record(None, b"v", 1_700_000_000_000)]
+    transactional = bytes(build_batch(records, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
+    assert cluster.client is not None
+    request = Append(-1, 5000, (AppendPartition(topic, 0, 0, len(transactional)),), "an id")
+    (refused,) = appended(await cluster.client.call(APPEND, request, [transactional], timeout_s=WAIT_S))
+    assert refused.error == ErrorCode.INVALID_TXN_STATE
+    assert (await cluster.append(topic, batch(b"x", producer=(1, 0, 0)))).base_offset == 0
+
+
+async def test_a_plain_batch_of_a_producer_with_an_open_transaction_is_refused(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("mixed")
+    write(cluster, topic, lambda log: produce(log, 1))
+    await committed(cluster, topic)
+    refused = await cluster.append(topic, batch(b"x", producer=(1, 0, 1)))
+    assert refused.error == ErrorCode.INVALID_TXN_STATE
+    assert (await cluster.append(topic, batch(b"x", producer=(2, 0, 0)))).error == 0

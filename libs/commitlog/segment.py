@@ -1,9 +1,12 @@
 """One segment: a `.log` file of batches and its two indexes.
 
-The last segment of a log is active: its indexes are preallocated and take entries. The others are sealed and open on demand.
+The last segment of a log is active: its indexes take entries, and are preallocated when the first one comes. The others are
+sealed. All open on demand, and close when others were used more lately (see `libs/commitlog/open_files.py`).
 No byte that was readable is ever written again (append-only inodes): a segment grows, or is cut and sealed, or goes.
 """
 
+import contextlib
+import errno
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,9 +15,11 @@ from typing import NamedTuple
 from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
-from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, open_index
+from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, capacity_of, open_index
+from libs.commitlog.open_files import Mapping
 from libs.commitlog.resume import SegmentProgress
 from libs.commitlog.segment_file import FileRegistry, SegmentFile
+from libs.commitlog.sync import Unsynced
 from libs.wire.batches import HEADER_SIZE, LENGTH_END
 
 __all__ = ["BatchMeta", "BatchPlace", "FileRegistry", "Segment", "SegmentFile"]
@@ -50,23 +55,49 @@ class BatchPlace(NamedTuple):
 
 
 class Segment:
+    __slots__ = (
+        "_bytes_since_index",
+        "_first_timestamp",
+        "_fs",
+        "_index_bytes",
+        "_index_interval_bytes",
+        "_map_key",
+        "_max_timestamp",
+        "_offset_index",
+        "_offset_of_max_timestamp",
+        "_open_files",
+        "_preallocate",
+        "_time_index",
+        "base_offset",
+        "file",
+        "is_replaced",
+        "next_offset",
+        "size",
+    )
+
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> None:
         self._fs = fs
-        self._stem = f"{directory}/{base_offset:020d}"
+        self._open_files = registry.open_files
+        self._map_key = self._open_files.new_key()
         self.base_offset = base_offset
-        self.file = SegmentFile(fs, self._stem + ".log", base_offset, registry)
+        self.file = SegmentFile(fs, f"{directory}/{base_offset:020d}.log", base_offset, registry)
         self.size = 0
         self.next_offset = base_offset
         """Of a sealed segment: the first offset after it. The active one's is the log's end."""
         self._index_interval_bytes = config.index_interval_bytes
         self._index_bytes = config.segment_index_bytes
+        self._preallocate = config.preallocate
         self._offset_index: MappedEntries | None = None
         self._time_index: MappedEntries | None = None
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = base_offset
         self._bytes_since_index = 0
         self._first_timestamp: int | None = None
-        self._map = memoryview(b"")
+        self.is_replaced = False
+        """Another segment bears its files' names: what it has open may be read on, and nothing is opened."""
+
+    def __del__(self) -> None:
+        self._open_files.forget(self._map_key)
 
     @classmethod
     def create(cls, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> "Segment":
@@ -74,30 +105,44 @@ class Segment:
         segment = cls(fs, directory, base_offset, config, registry)
         try:
             segment.file.create()
+            if config.preallocate:
+                fs.reserve(segment.file.fd, 0, config.segment_bytes)
             segment.begin_indexes()
         except OSError:
             segment.remove()
             raise
         return segment
 
+    @property
+    def _stem(self) -> str:
+        return self.file.path[: -len(".log")]
+
     # --- the indexes and what they know
 
     def begin_indexes(self) -> None:
         """Empty indexes that take entries, as for a segment that is about to be filled or scanned."""
-        self._offset_index = MappedEntries.create(self._fs, self._stem + ".index", OFFSET_ENTRY, self._index_bytes)
-        self._time_index = MappedEntries.create(self._fs, self._stem + ".timeindex", TIME_ENTRY, self._index_bytes)
+        room, owner = self._index_bytes, (self._open_files, self.file)
+        self._offset_index = MappedEntries.create(self._fs, self._stem + ".index", OFFSET_ENTRY, room, *owner)
+        self._time_index = MappedEntries.create(self._fs, self._stem + ".timeindex", TIME_ENTRY, room, *owner)
         self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         self._bytes_since_index = 0
 
-    def resume_indexes(self, progress: SegmentProgress) -> bool:
-        """Takes up the indexes as they were at a resume point. False if they are not all there."""
-        offsets = open_index(self._fs, self._stem + ".index", OFFSET_ENTRY)
-        times = open_index(self._fs, self._stem + ".timeindex", TIME_ENTRY)
-        if offsets is None or times is None or offsets.count < progress.index_entries or times.count < progress.time_entries:
-            return False
-        offsets.unseal(progress.index_entries, self._index_bytes)
-        times.unseal(progress.time_entries, self._index_bytes)
-        self._offset_index, self._time_index = offsets, times
+    def resume_indexes(self, progress: SegmentProgress, *, closed: bool = False) -> bool:
+        """Takes up the indexes as they were at a resume point. False if they are not all there. `closed`: they were trimmed to
+        that, in a clean stop, so nobody need look before they are used."""
+        counts = (progress.index_entries, progress.time_entries)
+        indexes = []
+        for suffix, entry, count in zip((".index", ".timeindex"), (OFFSET_ENTRY, TIME_ENTRY), counts, strict=True):
+            path = self._stem + suffix
+            if not closed:
+                found = open_index(self._fs, path, entry)
+                if found is None or found.count < count:
+                    return False
+            capacity, whose = capacity_of(self._index_bytes, entry), (entry, self._open_files)
+            indexes.append(
+                MappedEntries(self._fs, path, *whose, count=count, capacity=capacity, ragged=not closed, owner=self.file)
+            )
+        self._offset_index, self._time_index = indexes
         self._max_timestamp = progress.max_timestamp
         self._offset_of_max_timestamp = progress.offset_of_max_timestamp
         self._bytes_since_index = progress.bytes_since_index
@@ -105,32 +150,47 @@ class Segment:
 
     def rebuild_indexes(self, end: int) -> None:
         """Makes the indexes again from the headers of the first `end` bytes, which were checked when they were written."""
+        self._refuse_if_replaced()
         self.begin_indexes()
         self.extend_indexes(end)
         self.note_batches(self._metas(0, end), 0)
 
     @property
     def offset_index(self) -> MappedEntries:
-        if self._offset_index is None:
-            self._open_sealed_indexes()
+        if self._offset_index is None or not self._offset_index.is_at_hand:
+            self._open_indexes()
         assert self._offset_index is not None
         return self._offset_index
 
     @property
     def time_index(self) -> MappedEntries:
-        if self._time_index is None:
-            self._open_sealed_indexes()
+        if self._time_index is None or not self._time_index.is_at_hand:
+            self._open_indexes()
         assert self._time_index is not None
         return self._time_index
 
-    def _open_sealed_indexes(self) -> None:
-        offsets = open_index(self._fs, self._stem + ".index", OFFSET_ENTRY)
-        times = open_index(self._fs, self._stem + ".timeindex", TIME_ENTRY)
-        if offsets is None or times is None:
-            self.rebuild_indexes(self.size)
+    def _refuse_if_replaced(self) -> None:
+        if self.is_replaced or self.file.is_retired:
+            raise OSError(errno.ESTALE, "it left the log, or a cleaned segment took its place", self.file.path)
+
+    def _open_indexes(self) -> None:
+        """Makes them again if they are not there. Raises OSError."""
+        self._refuse_if_replaced()
+        takes_more = self._offset_index is not None and self._offset_index.capacity > self._offset_index.count
+        owner = (self._open_files, self.file)
+        offsets = self._offset_index or open_index(self._fs, self._stem + ".index", OFFSET_ENTRY, *owner)
+        times = self._time_index or open_index(self._fs, self._stem + ".timeindex", TIME_ENTRY, *owner)
+        try:
+            if offsets is not None and times is not None:
+                offsets.take_at_hand()
+                times.take_at_hand()
+                self._offset_index, self._time_index = offsets, times
+                return
+        except FileNotFoundError:  # somebody removed or cut it while it was closed
+            pass
+        self.rebuild_indexes(self.size)
+        if not takes_more:
             self._seal_indexes()
-        else:
-            self._offset_index, self._time_index = offsets, times
 
     @property
     def max_timestamp(self) -> int:
@@ -178,6 +238,8 @@ class Segment:
 
     def make_room(self, batches: int, total_bytes: int) -> bool:
         """Reserves what the indexes may need for an append. False if they cannot take it. Raises OSError."""
+        if self._bytes_since_index + total_bytes <= self._index_interval_bytes:
+            return True  # no entry comes of it
         entries = min(batches, total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 1)
         offsets, times = self.offset_index, self.time_index
         # One time entry is kept for sealing, as in Kafka.
@@ -216,7 +278,8 @@ class Segment:
 
     def write(self, buffers: Sequence[Buffer], total_bytes: int) -> None:
         """At the end, where nothing is readable yet. Raises OSError with nothing left behind, or LogDamaged if it cannot cut."""
-        fd, position = self.file.fd, self.size
+        was_synced, position = not self.file.is_unsynced, self.size
+        fd = self.file.for_writing().fd
         try:
             written = self._fs.pwritev(fd, buffers, position) if len(buffers) <= _IOV_MAX else 0
             if written != total_bytes:
@@ -226,6 +289,8 @@ class Segment:
                 self._fs.truncate(fd, position)
             except OSError as cut_error:
                 raise LogDamaged(f"{self.file.path}: a failed write could not be cut back: {cut_error}") from error
+            if was_synced:
+                self.file.synced(self.file.version)
             raise
 
     def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
@@ -266,19 +331,29 @@ class Segment:
         self._bytes_since_index = since
         return position
 
-    def _note_max_timestamp(self) -> None:
+    def _owes_time_entry(self) -> bool:
         times = self.time_index
-        last = times.entry(times.count - 1)[0] if times.count else NO_TIMESTAMP
-        if self.max_timestamp > last:
-            times.append(self.max_timestamp, self._offset_of_max_timestamp - self.base_offset)
+        return self.max_timestamp > (times.entry(times.count - 1)[0] if times.count else NO_TIMESTAMP)
+
+    def _note_max_timestamp(self) -> None:
+        if self._owes_time_entry():
+            self.time_index.append(self.max_timestamp, self._offset_of_max_timestamp - self.base_offset)
 
     # --- ending
+
+    def make_room_to_seal(self) -> None:
+        """Afterwards `seal` needs no space. Raises OSError."""
+        if self._owes_time_entry():
+            self.time_index.make_room(1)
 
     def seal(self, next_offset: int) -> None:
         """No more batches. Trims the indexes; the caller syncs them before it trusts them after a crash."""
         self.next_offset = next_offset
         self._note_max_timestamp()
         self._seal_indexes()
+        if self._preallocate:
+            with contextlib.suppress(OSError):  # what is left over costs space, and nothing else
+                self._fs.truncate(self.file.fd, self.size)
 
     def _seal_indexes(self) -> None:
         self.offset_index.seal()
@@ -286,14 +361,16 @@ class Segment:
 
     def cut(self, position: int) -> None:
         """Drops everything from `position` on, from the disk too. The indexes are the caller's concern."""
-        self._map = memoryview(b"")
+        self._open_files.forget(self._map_key)  # first: a mapping must not be touched beyond the file's end
         self._first_timestamp = None
         self.size = position  # first: whatever the disk answers, nobody may read further
-        self._fs.truncate(self.file.fd, position)
-        self._fs.fdatasync(self.file.fd)
+        handle = self.file.handle
+        self._fs.truncate(handle.fd, position)
+        self._fs.fdatasync(handle.fd)
 
     def remove(self) -> None:
         """The names go; readers that hold the file keep it."""
+        self.file.retire()
         for suffix in (".index", ".timeindex", ".txnindex", ".log"):
             if self._fs.exists(self._stem + suffix):
                 self._fs.unlink(self._stem + suffix)
@@ -303,6 +380,18 @@ class Segment:
         if indexes:
             files += (self.offset_index.file, self.time_index.file)
         return files
+
+    @property
+    def is_unsynced(self) -> bool:
+        """Whether any of its files is held open until a round covers it."""
+        return any(one is not None and one.is_unsynced for one in (self.file, self._offset_index, self._time_index))
+
+    def unsynced(self, *, indexes: bool) -> list[tuple[Unsynced, int]]:
+        """What a round with `sync_files` covers, each with its version now: to be told `synced` with that when it is over."""
+        found: list[tuple[Unsynced, int]] = [(self.file, self.file.version)]
+        if indexes:
+            found += [(index, index.version) for index in (self._offset_index, self._time_index) if index is not None]
+        return found
 
     # --- reading
 
@@ -375,12 +464,15 @@ class Segment:
 
         Through a mapping that grows in steps: mapping anew for each batch at the tail would cost more than reading it.
         """
-        if position + HEADER_SIZE <= len(self._map):
-            return self._map, position
-        if not self._map or self.size - len(self._map) >= _REMAP_BYTES:
-            self._map = self._fs.map_read(self.file.fd, self.size)
-            return self._map, position
-        header = self._fs.pread(self.file.fd, HEADER_SIZE, position)
+        mapping = self._open_files.mapping(self._map_key)
+        if mapping is not None and position + HEADER_SIZE <= len(mapping.view):
+            return mapping.view, position
+        handle = self.file.handle
+        if mapping is None or self.size - len(mapping.view) >= _REMAP_BYTES:
+            mapping = self._open_files.map(self._fs, handle, self.size, write=False)
+            self._open_files.keep(self._map_key, mapping)
+            return mapping.view, position
+        header = self._fs.pread(handle.fd, HEADER_SIZE, position)
         if len(header) < HEADER_SIZE:
             raise LogDamaged(f"{self.file.path}: the file ends before position {position + HEADER_SIZE}")
         return header, 0

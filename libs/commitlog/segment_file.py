@@ -1,15 +1,22 @@
 """The `.log` files of this process, each with a number by which others name it (RPC file ranges, passed descriptors)."""
 
+import errno
 import itertools
+import os
 from weakref import WeakValueDictionary
 
 from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.open_files import OpenFiles
 
 
 class FileRegistry:
-    """Numbers the segment files of this process, so that others can name one; a file that is gone is not found."""
+    """Numbers the segment files of this process, so that others can name one; a file that is gone is not found.
 
-    def __init__(self) -> None:
+    It brings along `open_files`, the bound on what all segments of this process hold open.
+    """
+
+    def __init__(self, open_files: OpenFiles | None = None) -> None:
+        self.open_files = open_files if open_files is not None else OpenFiles()
         self._files: WeakValueDictionary[int, SegmentFile] = WeakValueDictionary()
         self._numbers = itertools.count(1)  # logs open in several threads, and `next` is atomic
 
@@ -19,7 +26,11 @@ class FileRegistry:
         return file_id
 
     def remove(self, file: "SegmentFile") -> None:
-        """Nobody finds it any more; descriptors that were handed out stay good."""
+        """Nobody finds it any more, and it is not opened again; descriptors that were handed out stay good.
+
+        Rule: call it before the file's name goes to another file, or away: its number stands for the inode, not for the name.
+        """
+        file.retire()
         self._files.pop(file.file_id, None)
 
     def get(self, file_id: int) -> "SegmentFile | None":
@@ -27,31 +38,91 @@ class FileRegistry:
 
 
 class SegmentFile:
-    """A `.log` file. Opens when it is first read; its inode is never written twice, so its pages may be sent at leisure."""
+    """A `.log` file. Opens when it is used, and closes when others were used more lately; no byte of its inode is written twice,
+    so its pages may be sent at leisure.
 
-    __slots__ = ("__weakref__", "_filesystem", "_open", "base_offset", "file_id", "path")
+    While it holds what no sync has covered, it stays open: see `libs/commitlog/open_files.py`.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_filesystem",
+        "_identity",
+        "_key",
+        "_open_files",
+        "_unsynced",
+        "base_offset",
+        "file_id",
+        "is_retired",
+        "path",
+        "version",
+    )
 
     def __init__(self, filesystem: FileSystem, path: str, base_offset: int, registry: FileRegistry) -> None:
         self._filesystem = filesystem
-        self._open: OpenFile | None = None
+        self._open_files = registry.open_files
+        self._key = self._open_files.new_key()
+        self._unsynced: OpenFile | None = None
+        self._identity: tuple[int, int] | None = None
+        self.is_retired = False
+        self.version = 0
+        """Rises with every write."""
         self.path = path
         self.base_offset = base_offset
         self.file_id = registry.add(self)
 
+    def __del__(self) -> None:
+        self._open_files.forget(self._key)
+
     @property
     def handle(self) -> OpenFile:
-        if self._open is None:
-            self._open = OpenFile(self._filesystem, self._filesystem.open_append(self.path, create=False))
-        return self._open
+        """Hold it for as long as its descriptor is used. Raises OSError: FileNotFoundError if it is retired or was replaced."""
+        return self._unsynced or self._open_files.file(self._key) or self._open()
 
     @property
     def fd(self) -> int:
-        """For use at once: the file may close when this object goes."""
+        """For whoever holds `handle`, or has written: the file may close at any time otherwise."""
         return self.handle.fd
 
+    def _open(self) -> OpenFile:
+        if not self.is_retired:
+            handle = self._open_files.open(self._filesystem, self.path)
+            identity = self._filesystem.identity(handle.fd)
+            if self._identity is None:
+                self._identity = identity
+            if self._identity == identity and not self.is_retired:
+                self._open_files.keep(self._key, handle)
+                return handle
+        raise FileNotFoundError(errno.ENOENT, f"{os.strerror(errno.ENOENT)}: it was removed or replaced", self.path)
+
     def create(self) -> None:
-        self._open = OpenFile(self._filesystem, self._filesystem.open_append(self.path, create=True))
+        handle = self._open_files.open(self._filesystem, self.path, create=True)
+        self._identity = self._filesystem.identity(handle.fd)
+        self._open_files.keep(self._key, handle)
+
+    def retire(self) -> None:
+        """Its name stands for it no longer. Who holds it reads on."""
+        self.is_retired = True
 
     def open_readonly(self) -> int:
         """A new descriptor, which the caller closes."""
-        return self._filesystem.reopen_read(self.handle.fd)
+        handle = self.handle
+        return self._filesystem.reopen_read(handle.fd)
+
+    # --- what is not on disk yet
+
+    @property
+    def is_unsynced(self) -> bool:
+        return self._unsynced is not None
+
+    def for_writing(self) -> OpenFile:
+        """Open from now on until `synced`. Ask each time before the bytes come."""
+        if self._unsynced is None:
+            self._unsynced = self.handle
+        self.version += 1
+        return self._unsynced
+
+    def synced(self, version: int) -> None:
+        """A round has covered all that was written when `version` was this."""
+        if version == self.version:
+            self._unsynced = None

@@ -5,7 +5,6 @@ until then another leader might not know how it ended. Both are found by offset 
 """
 
 from bisect import bisect_left, insort
-from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -28,7 +27,7 @@ class UnstableTransactions:
     def __init__(self, ongoing: Iterable[tuple[int, int]] = ()) -> None:
         self._ongoing = sorted(ongoing)
         # (first offset, marker's offset), both ascending: one that began later and ended earlier is covered by the next.
-        self._unreplicated: deque[tuple[int, int]] = deque()
+        self._unreplicated: list[tuple[int, int]] = []
 
     @property
     def ongoing(self) -> tuple[tuple[int, int], ...]:
@@ -59,8 +58,8 @@ class UnstableTransactions:
     def first_unstable(self, high_watermark: int) -> int | None:
         """Where the earliest one begins of which readers must not see the end. The high watermark only rises."""
         unreplicated = self._unreplicated
-        while unreplicated and unreplicated[0][1] < high_watermark:
-            unreplicated.popleft()
+        if unreplicated and unreplicated[0][1] < high_watermark:
+            del unreplicated[: bisect_left(unreplicated, high_watermark, key=lambda entry: entry[1])]
         first = self._ongoing[0][0] if self._ongoing else None
         if unreplicated and (first is None or unreplicated[0][0] < first):
             return unreplicated[0][0]
@@ -68,7 +67,7 @@ class UnstableTransactions:
 
     def inherit(self, older: "UnstableTransactions", end_offset: int) -> None:
         """The log was cut at `end_offset`: what ended before it is as unreplicated as it was."""
-        self._unreplicated = deque(entry for entry in older._unreplicated if entry[1] < end_offset)
+        self._unreplicated = [entry for entry in older._unreplicated if entry[1] < end_offset]
 
     def _drop(self, producer_id: int, first_offset: int) -> None:
         slot = bisect_left(self._ongoing, (first_offset, producer_id))

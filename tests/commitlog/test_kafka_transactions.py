@@ -1,0 +1,224 @@
+"""Kafka 4.2.1 as judge of transactions: our log on what its broker wrote, its broker and its tools on what our log wrote."""
+
+import random
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.inspection.directory import verify
+from libs.commitlog.inspection.findings import Findings
+from libs.commitlog.log import Log
+from libs.commitlog.transaction_index import ENTRY, SUFFIX
+from tests.commitlog.harness import append_some, open_log
+from tests.commitlog.test_kafka_reads_our_files import complaints, dump, give
+from tests.commitlog.transactional import end, is_open, produce, read_committed
+from tests.kafka.broker import KafkaBroker
+from tests.requirements import require
+
+THEIRS, OURS = "theirs", "ours"
+SEGMENT_BYTES = 1 << 20
+CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500, segment_index_bytes=4800)
+RECORDS = 100
+
+
+class Judged(NamedTuple):
+    broker: KafkaBroker  # running, with both topics
+    theirs: Path  # a copy of what it wrote, when it was stopped
+    ours: Path
+    served: list[int]  # the offsets that it gave to a reader of committed records
+    stable: int
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    require("java", "kafka")
+    root = tmp_path_factory.mktemp("transactions")
+    properties = {
+        "transaction.state.log.num.partitions": "1",
+        "offsets.topic.num.partitions": "1",
+        "log.segment.bytes": str(SEGMENT_BYTES),
+        "log.retention.ms": "-1",
+    }
+    ours = root / f"{OURS}-0"
+    write_ours(ours)
+    with KafkaBroker(root / "broker", properties=properties) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for created in admin.create_topics([NewTopic(name, 1, 1) for name in (THEIRS, OURS)]).values():
+            created.result(60)
+        open_for_ever = write_theirs(broker)
+        stable, served = last_stable(broker, THEIRS), consume_committed(broker, THEIRS)
+        broker.stop()
+        del open_for_ever
+        theirs = shutil.copytree(broker.log_directory / f"{THEIRS}-0", root / "theirs")
+        give(ours, broker.log_directory / f"{OURS}-0")
+        broker.start()
+        yield Judged(broker, theirs, ours, served, stable)
+
+
+def write_theirs(broker: KafkaBroker) -> Producer:
+    """Three producers take turns, in transactions that overlap, end either way and span segments; another uses none. The last
+    transaction of one of them never ends: it is returned."""
+    dice = random.Random(8)
+    plain = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+    going = [
+        Producer({
+            "bootstrap.servers": broker.bootstrap, "transactional.id": f"judge-{n}", "transaction.timeout.ms": 900_000,
+            "linger.ms": 0,
+        })
+        for n in range(3)
+    ]  # fmt: skip
+    for producer in going:
+        producer.init_transactions(60)
+    busy: set[int] = set()
+    for _ in range(60):
+        n = dice.randrange(4)
+        writer = plain if n == 3 else going[n]
+        if n < 3 and n not in busy:
+            writer.begin_transaction()
+            busy.add(n)
+        for _ in range(dice.randrange(1, 30)):
+            writer.produce(THEIRS, dice.randbytes(4000), partition=0)
+        assert writer.flush(60) == 0
+        if n < 3 and dice.random() < 0.5:
+            (writer.commit_transaction if dice.random() < 0.5 else writer.abort_transaction)(60)
+            busy.discard(n)
+    for n in sorted(busy):
+        going[n].abort_transaction(60)
+    going[0].begin_transaction()
+    for producer in (going[0], plain):
+        producer.produce(THEIRS, b"after the last stable offset", partition=0)
+        assert producer.flush(60) == 0
+    return going[0]
+
+
+def write_ours(path: Path) -> None:
+    dice = random.Random(9)
+    log = open_log(path, OsFileSystem(), CONFIG)
+    for _ in range(300):
+        producer = dice.randrange(1000, 1004)
+        if dice.random() < 0.2:
+            append_some(log, 1, count=2)
+        elif is_open(log, producer) and dice.random() < 0.4:
+            end(log, producer, commit=dice.random() < 0.5)
+        else:
+            produce(log, producer, count=dice.randrange(1, 4), size=300)
+    for producer in range(1000, 1003):
+        end(log, producer, commit=False)
+    produce(log, 1003)
+    append_some(log, 3)
+    log.close(clean=True)
+    assert len(list(path.glob("*.txnindex"))) > 2
+
+
+def consume_committed(broker: KafkaBroker, topic: str) -> list[int]:
+    consumer = Consumer({
+        "bootstrap.servers": broker.bootstrap, "group.id": "judge", "isolation.level": "read_committed",
+        "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True, "check.crcs": True,
+    })  # fmt: skip
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        offsets: list[int] = []
+        while (message := consumer.poll(30)) is not None:
+            error, offset = message.error(), message.offset()
+            if error is None and offset is not None:
+                offsets.append(offset)
+            elif error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return offsets
+                assert error.code() == KafkaError.NOT_LEADER_FOR_PARTITION, error
+        raise AssertionError(f"{topic}: nothing came for 30 s after {len(offsets)} records")
+    finally:
+        consumer.close()
+
+
+def last_stable(broker: KafkaBroker, topic: str) -> int:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    partition = TopicPartition(topic, 0)
+    found = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
+    return int(found[partition].result(30).offset)
+
+
+def indexes_of(path: Path) -> dict[str, bytes]:
+    return {index.name: index.read_bytes() for index in sorted(path.glob(f"*{SUFFIX}")) if index.stat().st_size}
+
+
+def reopened(judged: Judged, path: Path, *, clean: bool) -> Log:
+    shutil.copytree(judged.theirs, path)
+    return open_log(path, config=LogConfig(), clean=clean, recovery_point=10**6 if clean else 0)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_our_log_serves_what_a_kafka_broker_wrote_as_kafka_does(judged: Judged, tmp_path: Path, clean: bool) -> None:
+    log = reopened(judged, tmp_path / "copy", clean=clean)
+    assert log.cut_bytes == 0
+    assert len(log.segments) > 2
+    assert log.last_stable_offset(log.log_end_offset) == judged.stable < log.log_end_offset
+    assert len(judged.served) > RECORDS
+    for max_bytes in (1, 100_000, 1 << 30):
+        assert read_committed(log, log.log_end_offset, max_bytes=max_bytes).offsets == judged.served
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_our_indexes_are_those_that_kafka_wrote(judged: Judged, tmp_path: Path, clean: bool) -> None:
+    """A start after a crash reads the batches, and comes to the same entries, byte for byte."""
+    log = reopened(judged, tmp_path / "copy", clean=clean)
+    log.close(clean=True)
+    theirs = indexes_of(judged.theirs)
+    assert sum(map(len, theirs.values())) > 5 * ENTRY.size
+    assert indexes_of(tmp_path / "copy") == theirs
+
+
+def test_damaged_indexes_of_kafkas_are_made_again_as_they_were(judged: Judged, tmp_path: Path) -> None:
+    copy = shutil.copytree(judged.theirs, tmp_path / "copy")
+    for name, content in indexes_of(copy).items():
+        (copy / name).write_bytes(content[:-1])
+    log = open_log(copy, config=LogConfig(), clean=True, recovery_point=10**6)
+    assert read_committed(log, log.log_end_offset).offsets == judged.served
+    log.close(clean=True)
+    assert indexes_of(copy) == indexes_of(judged.theirs)
+
+
+def test_the_open_transaction_of_a_kafka_log_can_end_here(judged: Judged, tmp_path: Path) -> None:
+    log = reopened(judged, tmp_path / "copy", clean=True)
+    ((first, producer_id),) = log.producers.transactions.ongoing
+    assert first == judged.stable
+    append_some(log, 1)
+    log.truncate_to(log.log_end_offset - 1)
+    assert log.last_stable_offset(log.log_end_offset) == first
+    plain = log.log_end_offset - 1
+    end(log, producer_id, commit=False)
+    assert read_committed(log, log.log_end_offset).offsets == [*judged.served, plain]
+
+
+def test_kafka_dumps_our_transaction_indexes(judged: Judged) -> None:
+    text, files = dump({OURS: judged.ours, THEIRS: judged.theirs}, (SUFFIX,))
+    assert complaints(text) == []
+    assert text.count("Dumping ") == len(files) > 3
+    entries = sum(len(content) // ENTRY.size for path in (judged.ours, judged.theirs) for content in indexes_of(path).values())
+    assert text.count("producerId: ") == entries
+
+
+def test_a_kafka_broker_serves_committed_records_of_our_log_as_we_do(judged: Judged, tmp_path: Path) -> None:
+    log = open_log(shutil.copytree(judged.ours, tmp_path / "copy"), config=CONFIG)
+    expected = read_committed(log, log.log_end_offset).offsets
+    assert len(expected) > RECORDS
+    assert consume_committed(judged.broker, OURS) == expected
+    assert last_stable(judged.broker, OURS) == log.last_stable_offset(log.log_end_offset) < log.log_end_offset
+    judged.broker.stop(number=signal.SIGKILL)
+    judged.broker.start()
+    assert consume_committed(judged.broker, OURS) == expected
+
+
+@pytest.mark.parametrize("whose", [OURS, THEIRS])
+def test_our_own_judge_finds_the_files_sound(judged: Judged, whose: str) -> None:
+    findings = Findings()
+    verify(OsFileSystem(), str(judged.ours if whose == OURS else judged.theirs), findings, records=True)
+    assert [finding for finding in findings.found if not finding.path.endswith("partition.metadata")] == []

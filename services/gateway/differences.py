@@ -56,7 +56,38 @@ DIFFERENCES: Final = (
         ApiKey.PRODUCE,
         "Records inside a batch are not opened by default (`record.validation=header`): CRC, counts, sequences and the batch's "
         "newest timestamp are checked, so that a batch whose records are not as its header says is stored, and an error does "
-        "not name records.",
+        "not name records. `record.validation=full` opens them and answers as Kafka does; so do compacted topics, and those "
+        "whose `compression.type` is not that of the batch.",
+    ),
+    Difference(
+        "produce-unreadable-records",
+        ApiKey.PRODUCE,
+        "Where records are opened, what cannot be decompressed answers CORRUPT_MESSAGE, and what is no record INVALID_RECORD; "
+        "Kafka: UNKNOWN_SERVER_ERROR, for most of it.",
+    ),
+    Difference(
+        "produce-renumbered",
+        ApiKey.PRODUCE,
+        "Where records are opened, a compressed batch whose records are not numbered from 0 on is stored as if they were; Kafka: "
+        "UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "produce-decompressed-size",
+        ApiKey.PRODUCE,
+        "Where records are opened, a batch that holds more than 128 MiB answers MESSAGE_TOO_LARGE; Kafka knows no bound.",
+        unseen="it would fill Kafka's memory",
+    ),
+    Difference(
+        "produce-named-records",
+        ApiKey.PRODUCE,
+        "An answer names at most 1,000 of a batch's bad records.",
+        unseen="no scenario has so many",
+    ),
+    Difference(
+        "topic-configs-lz4-level",
+        ApiKey.CREATE_TOPICS,
+        "compression.lz4.level above 12 is level 12, the library's highest.",
+        unseen="the records are the same",
     ),
     Difference(
         "produce-repeated-partition",

@@ -1,7 +1,7 @@
 """Apache Kafka and Penstock side by side, one broker each, with the topics that the scenarios need."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from types import TracebackType
@@ -26,8 +26,10 @@ class Pair:
 
     def prepare(self, scenarios: Iterable[Scenario]) -> None:
         """Creates what the scenarios need; returns when both serve it."""
-        wanted = [_new_topic(scenario, name) for scenario in scenarios for name in scenario.topics()]
-        list(self._both.map(lambda system: _create(system, wanted), (self.kafka, self.penstock)))
+        named = [(scenario, name) for scenario in scenarios for name in scenario.topics()]
+        theirs = [_new_topic(name, scenario.partitions, scenario.configs) for scenario, name in named]
+        ours = [_new_topic(name, scenario.partitions, {**scenario.configs, **scenario.own_configs}) for scenario, name in named]
+        list(self._both.map(_create, (self.kafka, self.penstock), (theirs, ours)))
 
     def compare(self, scenario: Scenario) -> Iterator[tuple[int, Difference]]:
         """(version, difference) for everything that differs."""
@@ -59,9 +61,9 @@ def _answer(system: System, scenario: Scenario, version: int) -> Any:
     return {**told, **(answer if isinstance(answer, dict) else {"answer": answer})}
 
 
-def _new_topic(scenario: Scenario, name: str) -> Fields:
-    configs = [{"name": key, "value": value} for key, value in scenario.configs.items()]
-    return {"name": name, "num_partitions": scenario.partitions, "replication_factor": 1, "configs": configs}
+def _new_topic(name: str, partitions: int, values: Mapping[str, str]) -> Fields:
+    configs = [{"name": key, "value": value} for key, value in values.items()]
+    return {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
 
 
 def _create(system: System, topics: list[Fields]) -> None:

@@ -77,6 +77,8 @@ class Scenario:
     partitions: int = 0
     """Of the scenario's topic; 0: it needs none."""
     configs: Mapping[str, str] = field(default_factory=dict)
+    own_configs: Mapping[str, str] = field(default_factory=dict)
+    """Of the topic in Penstock only: Kafka does not know them."""
     a_topic_per_version: bool = False
     differs: tuple[Differs, ...] = ()
     answer_version: int | None = None

@@ -10,12 +10,14 @@ from tests.differential.scenarios import (
     list_offsets,
     metadata,
     produce,
+    produce_opened,
     topic_administration,
 )
 
 ALL = (
     *metadata.SCENARIOS,
     *produce.SCENARIOS,
+    *produce_opened.SCENARIOS,
     *fetch.SCENARIOS,
     *list_offsets.SCENARIOS,
     *delete_records.SCENARIOS,

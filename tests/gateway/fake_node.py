@@ -40,6 +40,7 @@ class FakeNode:
         self.file: Path | None = None
         self.file_gone = False
         self.inline = False
+        self.aborted: tuple[tuple[int, int], ...] = ()  # told to readers of committed records, of whatever they read
         self.backlog: dict[int, int] = {}  # offset → position in `file`: fetches are answered from there, as a log would
         self.fetches: list[Fetch] = []
         self.holding_fetches = False
@@ -47,6 +48,7 @@ class FakeNode:
         self.asked_by: Peer | None = None
         self.cancelled = 0
         self.opened = 0
+        self.stable_to = -1  # position in `file` up to which they read; -1: all of it
         self._ends: dict[int, int] = {}
         self._server: RpcServer | None = None
 
@@ -129,12 +131,16 @@ class FakeNode:
 
     def _fetch_on(self, call: Call, request: Fetch, size: int) -> None:
         (wanted,) = request.partitions
+        if request.isolation and self.stable_to >= 0:
+            size = self.stable_to
         position = self.backlog.get(wanted.fetch_offset, size)
-        if position == size:
+        if position >= size:
             self.parked_fetches.append(call)
             return
         ranges = (FileRange(1, position, min(request.max_bytes, size - position)),)
-        call.reply(FetchReply((Fetched(0, len(self.backlog), len(self.backlog), 0, ranges, readable_to=size),)))
+        aborted = self.aborted if request.isolation else ()
+        end = len(self.backlog)
+        call.reply(FetchReply((Fetched(0, end, end, 0, ranges, aborted=aborted, readable_to=size),)))
 
     def _open(self, call: Call) -> None:
         assert unpack(OpenFile, call.body).file_id == 1

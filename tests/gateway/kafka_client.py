@@ -93,6 +93,7 @@ def fetch_body(
     session: tuple[int, int] = (0, -1),
     leader_epoch: int = -1,
     replica_id: int = -1,
+    isolation: int = 0,
 ) -> bytes:
     """`topics`: (topic, [(partition, offset)])."""
     writer, flexible = Writer(), version >= 12
@@ -100,7 +101,7 @@ def fetch_body(
         writer.int32(replica_id)
     for value in (max_wait_ms, min_bytes, max_bytes):
         writer.int32(value)
-    writer.int8(0)
+    writer.int8(isolation)
     if version >= 7:
         writer.int32(session[0])
         writer.int32(session[1])
@@ -137,6 +138,8 @@ class Fetched:
     records: bytes
     leader: int = -1
     leader_epoch: int = -1
+    last_stable_offset: int = -1
+    aborted: list[tuple[int, int]] | None = None  # (producer id, first offset)
 
 
 def read_fetched(reader: Reader, version: int) -> tuple[int, list[Fetched], list[tuple[int, str, int]]]:
@@ -150,12 +153,14 @@ def read_fetched(reader: Reader, version: int) -> tuple[int, list[Fetched], list
         topic = _read_topic(reader, version, flexible)
         for _ in range(reader.array_length(flexible)):
             result = Fetched(topic, reader.int32(), reader.int16(), reader.int64(), b"")
-            reader.int64()
+            result.last_stable_offset = reader.int64()
             if version >= 5:
                 reader.int64()
-            for _ in range(max(0, reader.nullable_array_length(flexible))):
-                reader.int64()
-                reader.int64()
+            aborted = reader.nullable_array_length(flexible)
+            result.aborted = [] if aborted >= 0 else None
+            for _ in range(aborted):
+                assert result.aborted is not None
+                result.aborted.append((reader.int64(), reader.int64()))
                 _skip_tags(reader, flexible)
             if version >= 11:
                 reader.int32()

@@ -1,0 +1,59 @@
+"""Readers of committed records: what was aborted is told with every answer, and every answer is the leader's."""
+
+import pytest
+
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from tests.gateway.kafka_client import FETCH, Fetched, RawClient, fetch_body
+from tests.gateway.test_read_on import fill, whole
+
+COMMITTED = 1
+ABORTED = ((7, 0), (9, 4))
+
+
+async def ask(client: RawClient, version: int, offset: int, *, isolation: int, max_bytes: int = 2600) -> Fetched:
+    topic = TOPIC_ID if version >= 13 else TOPIC
+    _, (fetched,) = await client.fetch(
+        version, fetch_body(version, [(topic, [(0, offset)])], max_bytes=max_bytes, isolation=isolation)
+    )
+    return fetched
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+async def test_aborted_transactions_are_told_to_committed_readers_alone(rig: Rig, version: int) -> None:
+    await rig.start()
+    fill(rig, 10)
+    rig.nodes[1].aborted = ABORTED
+    client = await rig.client(1)
+    assert (await ask(client, version, 0, isolation=COMMITTED)).aborted == list(ABORTED)
+    assert (await ask(client, version, 0, isolation=0)).aborted is None
+    rig.nodes[1].aborted = ()
+    assert (await ask(client, version, 0, isolation=COMMITTED)).aborted == []
+
+
+async def test_a_committed_reader_of_a_backlog_gets_each_answer_from_the_leader(rig: Rig) -> None:
+    """Regression 57: the list and the data come from the same state, which is the leader's."""
+    await rig.start()
+    made = fill(rig, 12)
+    client = await rig.client(1)
+    offset = 0
+    while offset < 24:
+        rig.nodes[1].aborted = ((7, offset),)
+        fetched = await ask(client, 12, offset, isolation=COMMITTED)
+        assert fetched.aborted == [(7, offset)]
+        batches, following = whole(fetched.records)
+        assert batches == b"".join(made[offset // 2 : following // 2])
+        offset = following
+    assert len(rig.nodes[1].fetches) == 6
+
+
+async def test_what_others_were_told_takes_a_committed_reader_no_further(rig: Rig) -> None:
+    """A consumer of the same connection reads on past the last stable offset; this one waits there."""
+    await rig.start()
+    fill(rig, 12)
+    rig.nodes[1].stable_to = rig.nodes[1].backlog[8]
+    client = await rig.client(1)
+    for offset in (0, 4, 8, 12):
+        assert (await ask(client, 12, offset, isolation=0)).records
+    assert whole((await ask(client, 12, 4, isolation=COMMITTED, max_bytes=1 << 20)).records)[1] == 8
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 8)])], isolation=COMMITTED))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)

@@ -1,10 +1,11 @@
 """`make bench`: Penstock beside a warm Apache Kafka, alternating, one JSON line per case.
 
-    python -m tests.bench [--raw] [--java] [--memory] [--startup] [--only SUBSTRING]
-                          [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
+    python -m tests.bench [--raw] [--java] [--synced] [--random] [--memory] [--startup] [--recovery] [--compaction]
+                          [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
 
-Without a group, all of them. Machines are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute
-figure. `cpu_us` is CPU time of each server process per request (or record), also a median.
+Without a group, all of them; `--durability` is that of raw and java. Machines are shared and noisy: quote the ratio, which is
+the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each server process per request (or record), a median
+too.
 """
 
 import argparse
@@ -19,10 +20,24 @@ from tests.bench.cases import Case, raw_cases
 from tests.bench.cpu import cpu_of
 from tests.bench.footprint import memory, startup
 from tests.bench.java import java_cases
+from tests.bench.log_figures import compaction, recovery
 from tests.bench.sides import Side
+from tests.bench.storage_cases import random_read_cases, synced_cases
 from tests.bench.systems import start_kafka, start_penstock
 
-GROUPS = ("raw", "java", "memory", "startup")
+CASES: dict[str, Callable[[], list[Case]]] = {
+    "raw": raw_cases,
+    "java": java_cases,
+    "synced": synced_cases,
+    "random": random_read_cases,
+}
+DURABILITY = {"synced": "synced", "random": "replicated"}
+FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
+    "memory": memory,
+    "startup": startup,
+    "recovery": recovery,
+    "compaction": compaction,
+}
 
 
 class Turns:
@@ -92,9 +107,18 @@ def warm(sides: list[Side], cases: list[Case], seconds: float) -> None:
             case.clean(side, data)
 
 
+def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace) -> None:
+    with ExitStack() as stack:
+        kafka = stack.enter_context(start_kafka(durability))
+        penstock = stack.enter_context(start_penstock(durability))
+        warm([penstock, kafka], cases, options.warm)
+        for case in cases:
+            print(json.dumps(compare(case, penstock, kafka, options.rounds, options.seconds)), flush=True)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.bench", description="Penstock beside Apache Kafka, as JSON lines.")
-    for group in GROUPS:
+    for group in (*CASES, *FIGURES):
         parser.add_argument(f"--{group}", action="store_true")
     parser.add_argument("--only", default="", help="of the cases, those with this in their name")
     parser.add_argument("--rounds", type=int, default=7)
@@ -102,22 +126,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--warm", type=float, default=40.0)
     parser.add_argument("--durability", choices=["replicated", "synced"], default="replicated")
     options = parser.parse_args(arguments)
-    wanted = [group for group in GROUPS if getattr(options, group)] or list(GROUPS)
-    cases = [*(raw_cases() if "raw" in wanted else ()), *(java_cases() if "java" in wanted else ())]
-    cases = [case for case in cases if options.only in case.name]
-    footprints: list[Callable[[], list[dict[str, object]]]] = []
-    if not options.only:
-        footprints = [measure for group, measure in (("memory", memory), ("startup", startup)) if group in wanted]
-    if not cases and not footprints:
+    wanted = [group for group in (*CASES, *FIGURES) if getattr(options, group)] or [*CASES, *FIGURES]
+    by_durability: dict[str, list[Case]] = {}
+    for group in wanted:
+        if group in CASES:
+            cases = [case for case in CASES[group]() if options.only in case.name]
+            by_durability.setdefault(DURABILITY.get(group, options.durability), []).extend(cases)
+    figures = [FIGURES[group] for group in wanted if group in FIGURES and not options.only]
+    if not any(by_durability.values()) and not figures:
         parser.error(f"no case has {options.only!r} in its name")
-    if cases:
-        with ExitStack() as stack:
-            kafka = stack.enter_context(start_kafka(options.durability))
-            penstock = stack.enter_context(start_penstock(options.durability))
-            warm([penstock, kafka], cases, options.warm)
-            for case in cases:
-                print(json.dumps(compare(case, penstock, kafka, options.rounds, options.seconds)), flush=True)
-    for measure in footprints:
+    for durability, cases in by_durability.items():
+        if cases:
+            _compare_all(cases, durability, options)
+    for measure in figures:
         for figure in measure():
             print(json.dumps(figure), flush=True)
     return 0

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tests.bench import frames, load
 from tests.bench.sides import Side
@@ -35,28 +35,31 @@ class Case:
 
 
 @dataclass
-class _Topic:
+class Topic:
     name: str
     targets: list[tuple[load.Address, bytes]]
     payload: int
+    timestamps: list[int] = field(default_factory=list)
 
 
-def _unique(prefix: str) -> str:
+def unique(prefix: str) -> str:
     return f"{prefix}-{time.time_ns()}"
 
 
-def produce_case(name: str, size: int, connections: int, *, acks: int = 1, in_flight: int = 5, value_size: int = 1000) -> Case:
-    def prepare(side: Side) -> _Topic:
-        topic = _unique(name)
+def produce_case(
+    name: str, size: int, connections: int, *, acks: int = 1, in_flight: int = 5, value_size: int = 1000, mark: str = "≥ 0.8"
+) -> Case:
+    def prepare(side: Side) -> Topic:
+        topic = unique(name)
         side.create_topic(topic, connections)
         batch, _ = frames.batch_of_about(size, value_size, time.time_ns() // 1_000_000)
         leaders = side.leaders(topic)
-        return _Topic(
+        return Topic(
             topic, [(leader, frames.produce_frame(topic, i, batch, acks)) for i, leader in enumerate(leaders)], len(batch)
         )
 
     def run(side: Side, prepared: object, seconds: float) -> Measured:
-        assert isinstance(prepared, _Topic)
+        assert isinstance(prepared, Topic)
         position = frames.produce_error_position(prepared.name)
         result = load.produce(prepared.targets, position, prepared.payload, in_flight, seconds, ROUND_BYTES)
         return Measured(result.requests_per_s if size <= 2 * KIB else result.megabytes_per_s, result.requests)
@@ -72,12 +75,12 @@ def produce_case(name: str, size: int, connections: int, *, acks: int = 1, in_fl
         prepare=prepare,
         run=run,
         clean=lambda side, prepared: side.delete_topic(prepared.name),  # type: ignore[attr-defined]
-        mark="≥ 0.8",
+        mark=mark,
     )
 
 
 @dataclass
-class _Filled:
+class Filled:
     name: str
     targets: list[tuple[load.Address, frames.FetchFrame]]
     offsets: list[int]
@@ -86,8 +89,8 @@ class _Filled:
 def fetch_case(name: str, size: int, connections: int) -> Case:
     per_partition = 256 * 1024 * 1024 // connections
 
-    def prepare(side: Side) -> _Filled:
-        topic = _unique(name)
+    def prepare(side: Side) -> Filled:
+        topic = unique(name)
         side.create_topic(topic, connections)
         batch, records = frames.batch_of_about(16 * KIB, 1000, time.time_ns() // 1_000_000)
         leaders = side.leaders(topic)
@@ -99,10 +102,10 @@ def fetch_case(name: str, size: int, connections: int) -> Case:
         step = max(1, size // len(batch)) * records
         offsets = list(range(0, count * records - 2 * step, step))
         targets = [(leader, frames.fetch_frame(topic, index, size)) for index, leader in enumerate(leaders)]
-        return _Filled(topic, targets, offsets)
+        return Filled(topic, targets, offsets)
 
     def run(side: Side, prepared: object, seconds: float) -> Measured:
-        assert isinstance(prepared, _Filled)
+        assert isinstance(prepared, Filled)
         position = frames.fetch_error_position(prepared.name)
         result = load.fetch(prepared.targets, position, prepared.offsets, size, seconds)
         if result.bytes < result.requests * size * 0.7:
@@ -125,7 +128,7 @@ def latency_case(name: str, *, acks: int, rate: float = 1000.0) -> Case:
     base = produce_case(name, KIB, 1, acks=acks)
 
     def run(side: Side, prepared: object, seconds: float) -> Measured:
-        assert isinstance(prepared, _Topic)
+        assert isinstance(prepared, Topic)
         address, frame = prepared.targets[0]
         found = load.latency_at(address, frame, frames.produce_error_position(prepared.name), rate, seconds)
         return Measured(found.p99_ms, found.requests)

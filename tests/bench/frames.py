@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import crc32c
 
-PRODUCE, FETCH = 0, 1
-PRODUCE_VERSION, FETCH_VERSION = 9, 12
+PRODUCE, FETCH, LIST_OFFSETS = 0, 1, 2
+PRODUCE_VERSION, FETCH_VERSION, LIST_OFFSETS_VERSION = 9, 12, 6
 CLIENT_ID = b"bench"
 
 
@@ -89,3 +89,20 @@ def fetch_frame(topic: str, partition: int, max_bytes: int) -> FetchFrame:
 def fetch_error_position(topic: str) -> int:
     """Where the partition's error code stands: after correlation id, throttle, top error, session id and the names."""
     return 4 + 4 + 1 + 4 + 2 + 4 + 1 + len(compact_string(topic.encode())) + 1 + 4
+
+
+def list_offsets_frame(topic: str, partition: int, timestamp_ms: int) -> bytes:
+    partition_data = struct.pack(">iiq", partition, -1, timestamp_ms) + b"\0"
+    topics = b"\x02" + compact_string(topic.encode()) + b"\x02" + partition_data + b"\0"
+    return _framed(_header(LIST_OFFSETS, LIST_OFFSETS_VERSION) + struct.pack(">ib", -1, 0) + topics + b"\0")
+
+
+def list_offsets_error_position(topic: str) -> int:
+    """After length, correlation id, header tags, throttle, counts, name and partition index."""
+    return 4 + 4 + 1 + 4 + 1 + len(compact_string(topic.encode())) + 1 + 4
+
+
+def stamped(batch: bytearray, timestamp_ms: int) -> None:
+    """Gives a batch of `record_batch` another time, in place."""
+    struct.pack_into(">qq", batch, 27, timestamp_ms, timestamp_ms)
+    struct.pack_into(">I", batch, 17, crc32c.crc32c(memoryview(batch)[21:]))

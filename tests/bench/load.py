@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.bench import frames
 from tests.bench.frames import FetchFrame
 
 Address = tuple[str, int]
@@ -64,6 +65,30 @@ def first_answer(sock: socket.socket, frame: bytes, error_position: int) -> byte
             return answer
         if error not in (3, 5, 6) or time.monotonic() > deadline:
             raise BenchError(f"the first request was answered with error {error}")
+
+
+def check_answer(answer: bytes, error_position: int) -> None:
+    """Raises BenchError."""
+    (error,) = struct.unpack_from(">h", answer, error_position)
+    if error:
+        raise BenchError(f"answered error {error}")
+
+
+def produce_rising(address: Address, topic: str, batch: bytes, error_position: int, *, count: int, step_ms: int) -> int:
+    """`count` copies of a batch, each `step_ms` later than the one before, many in flight. Returns how many were acknowledged."""
+    (first_ms,) = struct.unpack_from(">q", batch, 27)
+    stamped, sock = bytearray(batch), connect(address)
+    first_answer(sock, frames.produce_frame(topic, 0, batch, -1), error_position)
+    sent = done = 1
+    while done < count:
+        while sent < count and sent - done < 20:
+            frames.stamped(stamped, first_ms + sent * step_ms)
+            sock.sendall(frames.produce_frame(topic, 0, bytes(stamped), -1))
+            sent += 1
+        check_answer(read_frame(sock), error_position)
+        done += 1
+    sock.close()
+    return done
 
 
 class _Producer:

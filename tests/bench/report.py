@@ -17,15 +17,16 @@ HEAD = (
 
 
 def row(figure: dict[str, Any]) -> str:
-    ratio = f"**{figure['ratio']:.2f}**"
+    ratio = f"**{figure['ratio']:.2f}**" if "ratio" in figure else ""
     if "ratio_min" in figure:
         ratio += f" ({figure['ratio_min']:.2f}–{figure['ratio_max']:.2f})"
-    durability = f"{figure['durability']['penstock']} / {figure['durability']['kafka']}"
+    sides = figure.get("durability")
+    durability = f"{sides['penstock']} / {sides['kafka']}" if sides else ""
     cpu = figure.get("cpu_us", {})
     cells = [
         figure["name"],
         _number(figure["penstock"]),
-        _number(figure["kafka"]),
+        _number(figure["kafka"]) if "kafka" in figure else "",
         ratio,
         figure.get("mark", ""),
         figure["unit"],

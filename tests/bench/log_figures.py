@@ -12,9 +12,9 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from crc32c import crc32c
-from libs.commitlog.cleaner.cleaning import clean
 
 from libs.clock import SystemClock
+from libs.commitlog.cleaner.cleaning import clean
 from libs.commitlog.cleaner.job import CleanJob, SourceSegment
 from libs.commitlog.config import LogConfig
 from libs.commitlog.filesystem import OsFileSystem

@@ -1,6 +1,7 @@
 """Kafka 4.2.1 as judge of transactions: our log on what its broker wrote, its broker and its tools on what our log wrote."""
 
 import random
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -17,10 +18,12 @@ from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.log import Log
 from libs.commitlog.transaction_index import ENTRY, SUFFIX
+from tests.cluster_harness import LocalCluster
 from tests.commitlog.harness import append_some, open_log
 from tests.commitlog.test_kafka_reads_our_files import complaints, dump, give
 from tests.commitlog.transactional import end, is_open, produce, read_committed
 from tests.kafka.broker import KafkaBroker
+from tests.kafka.tools import run_tool
 from tests.requirements import require
 
 THEIRS, OURS = "theirs", "ours"
@@ -54,7 +57,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
         for created in admin.create_topics([NewTopic(name, 1, 1) for name in (THEIRS, OURS)]).values():
             created.result(60)
         open_for_ever = write_theirs(broker)
-        stable, served = last_stable(broker, THEIRS), consume_committed(broker, THEIRS)
+        stable, served = last_stable(broker.bootstrap, THEIRS), consume_committed(broker.bootstrap, THEIRS)
         broker.stop()
         del open_for_ever
         theirs = shutil.copytree(broker.log_directory / f"{THEIRS}-0", root / "theirs")
@@ -118,9 +121,9 @@ def write_ours(path: Path) -> None:
     assert len(list(path.glob("*.txnindex"))) > 2
 
 
-def consume_committed(broker: KafkaBroker, topic: str) -> list[int]:
+def consume_committed(bootstrap: str, topic: str) -> list[int]:
     consumer = Consumer({
-        "bootstrap.servers": broker.bootstrap, "group.id": "judge", "isolation.level": "read_committed",
+        "bootstrap.servers": bootstrap, "group.id": "judge", "isolation.level": "read_committed",
         "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True, "check.crcs": True,
     })  # fmt: skip
     try:
@@ -139,8 +142,8 @@ def consume_committed(broker: KafkaBroker, topic: str) -> list[int]:
         consumer.close()
 
 
-def last_stable(broker: KafkaBroker, topic: str) -> int:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+def last_stable(bootstrap: str, topic: str) -> int:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     partition = TopicPartition(topic, 0)
     found = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
     return int(found[partition].result(30).offset)
@@ -210,11 +213,11 @@ def test_a_kafka_broker_serves_committed_records_of_our_log_as_we_do(judged: Jud
     log = open_log(shutil.copytree(judged.ours, tmp_path / "copy"), config=CONFIG)
     expected = read_committed(log, log.log_end_offset).offsets
     assert len(expected) > RECORDS
-    assert consume_committed(judged.broker, OURS) == expected
-    assert last_stable(judged.broker, OURS) == log.last_stable_offset(log.log_end_offset) < log.log_end_offset
+    assert consume_committed(judged.broker.bootstrap, OURS) == expected
+    assert last_stable(judged.broker.bootstrap, OURS) == log.last_stable_offset(log.log_end_offset) < log.log_end_offset
     judged.broker.stop(number=signal.SIGKILL)
     judged.broker.start()
-    assert consume_committed(judged.broker, OURS) == expected
+    assert consume_committed(judged.broker.bootstrap, OURS) == expected
 
 
 @pytest.mark.parametrize("whose", [OURS, THEIRS])
@@ -222,3 +225,36 @@ def test_our_own_judge_finds_the_files_sound(judged: Judged, whose: str) -> None
     findings = Findings()
     verify(OsFileSystem(), str(judged.ours if whose == OURS else judged.theirs), findings, records=True)
     assert [finding for finding in findings.found if not finding.path.endswith("partition.metadata")] == []
+
+
+def test_clients_of_ours_read_what_kafka_committed(judged: Judged) -> None:
+    """Its files under our own partition.metadata; the clients are librdkafka and Kafka's own."""
+    require("java", "kafka")
+    with LocalCluster() as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([NewTopic(THEIRS, 1, 1)])[THEIRS].result(60)
+        (partition,) = eventually_there(cluster)
+        cluster.kill("storage-1", signal.SIGTERM)
+        for file in judged.theirs.iterdir():
+            if file.name != "partition.metadata":
+                shutil.copy(file, partition)
+        cluster.start("storage-1")
+        cluster.wait_ready(["storage-1"])
+        assert consume_committed(cluster.bootstrap, THEIRS) == judged.served
+        assert last_stable(cluster.bootstrap, THEIRS) == judged.stable
+        said = run_tool(
+            "kafka-console-consumer", "--bootstrap-server", cluster.bootstrap, "--topic", THEIRS, "--partition", "0",
+            "--offset", "earliest", "--isolation-level", "read_committed", "--timeout-ms", "5000",
+            "--formatter-property", "print.offset=true", "--formatter-property", "print.value=false",
+        )  # fmt: skip
+        assert [int(offset) for offset in re.findall(r"^Offset:(\d+)", said.text, re.MULTILINE)] == judged.served
+
+
+def eventually_there(cluster: LocalCluster) -> list[Path]:
+    """The topic's partition directory, once its storage node has made it."""
+    for _ in range(600):
+        found = list(cluster.data_directory("storage-1").rglob(f"{THEIRS}-0"))
+        if found and (found[0] / "partition.metadata").exists():
+            return found
+        cluster.wait_ready()
+    raise AssertionError("the partition was not made")

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from libs.commitlog.inspection.batches import SeenBatch
 from libs.commitlog.inspection.findings import Findings
 
-TRANSACTION_ENTRY = struct.Struct(">hqqqq")  # version, producer id, first offset, last offset, last stable offset
-
 
 class IndexContent(NamedTuple):
     path: str
@@ -120,24 +118,3 @@ def _ascending(index: IndexContent, names: tuple[str, str], findings: Findings) 
         words = f"entry {slot} ({said}) is out of order: both should be more than in the one before"
         findings.problem(index.path, slot * index.entry_size, words)
     return kept
-
-
-def check_transactions(path: str, content: bytes, markers: set[int], findings: Findings) -> int:
-    """The aborted transactions of a segment. `markers`: the last offsets of its control batches. Returns how many there are."""
-    ragged = len(content) % TRANSACTION_ENTRY.size
-    if ragged:
-        findings.problem(path, len(content) - ragged, f"{len(content)} bytes are not a whole number of entries of 34")
-    count, before = 0, -1
-    for version, producer_id, first, last, stable in TRANSACTION_ENTRY.iter_unpack(content[: len(content) - ragged]):
-        where = f"entry {count} (producer {producer_id}, offsets {first} to {last})"
-        position, count = count * TRANSACTION_ENTRY.size, count + 1
-        if version != 0:
-            findings.problem(path, position, f"{where} has version {version}, not 0")
-        elif not first <= last or stable < 0:
-            findings.problem(path, position, f"{where} ends before it begins, or has no last stable offset")
-        elif last <= before:
-            findings.problem(path, position, f"{where} is out of order: the one before ends at {before}")
-        elif last not in markers:
-            findings.problem(path, position, f"{where} should end with a marker in this segment, and does not")
-        before = last
-    return count

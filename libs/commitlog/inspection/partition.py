@@ -16,7 +16,8 @@ from libs.commitlog.inspection.identity import read_topic_id
 from libs.commitlog.inspection.indexes import IndexContent, parse_index
 from libs.commitlog.inspection.reading import InspectedFile, ReadOnlyFiles, list_names, read_whole
 from libs.commitlog.inspection.saved_state import SavedProducers, offset_of, read_epochs, read_saved
-from libs.commitlog.producers import ProducerEntry, ProducerState
+from libs.commitlog.producers import NO_OFFSET, ProducerEntry, ProducerState
+from libs.commitlog.transaction_index import ENTRY, SUFFIX
 from libs.wire.markers import read_marker
 
 REFUSED = "the partition does not open, so that nothing is cut silently; a replica may have the data"
@@ -69,6 +70,19 @@ class PartitionSeen:
     @property
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def open_transactions(self) -> list[int]:
+        """Where each of them began; readers of committed records stop at the first."""
+        first_offsets = (entry.transaction_first_offset for entry in self.producers.values())
+        return sorted(offset for offset in first_offsets if offset != NO_OFFSET)
+
+    @property
+    def saved_to(self) -> int:
+        """What batches before it say was written beside them too. Kafka, which leaves no resume points, does so at once."""
+        if self.resume_point is not None:
+            return self.resume_point.offset
+        return NOWHERE if self.gapless_from == NOWHERE else 0
 
     @property
     def resume_point(self) -> SavedProducers | None:
@@ -193,6 +207,8 @@ class PartitionReader:
         for segment in seen.segments:
             try:
                 segment.size = files.size_of(segment.path)
+                if f"{segment.base_offset:020d}{SUFFIX}" in names:
+                    segment.aborted_transactions = files.size_of(segment.path.removesuffix(".log") + SUFFIX) // ENTRY.size
             except FileNotFoundError:
                 self._gone(segment)
             except OSError as error:

@@ -2,10 +2,11 @@
 
 from libs.commitlog.inspection.batches import Damage, SeenBatch, why_records_unsound, why_unsound
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.inspection.indexes import IndexCheck, check_transactions
+from libs.commitlog.inspection.indexes import IndexCheck
 from libs.commitlog.inspection.partition import PartitionReader, PartitionSeen, SegmentSeen
 from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
 from libs.commitlog.inspection.saved_state import SavedProducers, SavedStateCheck
+from libs.commitlog.inspection.transactions import TransactionCheck
 
 
 def verify_partition(
@@ -19,6 +20,7 @@ class _Verifier:
     def __init__(self, reader: PartitionReader, records: bool) -> None:
         self._reader, self._findings, self._seen, self._records = reader, reader.findings, reader.seen, records
         self._state = SavedStateCheck(self._seen.path, self._seen.saved, self._seen.epochs, self._findings)
+        self._transactions = TransactionCheck(self._findings, self._seen.saved_to)
         self._expected = self._seen.first_offset
         self._is_whole = True
         self._is_behind_damage = False
@@ -37,7 +39,6 @@ class _Verifier:
     def _verify_segment(self, segment: SegmentSeen) -> None:
         check = IndexCheck(segment.base_offset, *self._reader.indexes[segment.base_offset], self._findings)
         segment.batches = segment.records = 0
-        markers: set[int] = set()
         self._begin(segment)
         point = self._resume_point_in(segment)
         for one in self._reader.walk(segment):
@@ -57,8 +58,8 @@ class _Verifier:
             self._expected = max(self._expected, one.header.last_offset + 1)
             check.saw(one)
             self._state.saw(segment.path, one)
-            if one.header.is_control:
-                markers.add(one.header.last_offset)
+            if one.header.producer_id >= 0:
+                self._transactions.saw(one)
         if segment.is_gone:
             self._is_behind_damage = True
             return
@@ -68,7 +69,9 @@ class _Verifier:
         if self._expected > segment.next_offset and not segment.is_last:
             words = f"goes on to offset {self._expected - 1}, the next segment begins at {segment.next_offset}"
             self._findings.problem(segment.path, segment.size, words)
-        self._check_transactions(segment, markers)
+        path = segment.path.removesuffix(".log") + ".txnindex"
+        content = read_whole(self._reader.files, path, self._findings) or b""
+        segment.aborted_transactions = self._transactions.segment_ended(path, content)
 
     def _begin(self, segment: SegmentSeen) -> None:
         if segment.base_offset > max(self._expected, self._seen.gapless_from) and not self._is_behind_damage:
@@ -111,12 +114,6 @@ class _Verifier:
         elif self._expected != point.offset:
             words = f"says that offset {point.offset} comes at byte {position} of its segment, it is {self._expected}"
             self._findings.problem(point.path, None, words)
-
-    def _check_transactions(self, segment: SegmentSeen, markers: set[int]) -> None:
-        path = segment.path.removesuffix(".log") + ".txnindex"
-        content = read_whole(self._reader.files, path, self._findings)
-        if content is not None:
-            segment.aborted_transactions = check_transactions(path, content, markers, self._findings)
 
 
 def _span(batch: SeenBatch) -> str:

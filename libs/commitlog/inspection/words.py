@@ -11,6 +11,7 @@ from libs.commitlog.inspection.partition import PartitionSeen, SegmentSeen
 from libs.commitlog.producers import NO_OFFSET
 from libs.wire.batch_layout import Codec
 from libs.wire.batches import BatchHeader
+from libs.wire.markers import read_marker
 
 _PRODUCERS_MAX = 20
 _UNITS = ("KB", "MB", "GB", "TB")
@@ -74,11 +75,18 @@ def batch_lines(segment: SegmentSeen, one: SeenBatch | Damage) -> str:
         parts.append(f"producer {header.producer_id}/{header.producer_epoch}{sequences}")
     flags = (
         (header.is_transactional, "transactional"),
-        (header.is_control, "control"),
+        (header.is_control, _control(one)),
         (header.is_log_append_time, "LogAppendTime"),
         (not one.crc_matches, "CRC WRONG"),
     )
     return " ".join([*parts, *(word for is_set, word in flags if is_set)]).rstrip()
+
+
+def _control(batch: SeenBatch) -> str:
+    marker = read_marker(batch.content) if batch.crc_matches else None
+    if marker is None:
+        return "control"
+    return f"{'abort' if marker.aborts else 'commit'} marker of coordinator epoch {marker.coordinator_epoch}"
 
 
 def _codec(header: BatchHeader) -> str:
@@ -121,6 +129,9 @@ def _partition(seen: PartitionSeen, directory: DirectorySeen) -> Iterator[str]:
         yield f"  checkpoints      {', '.join(known)}"
     if seen.epochs is not None and seen.epochs.entries():
         yield "  leader epochs    " + ", ".join(f"{epoch} from {start}" for epoch, start in seen.epochs.entries())
+    if seen.open_transactions:
+        count, first = len(seen.open_transactions), seen.open_transactions[0]
+        yield f"  transactions     {count} open, the first since offset {first}: readers of committed records come no further"
     if seen.leftovers:
         yield f"  leftovers        {_count(len(seen.leftovers), 'file')} on the way in or out: {', '.join(seen.leftovers[:3])}"
     yield from _table(

@@ -16,7 +16,6 @@ from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, capacity_of, open_index
-from libs.commitlog.open_files import Mapping
 from libs.commitlog.resume import SegmentProgress
 from libs.commitlog.segment_file import FileRegistry, SegmentFile
 from libs.commitlog.sync import Unsynced
@@ -378,7 +377,8 @@ class Segment:
     def sync_files(self, *, indexes: bool) -> list[OpenFile]:
         files = [self.file.handle]
         if indexes:
-            files += (self.offset_index.file, self.time_index.file)
+            # Not through the properties: what is only synced need not be mapped.
+            files += ((self._offset_index or self.offset_index).file, (self._time_index or self.time_index).file)
         return files
 
     @property
@@ -455,7 +455,7 @@ class Segment:
             raise LogDamaged(f"{self.file.path}: a batch begins {self.size - position} bytes before the end")
         base_offset, length, delta, max_timestamp = WALK.unpack_from(*self._window(position))
         size = length + LENGTH_END
-        if length < _SMALLEST_LENGTH or delta < 0 or position + size > self.size:
+        if length < _SMALLEST_LENGTH or delta < 0 or base_offset < self.base_offset or position + size > self.size:
             raise LogDamaged(f"{self.file.path}: no batch at position {position}")
         return BatchPlace(position, base_offset, base_offset + delta, size, max_timestamp)
 

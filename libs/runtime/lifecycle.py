@@ -91,11 +91,16 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
 
 def allow_open_files() -> None:
     """As many as the process may have. Shells and systemd start with 1,024 for the sake of select(), which nothing here uses;
-    a storage node needs five for each partition, a gateway one for each connection."""
+    a storage node needs them for the segments that are in use, a gateway one for each connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):  # "unlimited" is more than some kernels give
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def descriptors_max() -> int:
+    """How many descriptors this process may have now."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def run(main: Callable[[Lifecycle], Awaitable[None]], *, drain_s: float = DRAIN_S) -> None:

@@ -10,6 +10,7 @@ and takes no more appends.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -55,7 +56,17 @@ class SyncScheduler:
     keep `PACE_S` apart: back to back they would slow the very appends that they serve, by the file system's journal.
     """
 
-    def __init__(self, disk: str, fs: FileSystem, offload: Offload, events: SyncEvents, *, hang_s: float) -> None:
+    def __init__(
+        self,
+        disk: str,
+        fs: FileSystem,
+        offload: Offload,
+        events: SyncEvents,
+        *,
+        hang_s: float,
+        crowded: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`crowded`: too many files are open because no round has covered what was written to them; then rounds cover more."""
         self.disk = disk
         self.stalled = False
         self.failed = False
@@ -63,10 +74,12 @@ class SyncScheduler:
         self._offload = offload
         self._events = events
         self._hang_s = hang_s
+        self._crowded = crowded
         self._loop = asyncio.get_running_loop()
         self._dirty: dict[Hosted, None] = {}
         self._owed: dict[Hosted, None] = {}
         self._lazy: dict[Hosted, float] = {}  # appended to, not owed a round yet; since when
+        self._holding: dict[Hosted, None] = {}  # their appends are durable, their indexes wait for a resume point
         self._in_flight: list[tuple[Hosted, SyncTargets]] = []
         self._running = False
         self._quiet: list[asyncio.Future[None]] = []
@@ -78,6 +91,10 @@ class SyncScheduler:
 
     def appended(self, hosted: "Hosted") -> None:
         """A `replicated` topic is owed a round only as its flush.messages and flush.ms say."""
+        if self._crowded():
+            self._dirty.update(self._holding)
+            self._dirty.update(dict.fromkeys([*self._lazy, hosted]))
+            return
         unsynced = hosted.log.log_end_offset - hosted.log.durable_offset
         if hosted.replica.synced or unsynced >= hosted.config.flush_messages:
             self._dirty[hosted] = None
@@ -117,11 +134,12 @@ class SyncScheduler:
         """False: none of those that it took needs a round."""
         for hosted in list(islice(self._owed, OWED_PER_ROUND)):
             self._dirty[hosted] = None
-        in_flight = []
+        in_flight, crowded = [], self._crowded()
         for hosted in self._dirty:
             self._owed.pop(hosted, None)
             self._lazy.pop(hosted, None)
-            targets = hosted.log.sync_targets()
+            self._holding.pop(hosted, None)
+            targets = hosted.log.sync_targets(indexes=True) if crowded else hosted.log.sync_targets()
             if targets is not None:
                 in_flight.append((hosted, targets))
         self._dirty = {}
@@ -138,6 +156,9 @@ class SyncScheduler:
     def flush_overdue(self, *, age_s_max: float | None = None) -> None:
         """Every so often: `replicated` topics that have waited for their flush.ms, or all that have waited for `age_s_max`."""
         now = self._loop.time()
+        if self._crowded():
+            self._dirty.update(self._holding)
+            age_s_max = 0.0
         for hosted, since in list(self._lazy.items()):
             limit = hosted.config.flush_ms / 1000
             if now - since >= (limit if age_s_max is None else min(limit, age_s_max)):
@@ -146,7 +167,7 @@ class SyncScheduler:
 
     def forget(self, hosted: "Hosted") -> None:
         """It leaves. A round that runs may still hold its files, which therefore stay open until it ends."""
-        for waiting in (self._dirty, self._owed, self._lazy):
+        for waiting in (self._dirty, self._owed, self._lazy, self._holding):
             waiting.pop(hosted, None)
         self._in_flight = [entry for entry in self._in_flight if entry[0] is not hosted]
 
@@ -170,7 +191,7 @@ class SyncScheduler:
         if self.failed:
             return
         self.failed = True
-        self._dirty, self._owed, self._lazy = {}, {}, {}
+        self._dirty, self._owed, self._lazy, self._holding = {}, {}, {}, {}
         self._events.retired(self, error)
 
     def close(self) -> None:
@@ -194,6 +215,8 @@ class SyncScheduler:
                     log.warning("no room for what a sync round leaves beside the logs", extra=fields(path=self.disk))
                 for hosted, targets in finished:
                     hosted.log.mark_synced(targets if wrote else targets.without_writes())
+                    if hosted.log.active.is_unsynced:
+                        self._holding[hosted] = None
                     self._events.synced(hosted)
                 now = self._loop.time()
                 self._events.round_ended(now - self._started_at)

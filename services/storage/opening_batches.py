@@ -33,7 +33,8 @@ GROUP_BYTES = 256 << 10
 """What waits goes to a child together, up to this: that is where its cost per batch goes down."""
 WAITING_BYTES_MAX = 256 << 20
 """Of all partitions. One connection has less than this outstanding, and is not read from when it has that."""
-WAIT_S_MAX = 30.0
+WAIT_S_MIN, WAIT_S_MAX = 0.5, 30.0
+"""However short a timeout is: it is meant for replicas, and with acks=1 for nothing at all."""
 ATTEMPTS = 2
 _UNLIMITED = 1 << 64
 
@@ -81,7 +82,7 @@ class Opening:
         self.left = False
         """Answered, or on its way: what a child says of it now is of no use."""
         self.arrived_at = request.received_at
-        self.deadline = min(request.deadline, request.received_at + WAIT_S_MAX)
+        self.deadline = request.received_at + min(max(request.deadline - request.received_at, WAIT_S_MIN), WAIT_S_MAX)
 
     def result(self) -> tuple[memoryview, BatchHeader]:
         """What to append. Raises BatchError, RecordsRefused where records are to blame."""

@@ -187,6 +187,30 @@ async def test_a_large_batch_stays_whole_while_others_pass_through_the_same_buff
     assert [record.value for record in iter_records(stored.view)] == [content, content]
 
 
+async def test_a_request_of_several_partitions_is_answered_when_the_last_is_opened(
+    cluster: StorageCluster, children: HeldChildren
+) -> None:
+    opened, other = await cluster.topic("opened", record_validation="full"), await cluster.topic("other")
+    waiting = cluster.send([(other, 0, batch(b"a")), (opened, 0, large(b"b")), (opened, 0, batch(b"c"))])
+    await eventually(lambda: hosted(cluster, other).log.log_end_offset == 1)
+    assert not waiting.done()
+    children.release()
+    assert [(each.error, each.base_offset) for each in appended(await waiting)] == [(0, 0), (0, 0), (0, 1)]
+
+
+async def test_a_connection_is_not_read_from_while_too_much_of_it_waits(cluster: StorageCluster, children: HeldChildren) -> None:
+    assert cluster.node is not None
+    assert cluster.node._server is not None
+    cluster.node._server.max_outstanding = 10 * LARGE
+    topic = await cluster.topic("t", record_validation="full")
+    sent = [send(cluster, topic, large(b"x")) for _ in range(200)]
+    await eventually(lambda: any(one._paused for one in cluster.node._server._connections.values()))  # type: ignore[union-attr]
+    held = len(hosted_line(cluster, topic))
+    assert held < 200
+    children.release()
+    assert [(await answer(each)).base_offset for each in sent] == list(range(200))
+
+
 # --- what may happen meanwhile
 
 
@@ -222,6 +246,14 @@ async def test_who_waits_past_its_time_is_answered_and_so_is_who_waits_behind(
     await eventually(lambda: all(job.future.cancelled() for job in children.jobs))
     children.release()
     assert (await cluster.append(topic, large(b"c"))).base_offset == 0
+
+
+async def test_a_timeout_of_nothing_is_time_enough_to_be_opened(cluster: StorageCluster, children: HeldChildren) -> None:
+    topic = await cluster.topic("t", record_validation="full")
+    waiting = send(cluster, topic, large(b"a"), acks=1, timeout_ms=0)
+    await eventually(lambda: children.jobs)
+    children.release()
+    assert (await answer(waiting)).base_offset == 0
 
 
 async def test_a_caller_that_hung_up_is_not_served(cluster: StorageCluster, children: HeldChildren) -> None:

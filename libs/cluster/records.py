@@ -80,6 +80,7 @@ class Member:
     unix_address: str = ""
     rack: str = ""
     log_dirs: tuple[str, ...] = ()  # directory ids, hex; storage only
+    configs: dict[str, str] = field(default_factory=dict)  # broker configs that it was started with; storage only
     listeners: tuple[Listener, ...] = ()  # gateway only
     version: str = ""
     feature_level: int = 1

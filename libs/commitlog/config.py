@@ -10,3 +10,4 @@ class LogConfig:
     segment_jitter_ms: int = 0
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
+    preallocate: bool = False

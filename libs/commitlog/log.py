@@ -17,6 +17,7 @@ from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSe
 from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
+from libs.commitlog.rolling import age_ms_max
 from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry, Segment
 from libs.commitlog.swapping import SegmentSwap
 from libs.commitlog.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
@@ -148,7 +149,7 @@ class Log:
             oldest = active.first_timestamp if active.size else batches[0].max_timestamp
             newest = max([batch.max_timestamp for batch in batches])
             age = newest - oldest if oldest >= 0 else self._clock.wall_ms() - self._active_since_ms
-            if age > config.segment_ms - config.segment_jitter_ms:
+            if age > age_ms_max(self.directory, active.base_offset, config):
                 return False
         return batches[-1].last_offset - active.base_offset <= RELATIVE_OFFSET_MAX and active.make_room(len(batches), total)
 

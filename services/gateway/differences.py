@@ -256,7 +256,7 @@ DIFFERENCES: Final = (
         "broker-configs-changeable",
         ApiKey.DESCRIBE_CONFIGS,
         "What decides for the whole cluster (num.partitions, default.replication.factor, auto.create.topics.enable, "
-        "delete.topic.enable) can be changed while it runs; producer.id.expiration.ms and listeners cannot.",
+        "delete.topic.enable) can be changed while it runs; listeners cannot.",
     ),
     Difference(
         "configs-of-others",

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from libs.cluster.configs.definitions import ConfigError, validate_static
+
 
 @dataclass(frozen=True, slots=True)
 class StorageConfig:
@@ -27,9 +29,34 @@ class StorageConfig:
     """A sync round that takes longer counts as hanging."""
     recovery_processes: int = 0
     """How many logs are read side by side after a crash, if they are large; 0: one for each core."""
+    broker_configs: tuple[str, ...] = ()
+    """Kafka's broker configs for this node, each `name=value`, until they are changed while it runs."""
     high_watermark_checkpoint_s: float = 5.0
     recovery_checkpoint_s: float = 60.0
     rpc_max_frame: int = 128 << 20
+
+    def __post_init__(self) -> None:
+        for name, value in self.static.items():
+            try:
+                validate_static(name, value)
+            except ConfigError as error:
+                raise ValueError(f"broker_configs: {error}") from error
+
+    @property
+    def static(self) -> dict[str, str]:
+        """`broker_configs` by name. What has no name goes on with the list before it: the environment splits at each comma."""
+        found: dict[str, str] = {}
+        name = ""
+        for entry in self.broker_configs:
+            head, equals, value = entry.partition("=")
+            if equals:
+                name = head.strip()
+                found[name] = value.strip()
+            elif name:
+                found[name] += f",{entry}"
+            else:
+                raise ValueError(f"broker_configs: {entry!r} is not name=value")
+        return found
 
     @property
     def directories(self) -> tuple[str, ...]:

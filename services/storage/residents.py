@@ -7,7 +7,7 @@ started it.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from libs.cluster.configs.resolve import effective_broker_int
@@ -47,6 +47,8 @@ class Residents:
         appends: Appends,
         fetches: Fetches,
         placements: Placements,
+        *,
+        static: Mapping[str, str],
     ) -> None:
         self._node_id = partitions.node_id
         self._incarnation = incarnation
@@ -56,7 +58,8 @@ class Residents:
         self._appends = appends
         self._fetches = fetches
         self._placements = placements
-        self._configs = TopicConfigs(partitions.node_id)
+        self._static = static
+        self._configs = TopicConfigs(partitions.node_id, static)
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._again: set[Key] = set()
@@ -285,7 +288,7 @@ class Residents:
             return
         log.info("deleted", extra=fields(partition=hosted, path=path))
         # Kafka's choice too: the topic's own file.delete.delay.ms went with the topic.
-        delay_ms = effective_broker_int(self._partitions.image, DELETE_DELAY, broker_id=self._node_id)
+        delay_ms = effective_broker_int(self._partitions.image, DELETE_DELAY, broker_id=self._node_id, static=self._static)
         self._later(delay_ms / 1000, partial(self._remove, disk, path))
 
     def _remove(self, disk: Disk, path: str) -> None:

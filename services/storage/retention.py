@@ -5,13 +5,14 @@ How they go, and in which order, is in `services/storage/shortening.py`.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
-from libs.clock import Clock
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.follower import ImageFollower
 from libs.commitlog.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.retention import RetentionPolicy
 from libs.telemetry.logs import fields
+from services.storage.deletion_time import DeletionTime
 from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted
 from services.storage.residents import Residents
@@ -26,29 +27,32 @@ PARTITIONS_PER_TURN = 20
 
 
 class Retention:
-    """`run` until cancelled. The clock's wall time is only compared, see `libs/commitlog/retention.py`."""
+    """`run` until cancelled."""
 
     def __init__(
         self,
-        clock: Clock,
+        time: DeletionTime,
         follower: ImageFollower,
         disks: Disks,
         residents: Residents,
         shortening: Shortening,
         *,
         node_id: int,
+        static: Mapping[str, str],
     ) -> None:
-        self._clock = clock
+        self._time = time
         self._follower = follower
         self._disks = disks
         self._residents = residents
         self._shortening = shortening
         self._node_id = node_id
+        self._static = static
 
     async def run(self) -> None:
         wait_s = FIRST_CHECK_S
         while True:
-            interval_s = effective_broker_int(self._follower.image, INTERVAL, broker_id=self._node_id) / 1000
+            image = self._follower.image
+            interval_s = effective_broker_int(image, INTERVAL, broker_id=self._node_id, static=self._static) / 1000
             await asyncio.sleep(min(wait_s, interval_s))
             wait_s = interval_s
             try:
@@ -75,7 +79,7 @@ class Retention:
         config, found = hosted.config, hosted.log
         policy = RetentionPolicy(config.retention_ms, config.retention_bytes, "delete" in config.cleanup_policy)
         try:
-            reasons = found.expired(policy, hosted.high_watermark, self._clock.wall_ms())
+            reasons = found.expired(policy, hosted.high_watermark, self._time.now_ms())
             if not reasons:
                 return False
             if len(reasons) == len(found.segments):

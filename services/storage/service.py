@@ -32,6 +32,7 @@ from services.storage.appends import Appends
 from services.storage.checkpoints import Checkpoints
 from services.storage.config import StorageConfig
 from services.storage.delete_records import RecordDeletion
+from services.storage.deletion_time import DeletionTime
 from services.storage.disks import Disk, Disks, Scanned, scan
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted
@@ -113,6 +114,7 @@ class StorageNode:
         self._checkpoints: Checkpoints | None = None
         self._shortening: Shortening | None = None
         self._retention: Retention | None = None
+        self._upkeep: Upkeep | None = None
         self._server: RpcServer | None = None
         self._membership: Membership | None = None
         self._member: Member | None = None
@@ -166,6 +168,7 @@ class StorageNode:
             self._appends,
             self._fetches,
             self._placements,
+            static=self._config.static,
         )
         self._checkpoints = Checkpoints(self._disks, residents)
         self._shortening = Shortening(self._world.fs, residents, self._checkpoints)
@@ -178,9 +181,12 @@ class StorageNode:
         self._state = "registering"
         await self._listen()
         self._placements.start()
-        upkeep = Upkeep(self._config, self._world.clock, self._follower, self._partitions, self._disks, self._checkpoints)
+        time = DeletionTime(self._world.clock)
+        self._upkeep = upkeep = Upkeep(self._config, time, self._follower, self._partitions, self._disks, self._checkpoints)
         self._retention = Retention(
-            *(self._world.clock, self._follower, self._disks, residents, self._shortening), node_id=self._config.node_id
+            *(time, self._follower, self._disks, residents, self._shortening),
+            node_id=self._config.node_id,
+            static=self._config.static,
         )
         self._tasks.append(self._loop.create_task(upkeep.run(), name="storage upkeep"))
         self._tasks.append(self._loop.create_task(self._retention.run(), name="retention"))
@@ -270,6 +276,7 @@ class StorageNode:
             unix_address=unix,
             rack=self._config.rack,
             log_dirs=self._disks.directory_ids,
+            configs=self._config.static,
             version=self._world.version,
         )
 

@@ -1,5 +1,7 @@
 """What a topic's configs mean to its logs, its batches and its replicas on this node."""
 
+from collections.abc import Mapping
+
 from libs.cluster.configs.resolve import TopicConfig, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.commitlog.config import LogConfig
@@ -22,8 +24,10 @@ def log_config(config: TopicConfig) -> LogConfig:
     return LogConfig(
         segment_bytes=config.segment_bytes,
         segment_ms=config.segment_ms,
+        segment_jitter_ms=config.segment_jitter_ms,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
+        preallocate=config.preallocate,
     )
 
 
@@ -65,8 +69,9 @@ def opening_rules(config: TopicConfig) -> OpeningRules | None:
 class TopicConfigs:
     """The configs in force on this node, computed once per topic and image."""
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: int, static: Mapping[str, str]) -> None:
         self._node_id = node_id
+        self._static = static
         self._image = ClusterImage()
         self._cached: dict[str, TopicConfig] = {}
 
@@ -81,5 +86,7 @@ class TopicConfigs:
     def of(self, topic: str) -> TopicConfig:
         config = self._cached.get(topic)
         if config is None:
-            config = self._cached[topic] = effective_topic_config(self._image, topic, broker_id=self._node_id)
+            config = self._cached[topic] = effective_topic_config(
+                self._image, topic, broker_id=self._node_id, static=self._static
+            )
         return config

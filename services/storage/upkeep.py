@@ -4,19 +4,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from libs.clock import Clock
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.follower import ImageFollower
 from libs.telemetry.logs import fields
 from services.storage.checkpoints import Checkpoints
 from services.storage.config import StorageConfig
+from services.storage.deletion_time import DeletionTime
 from services.storage.disks import Disks
 from services.storage.partitions import Partitions
 
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-PRODUCER_EXPIRY_S = 600.0
+EXPIRATION, EXPIRY_CHECK = "producer.id.expiration.ms", "producer.id.expiration.check.interval.ms"
 
 
 class Upkeep:
@@ -25,14 +25,14 @@ class Upkeep:
     def __init__(
         self,
         config: StorageConfig,
-        clock: Clock,
+        time: DeletionTime,
         follower: ImageFollower,
         partitions: Partitions,
         disks: Disks,
         checkpoints: Checkpoints,
     ) -> None:
         self._config = config
-        self._clock = clock
+        self._time = time
         self._follower = follower
         self._partitions = partitions
         self._disks = disks
@@ -41,19 +41,20 @@ class Upkeep:
     async def run(self) -> None:
         await self._remove_buried()
         loop = asyncio.get_running_loop()
-        due: list[tuple[float, Callable[[], Awaitable[None]]]] = [
-            (self._config.high_watermark_checkpoint_s, self._checkpoints.write_high_watermarks),
-            (self._config.recovery_checkpoint_s, self._write_recovery_points),
-            (PRODUCER_EXPIRY_S, self._expire_producers),
+        config = self._config
+        due: list[tuple[Callable[[], float], Callable[[], Awaitable[None]]]] = [
+            (lambda: config.high_watermark_checkpoint_s, self._checkpoints.write_high_watermarks),
+            (lambda: config.recovery_checkpoint_s, self._write_recovery_points),
+            (lambda: self._broker_int(EXPIRY_CHECK) / 1000, self.expire_producers),
         ]
-        next_at = [loop.time() + every for every, _ in due]
+        done_at = [loop.time()] * len(due)
         while True:
-            await asyncio.sleep(min(TICK_S, *(every for every, _ in due)))
+            await asyncio.sleep(min(TICK_S, *(every() for every, _ in due)))
             for disk in self._disks.usable:
                 disk.sync.flush_overdue()
             for slot, (every, work) in enumerate(due):
-                if loop.time() >= next_at[slot]:
-                    next_at[slot] = loop.time() + every
+                if loop.time() >= done_at[slot] + every():
+                    done_at[slot] = loop.time()
                     try:
                         await work()
                     except Exception:
@@ -65,11 +66,15 @@ class Upkeep:
             disk.sync.flush_overdue(age_s_max=self._config.recovery_checkpoint_s)
         await self._checkpoints.write_recovery_points()
 
-    async def _expire_producers(self) -> None:
-        now_ms = self._clock.wall_ms()
-        expiration_ms = effective_broker_int(self._follower.image, "producer.id.expiration.ms", broker_id=self._config.node_id)
+    async def expire_producers(self) -> None:
+        """Only time takes a producer away."""
+        now_ms, expiration_ms = self._time.now_ms(), self._broker_int(EXPIRATION)
         for hosted in self._partitions.by_key.values():
             hosted.log.producers.expire(now_ms, expiration_ms)
+
+    def _broker_int(self, name: str) -> int:
+        config = self._config
+        return effective_broker_int(self._follower.image, name, broker_id=config.node_id, static=config.static)
 
     async def _remove_buried(self) -> None:
         for disk in self._disks.all:

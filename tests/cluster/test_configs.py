@@ -76,7 +76,6 @@ def test_the_defaults_are_kafkas() -> None:
         ("max.message.bytes", "2147483648", "Not a number of type INT"),
         ("min.insync.replicas", "0", "Value must be at least 1"),
         ("cleanup.policy", "shred", "String must be one of: compact, delete"),
-        ("cleanup.policy", "delete,delete", "values must not be duplicated"),
         ("message.timestamp.type", "createtime", "String must be one of: CreateTime, LogAppendTime"),
         ("unclean.leader.election.enable", "yes", "Expected value to be either true or false"),
         ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
@@ -104,6 +103,13 @@ def test_a_malformed_value_is_refused_in_kafkas_words(name: str, value: str, com
         ("flush.messages", "1"),
         ("compression.type", "producer"),
         ("cleanup.policy", "delete"),
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compact,delete"),
+        ("cleanup.policy", ""),
+        ("delete.retention.ms", "0"),
+        ("min.compaction.lag.ms", "1"),
+        ("max.compaction.lag.ms", "1"),
+        ("min.cleanable.dirty.ratio", "0.01"),
         ("remote.storage.enable", "False"),
         ("internal.segment.bytes", "4096"),
     ],
@@ -115,11 +121,7 @@ def test_a_value_that_works_or_changes_nothing_is_accepted(name: str, value: str
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("cleanup.policy", "compact"),
-        ("cleanup.policy", "compact,delete"),
-        ("cleanup.policy", ""),
         ("remote.storage.enable", "true"),
-        ("preallocate", "true"),
         ("unclean.leader.election.enable", "true"),
     ],
 )

@@ -27,16 +27,17 @@ SMALL = {"internal.segment.bytes": "300"}
 
 
 class SetClock:
-    """Wall time as the test sets it; monotonic time goes on."""
+    """Stands still: time passes, or the wall clock jumps, when the test says so."""
 
     def __init__(self) -> None:
         self.now_ms = SystemClock().wall_ms() + 0
+        self.jumped_ms = 0
 
     def wall_ms(self) -> WallMs:
-        return WallMs(self.now_ms)
+        return WallMs(self.now_ms + self.jumped_ms)
 
     def monotonic(self) -> Monotonic:
-        return SystemClock().monotonic()
+        return Monotonic(self.now_ms / 1000)
 
 
 @pytest.fixture
@@ -170,9 +171,36 @@ async def test_a_week_is_the_default(cluster: StorageCluster, clock: SetClock) -
 async def test_a_clock_that_jumps_back_deletes_nothing(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "back", retention_ms=str(HOUR))
     await fill(cluster, clock, topic)
-    clock.now_ms -= 10_000 * HOUR
+    clock.jumped_ms -= 10_000 * HOUR
     await check(cluster)
     assert await earliest(cluster, topic) == 0
+    clock.now_ms += 2 * HOUR
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+
+
+async def test_a_clock_that_jumps_ahead_deletes_what_was_due_anyway_and_the_rest_when_it_stays_there(
+    cluster: StorageCluster, clock: SetClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = await make(cluster, "ahead", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    clock.now_ms += HOUR // 2
+    await fill(cluster, clock, topic)
+    clock.jumped_ms += 10_000 * HOUR
+    await check(cluster)
+    assert await earliest(cluster, topic) == 0
+    assert "the clock jumped ahead" in caplog.text
+    clock.now_ms += HOUR // 2 + 1
+    await check(cluster)
+    assert 8 <= await earliest(cluster, topic) <= 10
+    clock.jumped_ms = 0
+    await check(cluster)
+    assert 8 <= await earliest(cluster, topic) <= 10
+    clock.jumped_ms += 10_000 * HOUR
+    await check(cluster)
+    clock.now_ms += HOUR
+    await check(cluster)
+    assert await earliest(cluster, topic) == 20
 
 
 async def test_what_is_not_committed_stays(cluster: StorageCluster, clock: SetClock, disk: HeldDisk) -> None:

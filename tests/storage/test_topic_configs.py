@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from libs.cluster.codec import encode
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS
 from libs.cluster.records import ConfigOverrides
 from libs.commitlog.log import Log
+from libs.commitlog.rolling import age_ms_max
 from libs.wire.batches import BatchHeader
 from libs.wire.errors import ErrorCode
 from libs.wire.records import Record, build_batch
@@ -74,6 +76,43 @@ async def segment_index_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
         await cluster.append(topic, at(NOW + number))
     # Three time entries, of which sealing needs one: with the third batch's, no fourth fits.
     assert bases(cluster, topic) == [0, 3, 6]
+
+
+async def segment_jitter_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, segment_ms="100000", segment_jitter_ms="90000")
+    log = log_of(cluster, topic)
+    age = age_ms_max(log.directory, 0, log.config)
+    assert 10_000 < age < 100_000
+    for timestamp in (NOW - 200_000, NOW - 200_000 + age, NOW - 200_000 + age + 1):
+        await cluster.append(topic, at(timestamp))
+    assert bases(cluster, topic) == [0, 2]
+
+
+async def preallocate(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await configured(cluster, segment_bytes=str(2 * MIB), preallocate="true")
+    await cluster.append(topic, at(NOW))
+    files = Path(log_of(cluster, topic).directory)
+    assert (files / f"{0:020d}.log").stat().st_blocks * 512 >= 2 * MIB
+    assert (files / f"{0:020d}.log").stat().st_size == len(at(NOW))
+    await reconfigure(cluster, "topic", "t", {"segment.ms": "1"})
+    await cluster.append(topic, at(NOW + 2))
+    assert (files / f"{0:020d}.log").stat().st_blocks * 512 < MIB
+    assert (files / f"{1:020d}.log").stat().st_blocks * 512 < MIB
+
+
+async def file_delete_delay_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
+    day = {"segment.ms": "1000", "file.delete.delay.ms": "86400000"}
+    topic = await cluster.topic("t", **day)
+    files = Path(log_of(cluster, topic).directory)
+    for timestamp in (NOW - 9000, NOW - 7000, NOW - 1000):
+        await cluster.append(topic, at(timestamp))
+    assert (await cluster.delete_records(topic, 1)).error == 0
+    kept = f"{0:020d}.log.deleted"
+    await eventually(lambda: (files / kept).exists())
+    await reconfigure(cluster, "topic", "t", {"segment.ms": "1000"})  # the broker's then, which is short here
+    assert (await cluster.delete_records(topic, 2)).error == 0
+    await eventually(lambda: not any((files / f"{1:020d}.log{suffix}").exists() for suffix in ("", ".deleted")))
+    assert (files / kept).exists()  # its time was set when it was removed
 
 
 async def index_interval_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
@@ -246,8 +285,8 @@ async def record_validation(cluster: StorageCluster, disk: HeldDisk) -> None:
 
 
 PROOFS: list[Callable[[StorageCluster, HeldDisk], Awaitable[None]]] = [
-    *(segment_bytes, segment_ms, segment_index_bytes, index_interval_bytes),
-    *(retention_ms, retention_bytes),
+    *(segment_bytes, segment_ms, segment_jitter_ms, segment_index_bytes, index_interval_bytes, preallocate),
+    *(retention_ms, retention_bytes, file_delete_delay_ms),
     *(durability, min_insync_replicas, flush_messages, flush_ms),
     *(max_message_bytes, message_timestamp_type, message_timestamp_before_max_ms, message_timestamp_after_max_ms),
     *(compression_type, compression_gzip_level, compression_lz4_level, compression_zstd_level, record_validation),
@@ -277,4 +316,5 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
         "default.replication.factor",  # likewise, only 1
         "auto.create.topics.enable",  # gateway: Metadata
         "delete.topic.enable",  # controller: deleting topics
+        "producer.id.expiration.ms",  # storage: upkeep
     }

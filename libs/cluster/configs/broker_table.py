@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from libs.cluster.configs.topic_table import TOPIC_CONFIGS
-from libs.cluster.configs.values import ConfigDef, ConfigType, at_least
+from libs.cluster.configs.values import ConfigDef, ConfigType, at_least, not_zero
 
 INT, LONG, BOOLEAN, STRING, LIST = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 
@@ -25,10 +25,13 @@ _COARSE = {
     # name: (type, default, bound). Kafka keeps these beside their *.ms sisters, which win and are the dynamic ones.
     "log.roll.hours": (INT, "168", at_least(1)),
     "log.roll.jitter.hours": (INT, "0", at_least(0)),
-    "log.retention.hours": (INT, "168", None),
-    "log.retention.minutes": (INT, None, None),
+    "log.retention.hours": (INT, "168", not_zero),
+    "log.retention.minutes": (INT, None, not_zero),
     "log.flush.scheduler.interval.ms": (LONG, str((1 << 63) - 1), None),
 }
+
+_OTHER_BOUNDS = {"log.retention.ms": not_zero, "log.flush.interval.ms": None}
+"""Where Kafka takes other values for a broker than for a topic."""
 
 
 def _topic_defaults() -> list[ConfigDef]:
@@ -42,6 +45,8 @@ def _topic_defaults() -> list[ConfigDef]:
                 base = replace(base, type=kind, default=default, check=check, read_only=True)
             elif len(topic.synonyms) > 1:
                 base = replace(base, default=None)  # the coarser sister holds the default
+            if name in _OTHER_BOUNDS:
+                base = replace(base, check=_OTHER_BOUNDS[name])
             found.append(base)
     return found
 
@@ -56,6 +61,18 @@ _CLUSTER_WIDE = (
     ConfigDef("delete.topic.enable", BOOLEAN, "true", "Let clients delete topics.", None, "high", cluster_wide=True),
 )  # fmt: skip
 
+_CLEANER = (
+    ConfigDef("log.cleaner.enable", BOOLEAN, "true", "Whether topics with cleanup.policy=compact are compacted."),
+    ConfigDef("log.cleaner.threads", INT, "1", "How many logs are compacted at the same time, each in a process of its own.",
+              at_least(0)),
+    ConfigDef("log.cleaner.io.max.bytes.per.second", ConfigType.DOUBLE, "1.7976931348623157E308", "Compaction reads and writes "
+              "at most so much, all of it together."),
+    ConfigDef("log.cleaner.dedupe.buffer.size", LONG, str(128 << 20), "The memory in which compaction keeps keys, all of it "
+              "together. If it is full, the rest of a log waits for the next pass."),
+    ConfigDef("log.cleaner.backoff.ms", LONG, "15000", "How long compaction waits when there is nothing to do.", at_least(0)),
+)  # fmt: skip
+"""Of log.cleaner.*: the buffers of Kafka's own way to read have no meaning here."""
+
 _STATIC = (
     ConfigDef("node.id", INT, None, "The storage node's id, which is the broker id that clients see.", at_least(0), "high"),
     ConfigDef("broker.id", INT, "-1", "The same as node.id.", None, "high"),
@@ -69,14 +86,28 @@ _STATIC = (
               at_least(1)),
     ConfigDef("transaction.max.timeout.ms", INT, "900000", "The longest transaction timeout that a producer may ask for.",
               at_least(1), "high"),
+)  # fmt: skip
+
+_PRODUCERS = (
     ConfigDef("producer.id.expiration.ms", INT, "86400000", "An idempotent producer that is silent for this long is forgotten.",
               at_least(1), "low"),
-    ConfigDef("log.retention.check.interval.ms", LONG, "300000", "How often retention looks for files to remove.", at_least(1)),
 )  # fmt: skip
+
+_INTERVALS = (
+    ConfigDef("producer.id.expiration.check.interval.ms", INT, "600000", "How often silent producers are looked for.",
+              at_least(1), "low", read_only=True, hidden=True),
+    ConfigDef("log.retention.check.interval.ms", LONG, "300000", "How often retention looks for files to remove.", at_least(1),
+              read_only=True),
+)  # fmt: skip
+
+_OF_STORAGE = (*_topic_defaults(), *_CLEANER, *_PRODUCERS, *_INTERVALS)
 
 BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
     config.name: config
     for config in sorted(
-        [*_topic_defaults(), *_CLUSTER_WIDE, *(replace(config, read_only=True) for config in _STATIC)], key=lambda c: c.name
+        [*_OF_STORAGE, *_CLUSTER_WIDE, *(replace(config, read_only=True) for config in _STATIC)], key=lambda c: c.name
     )
 }
+
+OF_STORAGE: Final = frozenset(config.name for config in _OF_STORAGE)
+"""Those that a storage node acts on, and may be told at its start."""

@@ -1,8 +1,9 @@
 """All configs by resource type, and whether a value may be set. Who may set what when is the controller's to decide."""
 
+from collections.abc import Mapping
 from typing import Final
 
-from libs.cluster.configs.broker_table import BROKER_CONFIGS, UNITS_MS
+from libs.cluster.configs.broker_table import BROKER_CONFIGS, OF_STORAGE, UNITS_MS
 from libs.cluster.configs.topic_table import TOPIC_CONFIGS
 from libs.cluster.configs.values import ConfigDef, ConfigError, ConfigType, NotSupportedYet, UnknownConfig, shorten
 
@@ -34,10 +35,36 @@ def validate_topic(name: str, value: str) -> None:
     config.validate(value)
 
 
+def validate_together(values: Mapping[str, str]) -> None:
+    """Raises ConfigError if a topic's configs, each of them right, contradict each other. What is not set has Kafka's default."""
+    least, most = _whole_number(values, "min.compaction.lag.ms"), _whole_number(values, "max.compaction.lag.ms")
+    if least > most:
+        raise ConfigError(f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})")
+
+
+def _whole_number(values: Mapping[str, str], name: str) -> int:
+    """Of a value that this version cannot read (a newer one wrote it), the default."""
+    config = TOPIC_CONFIGS[name]
+    assert config.default is not None
+    try:
+        found = config.parse(values.get(name, config.default))
+    except ConfigError:
+        found = config.parse(config.default)
+    assert isinstance(found, int)
+    return found
+
+
 def validate_broker(name: str, value: str, *, per_broker: bool) -> None:
     """Raises ConfigError unless the broker config can be set to `value` while the cluster runs."""
     config = require_dynamic(name, per_broker=per_broker)
     config.validate(value)
+
+
+def validate_static(name: str, value: str) -> None:
+    """Raises ConfigError unless a storage node can be told at its start that the broker config is `value`."""
+    if name not in OF_STORAGE:
+        raise UnknownConfig(f"{shorten(name)} is not a config that a storage node is told at its start")
+    BROKER_CONFIGS[name].validate(value)
 
 
 def require_dynamic(name: str, *, per_broker: bool) -> ConfigDef:

@@ -63,6 +63,8 @@ def describe_broker(image: Overrides, broker_id: int, *, static: Mapping[str, st
     entries = []
     for config in BROKER_CONFIGS.values():
         settings = _from_first_name(broker_settings(image, config.synonyms or (config.name,), broker_id, static), (config.name,))
+        if config.hidden and (not settings or settings[0].source is Source.DEFAULT):
+            continue
         value = settings[0].value if settings and settings[0].name == config.name else config.default
         entries.append(_entry(config, value, settings))
     return entries

@@ -43,11 +43,17 @@ class TopicConfig:
 
     segment_bytes: int
     segment_ms: int
+    segment_jitter_ms: int
     segment_index_bytes: int
     index_interval_bytes: int
+    preallocate: bool
     cleanup_policy: tuple[str, ...]
     retention_ms: int  # -1: for ever
     retention_bytes: int  # -1: no limit
+    delete_retention_ms: int
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    min_cleanable_dirty_ratio: float
     file_delete_delay_ms: int
     durability: str  # "synced" | "replicated"
     min_insync_replicas: int
@@ -63,6 +69,10 @@ class TopicConfig:
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
+
+    @property
+    def compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
 
     @property
     def synced(self) -> bool:
@@ -100,17 +110,30 @@ def effective_broker_value(
     return None
 
 
-def effective_broker_int(image: Overrides, name: str, *, broker_id: int = NO_BROKER) -> int:
+def effective_broker_int(
+    image: Overrides, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> int:
     """A broker config of a whole number that has a default."""
-    value = effective_broker_value(image, name, broker_id=broker_id)
+    value = effective_broker_value(image, name, broker_id=broker_id, static=static)
     assert isinstance(value, int)
     return value
 
 
-def effective_broker_bool(image: Overrides, name: str, *, broker_id: int = NO_BROKER) -> bool:
+def effective_broker_bool(
+    image: Overrides, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> bool:
     """A broker config that is true or false and has a default."""
-    value = effective_broker_value(image, name, broker_id=broker_id)
+    value = effective_broker_value(image, name, broker_id=broker_id, static=static)
     assert isinstance(value, bool)
+    return value
+
+
+def effective_broker_float(
+    image: Overrides, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> float:
+    """A broker config of a real number that has a default."""
+    value = effective_broker_value(image, name, broker_id=broker_id, static=static)
+    assert isinstance(value, float)
     return value
 
 
@@ -157,10 +180,12 @@ def broker_settings(image: Overrides, names: tuple[str, ...], broker_id: int, st
 
 def in_topic_unit(config: ConfigDef, setting: Setting) -> ConfigValue:
     """A broker setting as the value of the topic config whose synonym it is."""
-    if setting.name not in UNITS_MS:
-        return config.parse(setting.value)
-    amount = int(setting.value)
-    return amount if amount < 0 else amount * UNITS_MS[setting.name]
+    value = BROKER_CONFIGS[setting.name].parse(setting.value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if config.name == "retention.ms" and value < 0:
+        return -1  # any number below 0 means no limit there
+    return value * UNITS_MS.get(setting.name, 1)
 
 
 def own_value(config: ConfigDef, values: Mapping[str, str]) -> str | None:

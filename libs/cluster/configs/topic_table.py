@@ -33,13 +33,13 @@ _SEGMENTS = (
             "files.", at_least(MIB), "log.segment.bytes"),
     _served("segment.ms", LONG, WEEK_MS, "A log file is closed after this time even when it is not full, so that retention can "
             "remove old records of a quiet topic.", at_least(1), "log.roll.ms", "log.roll.hours"),
-    _later("segment.jitter.ms", LONG, 0, "Up to this much is taken off segment.ms at random, so that topics do not all roll at "
-           "once.", at_least(0), "log.roll.jitter.ms", "log.roll.jitter.hours"),
+    _served("segment.jitter.ms", LONG, 0, "Up to this much is taken off segment.ms at random, so that topics do not all roll at "
+            "once.", at_least(0), "log.roll.jitter.ms", "log.roll.jitter.hours"),
     _served("segment.index.bytes", INT, 10 * MIB, "The largest size of an offset or time index; a full index closes its log "
             "file.", at_least(4), "log.index.size.max.bytes"),
     _served("index.interval.bytes", INT, 4096, "An index entry is written about every so many bytes of log. Smaller finds an "
             "offset faster and makes larger indexes.", at_least(0), "log.index.interval.bytes"),
-    _later("preallocate", BOOLEAN, "false", "Reserve a log file's disk space when it is created.", None, "log.preallocate"),
+    _served("preallocate", BOOLEAN, "false", "Reserve a log file's disk space when it is created.", None, "log.preallocate"),
     ConfigDef("internal.segment.bytes", INT, None, "For tests only: segment.bytes without its lower bound.", at_least(64),
               hidden=True),
 )  # fmt: skip
@@ -47,21 +47,21 @@ _SEGMENTS = (
 _RETENTION = (
     ConfigDef("cleanup.policy", ConfigType.LIST, "delete", "What becomes of old data: \"delete\" removes them by age and size, "
               "\"compact\" keeps the last one of every key.", list_of("compact", "delete"),
-              synonyms=("log.cleanup.policy",), served_values=("delete",)),
+              synonyms=("log.cleanup.policy",)),
     _served("retention.ms", LONG, WEEK_MS, "Closed log files whose newest record is older than this are removed; -1 keeps them "
             "for ever.", at_least(-1), "log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     _served("retention.bytes", LONG, -1, "Each partition's oldest log files are removed while the rest still holds this many "
             "bytes; -1 sets no limit.", None, "log.retention.bytes"),
     _served("file.delete.delay.ms", LONG, 60_000, "How long a removed log file stays on disk.", at_least(0),
             "log.segment.delete.delay.ms"),
-    _later("delete.retention.ms", LONG, 86_400_000, "How long compaction keeps the mark that a key was deleted.", at_least(0),
-           "log.cleaner.delete.retention.ms"),
-    _later("min.compaction.lag.ms", LONG, 0, "A record younger than this is not compacted away.", at_least(0),
-           "log.cleaner.min.compaction.lag.ms"),
-    _later("max.compaction.lag.ms", LONG, LONG_MAX, "A record older than this becomes eligible for compaction, however little "
-           "there is to clean.", at_least(1), "log.cleaner.max.compaction.lag.ms"),
-    _later("min.cleanable.dirty.ratio", ConfigType.DOUBLE, 0.5, "The share of a log that must be uncompacted before it is worth "
-           "compacting.", between(0, 1), "log.cleaner.min.cleanable.ratio"),
+    _served("delete.retention.ms", LONG, 86_400_000, "How long compaction keeps the mark that a key was deleted.", at_least(0),
+            "log.cleaner.delete.retention.ms"),
+    _served("min.compaction.lag.ms", LONG, 0, "A record younger than this is not compacted away.", at_least(0),
+            "log.cleaner.min.compaction.lag.ms"),
+    _served("max.compaction.lag.ms", LONG, LONG_MAX, "A record older than this becomes eligible for compaction, however little "
+            "there is to clean.", at_least(1), "log.cleaner.max.compaction.lag.ms"),
+    _served("min.cleanable.dirty.ratio", ConfigType.DOUBLE, 0.5, "The share of a log that must be uncompacted before it is worth "
+            "compacting.", between(0, 1), "log.cleaner.min.cleanable.ratio"),
 )  # fmt: skip
 
 _DURABILITY = (

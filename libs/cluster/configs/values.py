@@ -1,8 +1,10 @@
 """What a config is, and which values it takes: Kafka's types, bounds and wording, so that tools show what users know."""
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import IntEnum
 from typing import Final
 
@@ -41,7 +43,7 @@ class ConfigType(IntEnum):
     PASSWORD = 9
 
 
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,20}")  # digits of any script, as in Java
 _REAL_NUMBER = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _COMMA = re.compile(r"\s*,\s*")
 _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
@@ -112,9 +114,12 @@ def _read(config: ConfigDef, text: str) -> ConfigValue:
         case ConfigType.DOUBLE:
             if not _REAL_NUMBER.fullmatch(text):
                 raise refused("Not a number of type DOUBLE")
-            return float(text)
+            real = float(text)
+            if math.isinf(real):
+                raise refused("Not a number of type DOUBLE")
+            return real
         case ConfigType.LIST:
-            return tuple(_COMMA.split(text)) if text else ()
+            return tuple(dict.fromkeys(_COMMA.split(text))) if text else ()  # as in Kafka, what is there twice counts once
         case _:
             return text
 
@@ -126,8 +131,21 @@ def show(value: ConfigValue) -> str:
             return "true" if value else "false"
         case tuple():
             return ",".join(value)
+        case float():
+            return _as_java_writes(value)
         case _:
             return str(value)
+
+
+def _as_java_writes(value: float) -> str:
+    """Double.toString: a plain number from 0.001 up to ten million, else a mantissa and an exponent."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    power = exponent + len(digits) - 1
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{power}"
 
 
 def shorten(text: str) -> str:
@@ -137,6 +155,11 @@ def shorten(text: str) -> str:
 
 def at_least(low: int) -> Check:
     return lambda value: None if isinstance(value, int) and value >= low else f"Value must be at least {low}"
+
+
+def not_zero(value: ConfigValue) -> str | None:
+    """Kafka's bound of a broker's log.retention.*: whatever is below 0 means no limit."""
+    return None if value != 0 else "Value must be unlimited (-1) or at least 1"
 
 
 def between(low: float, high: float) -> Check:
@@ -164,8 +187,6 @@ def one_of(*allowed: str) -> Check:
 def list_of(*allowed: str) -> Check:
     def check(value: ConfigValue) -> str | None:
         assert isinstance(value, tuple)
-        if len(set(value)) != len(value):
-            return f"Configuration '{','.join(value)}' values must not be duplicated."
         if any(item not in allowed for item in value):
             return f"String must be one of: {', '.join(allowed)}"
         return None

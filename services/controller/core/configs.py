@@ -14,6 +14,7 @@ from libs.cluster.configs.definitions import (
     UnknownConfig,
     require_dynamic,
     validate_broker,
+    validate_together,
     validate_topic,
 )
 from libs.cluster.image import ClusterImage
@@ -75,6 +76,11 @@ def _altered(image: ClusterImage, resource: ConfigResource) -> dict[str, str]:
     values = {} if resource.replace else dict(before)
     for change in resource.changes:
         _apply(resource, change, values)
+    if kind == "topic":
+        try:
+            validate_together(values)
+        except ConfigError as error:
+            raise _broken(resource, error) from None
     return values
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.cluster.configs.definitions import ConfigError, validate_topic
+from libs.cluster.configs.definitions import ConfigError, validate_together, validate_topic
 from libs.cluster.configs.resolve import effective_broker_bool, effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
@@ -122,6 +122,10 @@ def _checked_configs(topic: NewTopic) -> dict[str, str]:
         except ConfigError as error:
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
         values[name] = value
+    try:
+        validate_together(values)
+    except ConfigError as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
     return values
 
 

@@ -12,6 +12,7 @@ INVALID_REQUEST until they are built.
 from libs.cluster.configs.definitions import BROKER, TOPIC
 from libs.cluster.configs.describe import DescribedConfig, describe
 from libs.cluster.configs.resolve import NO_BROKER
+from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.cluster.topic_names import is_legal
 from libs.wire.errors import ErrorCode
@@ -51,7 +52,7 @@ def _describe(gateway: GatewayState, context: RequestContext, resource: Describe
         if name not in image.topics:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         broker_id = context.broker_id if context.broker_id >= 0 else NO_BROKER
-        return describe(image, TOPIC, name, broker_id=broker_id)
+        return describe(image, TOPIC, name, broker_id=broker_id, static=_started_with(image, broker_id))
     if resource.resource_type == BROKER:
         if not name:
             return describe(image, BROKER, name)
@@ -62,7 +63,7 @@ def _describe(gateway: GatewayState, context: RequestContext, resource: Describe
 
 def _static(gateway: GatewayState, context: RequestContext, broker_id: int) -> dict[str, str]:
     """What is fixed for a broker, as far as its registration and its gateway tell."""
-    static = {"node.id": str(broker_id), "broker.id": str(broker_id)}
+    static = {"node.id": str(broker_id), "broker.id": str(broker_id)} | _started_with(gateway.image, broker_id)
     member = gateway.image.members(STORAGE).get(broker_id)
     if member is not None and member.rack:
         static["broker.rack"] = member.rack
@@ -70,6 +71,11 @@ def _static(gateway: GatewayState, context: RequestContext, broker_id: int) -> d
     if address is not None:
         static["advertised.listeners"] = f"{context.listener}://{address[0]}:{address[1]}"
     return static
+
+
+def _started_with(image: ClusterImage, broker_id: int) -> dict[str, str]:
+    member = image.members(STORAGE).get(broker_id)
+    return member.configs if member is not None else {}
 
 
 def _entry(config: DescribedConfig, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -3,6 +3,7 @@
 from tests.differential.scenarios import (
     api_versions,
     cluster,
+    config_bounds,
     configs,
     delete_records,
     fetch,
@@ -24,6 +25,7 @@ ALL = (
     *api_versions.SCENARIOS,
     *topic_administration.SCENARIOS,
     *configs.SCENARIOS,
+    *config_bounds.SCENARIOS,
     *cluster.SCENARIOS,
     *framing.SCENARIOS,
 )

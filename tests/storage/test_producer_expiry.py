@@ -1,0 +1,141 @@
+"""Producers are forgotten by time alone: producer.id.expiration.ms after their last batch, looked for every so often."""
+
+from dataclasses import replace
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
+from tests.storage.test_retention import HOUR, SetClock, check, clock, hosted
+
+__all__ = ["clock"]
+
+DAY = 24 * HOUR
+PRODUCER = 4711
+OUT_OF_ORDER = int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+async def send(cluster: StorageCluster, clock: SetClock, topic: bytes, sequence: int, producer: int = PRODUCER) -> int:
+    sent = batch(b"x", timestamp=clock.now_ms, producer=(producer, 0, sequence))
+    return (await cluster.append(topic, sent)).error
+
+
+async def expire(cluster: StorageCluster) -> None:
+    assert cluster.node is not None
+    assert cluster.node._upkeep is not None
+    await cluster.node._upkeep.expire_producers()
+
+
+def known(cluster: StorageCluster, topic: bytes) -> set[int]:
+    return set(hosted(cluster, topic).log.producers.entries)
+
+
+async def test_a_producer_is_remembered_for_a_day_of_silence(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await cluster.topic("day")
+    assert await send(cluster, clock, topic, 0) == 0
+    clock.now_ms += HOUR
+    assert await send(cluster, clock, topic, 1) == 0
+    clock.now_ms += DAY - 1
+    await expire(cluster)
+    assert await send(cluster, clock, topic, 7) == OUT_OF_ORDER
+    clock.now_ms += 1
+    await expire(cluster)
+    assert known(cluster, topic) == set()
+    assert await send(cluster, clock, topic, 7) == 0  # nobody knows better, as in Kafka
+
+
+async def test_only_the_silent_are_forgotten(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await cluster.topic("some")
+    for producer in (1, 2):
+        assert await send(cluster, clock, topic, 0, producer) == 0
+    clock.now_ms += DAY // 2
+    assert await send(cluster, clock, topic, 1, 2) == 0
+    clock.now_ms += DAY // 2
+    await expire(cluster)
+    assert known(cluster, topic) == {2}
+
+
+async def test_the_time_can_be_changed_while_the_node_runs(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await cluster.topic("changed")
+    assert await send(cluster, clock, topic, 0) == 0
+    clock.now_ms += HOUR
+    await expire(cluster)
+    assert known(cluster, topic) == {PRODUCER}
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides({"producer.id.expiration.ms": str(HOUR)})))
+
+    async def forgotten() -> bool:
+        await expire(cluster)
+        return known(cluster, topic) == set()
+
+    await eventually(forgotten)
+
+
+async def test_it_is_looked_for_every_so_often(cluster: StorageCluster, clock: SetClock) -> None:
+    await cluster.stop()
+    cluster.config = replace(cluster.config, broker_configs=("producer.id.expiration.check.interval.ms=5",))
+    await cluster.start()
+    topic = await cluster.topic("often")
+    assert await send(cluster, clock, topic, 0) == 0
+    clock.now_ms += DAY
+    await eventually(lambda: known(cluster, topic) == set())
+
+
+async def test_deleted_records_do_not_take_their_producer_with_them(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await cluster.topic("kept", internal_segment_bytes="300", retention_ms=str(HOUR))
+    for sequence in range(10):
+        assert await send(cluster, clock, topic, sequence) == 0
+    clock.now_ms += HOUR + 1
+    await check(cluster)
+    assert hosted(cluster, topic).log_start_offset == 10
+    assert known(cluster, topic) == {PRODUCER}
+    assert await send(cluster, clock, topic, 12) == OUT_OF_ORDER
+    assert await send(cluster, clock, topic, 10) == 0
+
+
+@pytest.mark.parametrize("jump", [-DAY, 365 * DAY])
+async def test_a_clock_that_jumps_forgets_nobody(cluster: StorageCluster, clock: SetClock, jump: int) -> None:
+    topic = await cluster.topic("jump")
+    assert await send(cluster, clock, topic, 0) == 0
+    clock.jumped_ms += jump
+    await expire(cluster)
+    assert known(cluster, topic) == {PRODUCER}
+
+
+async def test_a_node_can_be_told_at_its_start(cluster: StorageCluster, clock: SetClock) -> None:
+    await cluster.stop()
+    cluster.config = replace(
+        cluster.config, broker_configs=("producer.id.expiration.ms=1000", "log.cleanup.policy=compact", "delete")
+    )
+    assert cluster.config.static == {"producer.id.expiration.ms": "1000", "log.cleanup.policy": "compact,delete"}
+    await cluster.start()
+    member = await cluster.member()
+    assert member is not None
+    assert member.configs == cluster.config.static
+    topic = await cluster.topic("told")
+    assert hosted(cluster, topic).config.cleanup_policy == ("compact", "delete")
+    await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.cleanup.policy": "delete"})))
+    await eventually(lambda: hosted(cluster, topic).config.cleanup_policy == ("delete",))
+    assert await send(cluster, clock, topic, 0) == 0
+    clock.now_ms += 1000
+    await expire(cluster)
+    assert known(cluster, topic) == set()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "log.retention.hours=soon",
+        "log.retention.hours=0",
+        "no.such=1",
+        "delete",
+        "num.partitions=3",
+        "node.id=4",
+        "log.roll.ms=0",
+    ],
+)
+def test_what_a_node_cannot_be_told_ends_its_start(cluster: StorageCluster, entry: str) -> None:
+    with pytest.raises(ValueError, match="broker_configs"):
+        replace(cluster.config, broker_configs=(entry,))

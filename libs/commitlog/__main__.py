@@ -1,7 +1,8 @@
 """`python -m libs.commitlog inspect|verify DIR`: looks into log directories and changes nothing.
 
 DIR is a log directory or one partition's, of a stopped or a running log. Exit code 0: nothing is wrong; 1: something is, and
-it is said what and where; 2: this is not how to ask. See docs/inspect.md.
+it is said what and where; 2: this is not how to ask. See docs/inspect.md. `accept-loss DIR`, of a partition that a node does not
+open, lets it open with what is left.
 """
 
 import argparse
@@ -13,16 +14,17 @@ from collections.abc import Sequence
 
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.inspection import as_json, words
-from libs.commitlog.inspection.directory import look, verify, what_is
+from libs.commitlog.inspection.directory import is_partition_path, look, verify, what_is
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.partition import PartitionReader
 from libs.commitlog.inspection.reading import ReadOnlyFiles
+from libs.commitlog.losses import ACCEPTED, accept
 
 CLEAN, PROBLEMS, USAGE = 0, 1, 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m libs.commitlog", description="Looks into log directories; changes nothing.")
+    parser = argparse.ArgumentParser(prog="python -m libs.commitlog", description="Looks into log directories.")
     commands = parser.add_subparsers(dest="command", required=True)
     inspect = commands.add_parser("inspect", help="segments, indexes, epochs, producers, what is durable")
     inspect.add_argument("--batches", action="store_true", help="of one partition: a line for each batch")
@@ -32,9 +34,13 @@ def main(arguments: Sequence[str]) -> int:
     for command in (inspect, check):
         command.add_argument("--json", action="store_true", help="for programs")
         command.add_argument("directory", metavar="DIR", help="a log directory, or one partition's")
+    give_up = commands.add_parser("accept-loss", help="of a partition that is offline: let it open with what is left")
+    give_up.add_argument("directory", metavar="DIR", help="the partition's directory, also if it is gone")
     options = parser.parse_args(arguments)
     files, path = OsFileSystem(), os.path.abspath(options.directory)
     try:
+        if options.command == "accept-loss":
+            return _accept_loss(files, path)
         kind = what_is(files, path)
     except OSError as error:
         return _refuse(f"{path}: {error.strerror}")
@@ -56,6 +62,17 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print("\n".join(lines).lstrip("\n"))
     return PROBLEMS if findings.problems else CLEAN
+
+
+def _accept_loss(files: OsFileSystem, path: str) -> int:
+    if not is_partition_path(files, path):
+        return _refuse(f"{path} is no partition's directory in a log directory")
+    accept(files, path)
+    print(
+        f"{path}/{ACCEPTED} is written. When the partition is opened next, every byte of it is read, what cannot be read is cut, "
+        "and it goes on with what is left. A node that runs opens it in a few seconds. To take it back, remove that file."
+    )
+    return CLEAN
 
 
 def _show_batches(files: ReadOnlyFiles, path: str, findings: Findings, start_offset: int, *, as_lines: bool) -> int:

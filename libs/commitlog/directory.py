@@ -8,7 +8,7 @@ import base64
 import contextlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint, read_file, replace_file, write_all
@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 _META, _LOCK, _CLEAN, _RETIRED = "meta.properties", ".lock", ".kafka_cleanshutdown", ".retired"
 _PARTITION_METADATA = "partition.metadata"
 DELETED_SUFFIX = "-delete"
@@ -169,6 +170,18 @@ class LogDirectory:
         self._fs.rename(self.partition_path(topic, partition), path)
         self._fs.fsync_directory(self.path)
 
+    def had_former_selves(self) -> Callable[[str, int], bool]:
+        """Tells of (topic, partition) whether one of that name was set aside, or is about to be removed: checkpoints may still
+        speak of it."""
+        names = self._fs.list_directory(self.path)
+        aside = {name.rpartition(".")[0] for name in names if name.endswith((DELETED_SUFFIX, STRAY_SUFFIX))}
+
+        def had(topic: str, partition: int) -> bool:
+            paths = [self._path_aside(topic, partition, bytes(16), kind) for kind in (DELETED_SUFFIX, STRAY_SUFFIX)]
+            return any(path.rpartition("/")[2].rpartition(".")[0] in aside for path in paths)
+
+        return had
+
     def scheduled_deletions(self) -> list[str]:
         """Paths that an earlier process renamed and did not come to remove."""
         return [f"{self.path}/{name}" for name in self._fs.list_directory(self.path) if name.endswith(DELETED_SUFFIX)]
@@ -182,13 +195,19 @@ class LogDirectory:
 
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
         """Offsets by (topic, partition). A damaged file reads as empty: it only saves work (KAFKA-1758, KAFKA-2012)."""
+        return self.find_checkpoint(name) or {}
+
+    def find_checkpoint(self, name: str) -> dict[tuple[str, int], int] | None:
+        """None: there is none, or it is damaged, and so it says nothing of those that it does not name."""
         path = f"{self.path}/{name}"
         try:
-            entries = parse_checkpoint(read_file(self._fs, path) or b"", path)
-            return {(topic, int(partition)): int(offset) for topic, partition, offset in entries}
+            content = read_file(self._fs, path)
+            if content is None:
+                return None
+            return {(topic, int(partition)): int(offset) for topic, partition, offset in parse_checkpoint(content, path)}
         except (DirectoryDamaged, ValueError) as damage:
             log.warning("checkpoint ignored: %s", damage)
-            return {}
+            return None
 
     def write_checkpoint(self, name: str, offsets: Offsets) -> None:
         """Blocks on the disk. Log starts, which must be written before anything is deleted, are written to a full disk too."""

@@ -72,6 +72,8 @@ class Log:
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        committed_offset: int = 0,
+        is_start_known: bool = True,
         read_bytes_max: int | None = None,
         on_read: Callable[[int], None] | None = None,
     ) -> "Log":
@@ -83,7 +85,12 @@ class Log:
         """
         fs.make_directories(directory)
         opener = LogOpener(fs, directory, config, registry, read_bytes_max=read_bytes_max, on_read=on_read)
-        opened = opener.open(recovery_point if clean else 0, log_start_offset, clean=clean)
+        opened = opener.open(
+            *(recovery_point if clean else 0, log_start_offset),
+            clean=clean,
+            committed_offset=committed_offset,
+            is_start_known=is_start_known,
+        )
         if opened.scanned_bytes and clean:
             log.warning("%s-%d was said to be clean, yet %d bytes had to be read", topic, partition, opened.scanned_bytes)
         found = cls(fs, directory, config, registry, clock, opened)
@@ -267,9 +274,9 @@ class Log:
         """
         if self._broken:
             return None
-        state, first_offset = (self.epochs, self.producers), self._segments[0].base_offset
+        state = self.epochs, self.producers
         return self._ledger.capture(
-            *(self.durable_offset, first_offset, self.active, self.log_end_offset, state, self._lineage),
+            *(self.durable_offset, self._segments, self.log_end_offset, state, self._lineage),
             resume_point=resume_point,
             indexes=indexes,
         )

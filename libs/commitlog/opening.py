@@ -10,12 +10,14 @@ from libs.commitlog.aborted import AbortedTransactions
 from libs.commitlog.config import LogConfig
 from libs.commitlog.durable_files import FileWrite, read_file
 from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged, MuchToRead
+from libs.commitlog.errors import DirectoryDamaged, MuchToRead
 from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.losses import ACCEPTED, Losses
 from libs.commitlog.producer_snapshot import format_snapshot, parse_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint
 from libs.commitlog.segment import FileRegistry, Segment
+from libs.commitlog.segment_list import Missing, find_missing
 from libs.commitlog.swapping import finish_swaps
 from libs.commitlog.sync import syncing
 from libs.wire.batches import BatchHeader
@@ -42,6 +44,8 @@ class Opened:
     """Producer snapshots between segments that a crash took; the next sync round writes them."""
     scanned_bytes: int
     cut_bytes: int
+    removals: tuple[str, ...] = ()
+    """What goes once a round has covered what was found."""
 
 
 class LogOpener:
@@ -64,18 +68,42 @@ class LogOpener:
         self._cut_bytes = 0
         self._snapshots: list[FileWrite] = []
         self._scanned_from = 0
+        self._clean = False
+        self._unsound: list[str] = []
+        self._losses = Losses(directory, accepted=False)
 
-    def open(self, recovery_point: int, log_start_offset: int, *, clean: bool) -> Opened:
-        """Raises LogDamaged if what was synced is not there, MuchToRead, OSError if the disk refuses."""
+    def open(
+        self,
+        recovery_point: int,
+        log_start_offset: int,
+        *,
+        clean: bool,
+        committed_offset: int = 0,
+        is_start_known: bool = True,
+    ) -> Opened:
+        """`committed_offset`: everything before it was durable once. `is_start_known`: the log's start is not older than said.
+
+        Raises LogDamaged if what was synced is not there, MuchToRead, OSError if the disk refuses.
+        """
+        self._clean = clean
         self._sweep()
+        self._losses = Losses(self._directory, accepted=ACCEPTED in self._names)
         segments = self._list_segments()
         if not clean and (segments or gapless.FILE_NAME in self._names):
             self._settle(segments)
+        self._losses.synced_to = self._synced_to(segments, committed_offset)
         point = self._newest_resume_point(segments, log_start_offset)
         if not segments:
-            if point is not None:
-                raise LogDamaged(f"{self._directory}: no segment is left, {point.offset} offsets were synced")
-            return self._create(max(log_start_offset, 0))
+            if point is not None or self._losses.synced_to > max(log_start_offset, 0):
+                self._losses.found(f"no segment is left, offsets up to {self._losses.synced_to - 1} were synced")
+            self._remove_useless(0, -1)
+            return self._create(max(log_start_offset, self._losses.synced_to if self._losses.accepted else 0))
+        if point is not None:
+            start_offset = log_start_offset if is_start_known else max(log_start_offset, segments[0].base_offset)
+            self._check_segments(point, segments, start_offset)
+        if self._losses.accepted:
+            point, recovery_point = None, 0
+            self._prepare_for_losses(segments)
         if point is None:
             segments, producers, epochs = self._recover_from_segment_start(segments, recovery_point)
             recovery_point = max(min(recovery_point, segments[-1].next_offset), segments[0].base_offset)
@@ -83,24 +111,74 @@ class LogOpener:
             segments = self._drop_before(log_start_offset, point, segments)
             segments, producers, epochs = self._recover_from(point, segments)
             recovery_point = point.offset
+        self._losses.ends_at(segments[-1].next_offset, segments[-1].file.path, segments[-1].size)
+        if self._losses.accepted:
+            self._skip_lost_offsets(segments)
         if segments[-1].next_offset < log_start_offset:
             return self._start_over(log_start_offset, segments)
         resume_points = self._remove_useless(segments[0].base_offset, segments[-1].next_offset)
         epochs.truncate_end(segments[-1].next_offset)
         resume_segment = point.segment.base_offset if point is not None else -1
         aborted = AbortedTransactions(self._fs, self._directory, self._offsets_of(transaction_index.SUFFIX))
-        expected = point.aborted if point is not None else {}
+        cleaned_to = gapless.gapless_from(self._fs, self._directory)  # the cleaner may have dropped some since
+        expected = {base: count for base, count in point.aborted.items() if base >= cleaned_to} if point is not None else {}
         aborted.opened(segments, self._scanned_from, producers.take_ended(), expected)
         return Opened(
             *(segments, producers, epochs, recovery_point, False, resume_points, resume_segment, aborted),
-            *(self._snapshots, self._scanned_bytes, self._cut_bytes),
+            *(self._snapshots, self._scanned_bytes, self._cut_bytes, self._removals()),
         )
 
     def _create(self, offset: int) -> Opened:
         gapless.begin_gapless(self._fs, self._directory)
         segment = Segment.create(self._fs, self._directory, offset, self._config, self._registry)
         aborted = AbortedTransactions(self._fs, self._directory)
-        return Opened([segment], ProducerState(), LeaderEpochs(), offset, True, [], -1, aborted, [], 0, 0)
+        return Opened([segment], ProducerState(), LeaderEpochs(), offset, True, [], -1, aborted, [], 0, 0, self._removals())
+
+    def _removals(self) -> tuple[str, ...]:
+        return (f"{self._directory}/{ACCEPTED}",) if self._losses.accepted else ()
+
+    def _synced_to(self, segments: list[Segment], committed_offset: int) -> int:
+        """The name of a resume point says it too, whatever became of its content. Of a log that Kafka wrote nobody knows what
+        was synced of it, only committed."""
+        points = self._offsets_of(resume.SUFFIX)
+        is_ours = points or gapless.FILE_NAME in self._names or not segments
+        return max([*points, committed_offset if is_ours else 0])
+
+    def _check_segments(self, point: ResumePoint, segments: list[Segment], log_start_offset: int) -> None:
+        """By names and sizes: what the point vouches for is there."""
+        sizes = {segment.base_offset: segment.size for segment in segments}
+        if any(sizes.get(base) != size for base, size in point.before):
+            gapless_from = gapless.gapless_from(self._fs, self._directory)
+            missing = find_missing(
+                *(point.before, point.segment.base_offset, sizes),
+                log_start_offset=log_start_offset,
+                gapless_from=gapless_from,
+            )
+            for one in missing:
+                self._losses.found(str(one))
+        size = sizes.get(point.segment.base_offset, -1)
+        if size < point.segment.size:
+            offsets = (point.segment.base_offset, max(point.offset, point.segment.base_offset + 1))
+            self._losses.found(str(Missing(*offsets, point.segment.size, size)))
+
+    def _prepare_for_losses(self, segments: list[Segment]) -> None:
+        """What vouches for more than there is goes, and gaps are no reason any more to cut what follows them."""
+        for offset in self._offsets_of(resume.SUFFIX):
+            self._fs.unlink(f"{self._directory}/{offset:020d}{resume.SUFFIX}")
+        self._names = [name for name in self._names if not name.endswith(resume.SUFFIX)]
+        gaps_before = max(segments[-1].base_offset, self._losses.synced_to)
+        with syncing():
+            self._fs.fsync_directory(self._directory)
+            gapless.allow_gaps_before(self._fs, self._directory, gaps_before)
+
+    def _skip_lost_offsets(self, segments: list[Segment]) -> None:
+        """They are not given again: a consumer that is past them would take other records for the next."""
+        offset = self._losses.synced_to
+        if segments[-1].next_offset < offset:
+            segments[-1].seal(offset)
+            segments.append(Segment.create(self._fs, self._directory, offset, self._config, self._registry))
+            with syncing():
+                self._fs.fsync_directory(self._directory)
 
     def _start_over(self, offset: int, segments: list[Segment]) -> Opened:
         """Everything that was found had been deleted before the crash, and what came after it is lost: as in Kafka, the log
@@ -140,10 +218,9 @@ class LogOpener:
     def _settle(self, segments: list[Segment]) -> None:
         """A process that was killed within a truncation may have left a cut that only the page cache knows: if the power went
         after new appends, some of what was cut would be back behind them."""
-        files = [segments[-1].file] if segments else []
         with syncing():
-            for file in files:
-                self._fs.fdatasync(file.fd)
+            if segments:
+                self._fs.fdatasync(segments[-1].file.fd)
             self._fs.fsync_directory(self._directory)
 
     def _list_segments(self) -> list[Segment]:
@@ -167,25 +244,23 @@ class LogOpener:
                 point = resume.parse_resume(read_file(self._fs, path) or b"", path)
             except DirectoryDamaged as damage:
                 log.warning("resume point ignored: %s", damage)
-            else:
-                # One whose segment retention took: a truncation removed the newer ones.
-                if not segments or not point.segment.base_offset < segments[0].base_offset <= log_start_offset:
-                    return point
+                self._unsound.append(path)
+                continue
+            # One whose segment retention took: a truncation removed the newer ones.
+            if not segments or not point.segment.base_offset < segments[0].base_offset <= log_start_offset:
+                return point
             self._fs.unlink(path)
             self._names.remove(path.rpartition("/")[2])
         return None
 
     def _recover_from(self, point: ResumePoint, segments: list[Segment]) -> tuple[list[Segment], ProducerState, LeaderEpochs]:
-        at = next((i for i, segment in enumerate(segments) if segment.base_offset == point.segment.base_offset), None)
-        if at is None:
-            raise LogDamaged(f"{self._directory}: the segment at {point.segment.base_offset} is gone, it was synced")
+        at = next(i for i, segment in enumerate(segments) if segment.base_offset == point.segment.base_offset)
         segment = segments[at]
-        if segment.size < point.segment.size:
-            raise LogDamaged(f"{segment.file.path}: {segment.size} bytes, {point.segment.size} were synced")
         self._may_read(sum(one.size for one in segments[at:]) - point.segment.size)
         producers, epochs = ProducerState(point.producers), self._read_epochs(segments[: at + 1], point.segment.size)
         epochs.truncate_end(point.offset)  # later ones may predate a truncation; the batches tell
-        if not segment.resume_indexes(point.segment):
+        ended_there = self._clean and segment is segments[-1] and segment.size == point.segment.size
+        if not segment.resume_indexes(point.segment, closed=ended_there):
             self._may_read(point.segment.size)
             segment.rebuild_indexes(point.segment.size)
         whole = self._scan(segments[at:], point.segment.size, point.offset, (epochs, producers), point.offset)
@@ -226,6 +301,10 @@ class LogOpener:
                 segment.begin_indexes()
                 position = 0
             begin = max(next_offset, segment.base_offset)
+            if segment.size == position and index == len(segments) - 1:
+                segment.next_offset = begin  # nothing to read: it need not even be opened
+                return segments
+            segment.file.for_writing()  # what the last process wrote may be in memory only
             excess = recovery.scan(self._fs, segment, position, begin, state, self._on_read)
             self._scanned_bytes += segment.size - position
             next_offset = segment.next_offset
@@ -234,7 +313,12 @@ class LogOpener:
             if rest and next_offset != rest[0].base_offset:
                 torn = torn or rest[0].base_offset > gapless_from or next_offset > rest[0].base_offset
             if torn:
-                self._cut(segment, excess, rest)
+                self._losses.ends_at(next_offset, segment.file.path, segment.size)
+                if self._losses.accepted and rest and next_offset <= rest[0].base_offset:
+                    self._cut(segment, excess, [])
+                    torn = False
+                else:
+                    self._cut(segment, excess, rest)
             if torn or not rest:
                 return segments[: index + 1]
             segment.seal(rest[0].base_offset)
@@ -285,7 +369,7 @@ class LogOpener:
                 if not self._fs.exists(path):
                     continue
                 stale = suffix == resume.SUFFIX and offset <= start_offset and offset != offsets[-1]
-                if offset > end_offset or stale:
+                if offset > end_offset or stale or path in self._unsound:
                     self._fs.unlink(path)
                 elif suffix == resume.SUFFIX:
                     kept.append(offset)

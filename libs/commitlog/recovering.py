@@ -30,6 +30,8 @@ class HowToOpen:
     clean: bool = False
     recovery_point: int = 0
     log_start_offset: int = 0
+    committed_offset: int = 0
+    is_start_known: bool = True
 
     def open(
         self,
@@ -47,6 +49,8 @@ class HowToOpen:
             clean=self.clean,
             recovery_point=self.recovery_point,
             log_start_offset=self.log_start_offset,
+            committed_offset=self.committed_offset,
+            is_start_known=self.is_start_known,
             read_bytes_max=read_bytes_max,
             on_read=on_read,
         )

@@ -2,7 +2,7 @@
 
 A resume point is written only after the log and its indexes were synced up to it, so its presence *is* the recovery point.
 Truncation removes those beyond its cut before it cuts. Kafka ignores the file; it holds what Kafka has no file for: the state
-of the indexes at that offset, all five cached batches of each producer, and which segments have aborted transactions.
+of the indexes at that offset, all five cached batches of each producer, and which segments there were before it.
 """
 
 import struct
@@ -12,6 +12,7 @@ from crc32c import crc32c
 
 from libs.commitlog.errors import DirectoryDamaged
 from libs.commitlog.producers import CachedBatch, ProducerEntry
+from libs.commitlog.segment_list import SegmentList, format_segments, parse_segments
 
 SUFFIX = ".resume"
 _HEAD = struct.Struct(">4sI")
@@ -41,6 +42,8 @@ class ResumePoint(NamedTuple):
     producers: dict[int, ProducerEntry]
     aborted: dict[int, int] = {}
     """By segment: how many entries its `.txnindex` has, which only exists if there are any. Cleaning leaves fewer."""
+    before: SegmentList = ()
+    """The segments before the one that `segment` tells of."""
 
 
 def format_resume(point: ResumePoint) -> bytes:
@@ -51,6 +54,7 @@ def format_resume(point: ResumePoint) -> bytes:
         parts += [_BATCH.pack(*batch) for batch in entry.batches]
     parts.append(_COUNT.pack(len(point.aborted)))
     parts += [_ABORTED.pack(base_offset, entries) for base_offset, entries in point.aborted.items()]
+    parts.append(format_segments(point.before))
     body = b"".join(parts)
     return _HEAD.pack(_MAGIC, crc32c(body)) + body
 
@@ -74,9 +78,11 @@ def parse_resume(content: bytes, path: str) -> ResumePoint:
                 position += _BATCH.size
             producers[producer_id] = ProducerEntry(epoch, tuple(cached), coordinator_epoch, timestamp, first_offset)
         aborted = _parse_aborted(body[position:])
+        position += _COUNT.size + len(aborted) * _ABORTED.size
+        before = parse_segments(body[position:])
     except struct.error as error:
         raise DirectoryDamaged(f"{path}: {error}") from error
-    return ResumePoint(offset, SegmentProgress(*segment), producers, aborted)
+    return ResumePoint(offset, SegmentProgress(*segment), producers, aborted, before)
 
 
 def _parse_aborted(body: memoryview) -> dict[int, int]:

@@ -18,6 +18,7 @@ from libs.commitlog.filesystem import FileSystem, OpenFile
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)  # only opening a file says so, and never a sync: it tells nothing of the disk
+_NOT_OPENED = (*NO_DESCRIPTORS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM)
 FEW_FILES = 24  # beyond this, one syncfs is cheaper than so many fdatasyncs (500 dirty files: 20-95 ms against 2-9 ms)
 
 
@@ -27,7 +28,7 @@ def syncing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in NO_DESCRIPTORS:
+        if error.errno in _NOT_OPENED:
             raise
         raise SyncFailed(error.errno, error.strerror, error.filename) from error
 

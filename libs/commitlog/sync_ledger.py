@@ -3,6 +3,8 @@
 The log notes what it does; `capture` turns the notes into a sync round's targets; `settle` strikes out what a round has done.
 """
 
+from collections.abc import Sequence
+
 from libs.commitlog import epochs as epoch_file
 from libs.commitlog import resume
 from libs.commitlog.durable_files import FileWrite
@@ -13,6 +15,7 @@ from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint, format_resume
 from libs.commitlog.segment import Segment
+from libs.commitlog.segment_list import list_segments
 from libs.commitlog.sync import Lineage, SyncTargets, parent_directory
 
 RESUME_POINT_BYTES = 64 * 1024 * 1024
@@ -24,12 +27,12 @@ class SyncLedger:
 
     def __init__(self, directory: str, opened: Opened) -> None:
         self._directory = directory
-        self._sealed: dict[OpenFile, None] = {}
+        self._sealed: dict[OpenFile, Segment] = {}
         self._directories: dict[str, None] = {}
         self._names_version = 0
         self._writes = {write.path: write for write in opened.snapshots}
         self._aborted = opened.aborted
-        self._removals: dict[str, None] = {}
+        self._removals: dict[str, None] = dict.fromkeys(opened.removals)
         self._saved_epochs_version = 0 if not opened.created else -1
         self._resume_points = opened.resume_points
         self.resume_segment = opened.resume_segment
@@ -45,7 +48,11 @@ class SyncLedger:
 
     def sealed(self, segment: Segment) -> None:
         """It grows no more, and must be synced together with its indexes before anything after it counts as durable."""
-        self._sealed.update(dict.fromkeys(segment.sync_files(indexes=True)))
+        self._sealed.update(dict.fromkeys(segment.sync_files(indexes=True), segment))
+
+    def unsealed(self, segment: Segment) -> None:
+        """It grows again: a round that covers it now says nothing of what comes."""
+        self._sealed = {file: sealed for file, sealed in self._sealed.items() if sealed is not segment}
 
     def renamed(self) -> None:
         """Names in the log's directory changed."""
@@ -84,37 +91,59 @@ class SyncLedger:
             self._writes.pop(path, None)
             self._removals[path] = None
 
+    @property
+    def newest_resume_point(self) -> int:
+        """On disk; -1 if there is none."""
+        return self._resume_points[-1] if self._resume_points else -1
+
+    def swapped(self, removed_bases: Sequence[int], end_offset: int, resume_offset: int) -> None:
+        """One segment took the place of those up to `end_offset`; whoever staged that has removed the older resume points."""
+        self._resume_points = [point for point in self._resume_points if point > end_offset or point == resume_offset]
+        for base in removed_bases:
+            path = self._snapshot_path(base)
+            self._writes.pop(path, None)
+            self._removals[path] = None
+
     # --- rounds
 
     def capture(
         self,
         durable_offset: int,
-        first_offset: int,
-        active: Segment,
+        segments: Sequence[Segment],
         end_offset: int,
         state: tuple[LeaderEpochs, ProducerState],
         lineage: Lineage,
         *,
         resume_point: bool,
+        indexes: bool = False,
     ) -> SyncTargets | None:
-        """What a round must do so that everything before `end_offset` is durable; None if it is already."""
+        """What a round must do so that everything before `end_offset` is durable; None if it is already.
+
+        `indexes`: it covers those that take entries too, so that nothing of the log need stay open any longer.
+        """
         epochs, producers = state
+        first_offset, active = segments[0].base_offset, segments[-1]
         resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
         aborted = self._aborted.unsaved(active.base_offset, active_too=resume_point)
         known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
         resume_point = resume_point and end_offset > first_offset and not known
         epochs_changed = epochs.version != self._saved_epochs_version and bool(epochs.entries())
-        dirty = end_offset > durable_offset or self._sealed or self._directories
+        indexes = resume_point or (indexes and active.is_unsynced)
+        dirty = end_offset > durable_offset or self._sealed or self._directories or indexes
         if not (dirty or resume_point or epochs_changed or self._writes or aborted or self._removals):
             return None
         files = dict(self._sealed)
-        files.update(dict.fromkeys(active.sync_files(indexes=resume_point)))
+        covered = [one for segment in dict.fromkeys(files.values()) for one in segment.unsynced(indexes=True)]
+        if end_offset > durable_offset or indexes:  # else there is nothing of it to sync: it need not even be opened
+            files.update(dict.fromkeys(active.sync_files(indexes=indexes), active))
+            covered += active.unsynced(indexes=indexes)
         writes = [*self._writes.values(), *aborted]
         removals = list(self._removals)
         if epochs_changed:
             writes.append(FileWrite(f"{self._directory}/{epoch_file.FILE_NAME}", epochs.format()))
         if resume_point:
-            point = ResumePoint(end_offset, active.progress, producers.as_of(end_offset), self._aborted.counts)
+            before = list_segments([(segment.base_offset, segment.size) for segment in segments[:-1]])
+            point = ResumePoint(end_offset, active.progress, producers.as_of(end_offset), self._aborted.counts, before)
             writes.append(FileWrite(self._resume_path(end_offset), format_resume(point)))
             # The one before stays, so that a truncation below this one need not read the whole log again.
             removals += map(self._resume_path, self._older_points(end_offset)[:-1])
@@ -122,6 +151,7 @@ class SyncLedger:
             end_offset=end_offset,
             files=tuple(files),
             sealed=tuple(self._sealed),
+            covered=tuple(covered),
             directories=tuple(self._directories),
             writes=tuple(writes),
             removals=tuple(removals),
@@ -134,6 +164,8 @@ class SyncLedger:
 
     def settle(self, targets: SyncTargets, active: Segment) -> None:
         """A round with these targets succeeded, and the log was not cut meanwhile."""
+        for one, version in targets.covered:
+            one.synced(version)
         for file in targets.sealed:
             self._sealed.pop(file, None)
         if targets.names_version == self._names_version:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from libs.commitlog.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from libs.telemetry.logs import fields
 from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted
@@ -28,7 +28,8 @@ class Checkpoints:
         self._written: dict[tuple[str, str], Offsets] = {}
 
     async def write_high_watermarks(self) -> None:
-        await self._write(HIGH_WATERMARKS, lambda hosted: hosted.high_watermark)
+        """As far as they are durable here: a log that ends before its entry has lost something."""
+        await self._write(HIGH_WATERMARKS, lambda hosted: min(hosted.high_watermark, hosted.log.durable_offset))
 
     async def write_recovery_points(self) -> None:
         await self._write(RECOVERY_POINTS, lambda hosted: hosted.log.recovery_point)
@@ -42,6 +43,11 @@ class Checkpoints:
             self._written.pop((disk.path, LOG_START_OFFSETS), None)
         return await self._write_one(disk, LOG_START_OFFSETS, lambda hosted: hosted.log.next_start_offset)
 
+    async def write_cleaned_offsets(self, disk: Disk) -> None:
+        """Those of partitions that are gone are forgotten."""
+        if disk.cleaned_offsets or (disk.path, CLEANED_OFFSETS) in self._written:
+            await self._replace(disk, CLEANED_OFFSETS, dict(disk.cleaned_offsets))
+
     async def _write(self, name: str, number: Callable[[Hosted], int]) -> None:
         for disk in self._disks.usable:
             await self._write_one(disk, name, number)
@@ -53,9 +59,14 @@ class Checkpoints:
             for partition in [(topic, key[1]) for key, topic in disk.unopened()]
             if (offset := disk.scanned.checkpoints[name].get(partition)) is not None
         }
+        if name == HIGH_WATERMARKS:
+            offsets.update(disk.scanned.gone)
         for hosted, home in self._residents.open_logs():
             if home is disk:
                 offsets[hosted.topic, hosted.key[1]] = number(hosted)
+        return await self._replace(disk, name, offsets)
+
+    async def _replace(self, disk: Disk, name: str, offsets: Offsets) -> bool:
         if self._written.get((disk.path, name)) == offsets:
             return True
         try:

@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
+from libs.commitlog.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
+from libs.commitlog.errors import LogDamaged
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.recovering import HowToOpen
 from libs.telemetry.logs import fields
@@ -24,6 +26,10 @@ class Scanned:
     paths: dict[Key, str]
     checkpoints: Mapping[str, dict[tuple[str, int], int]]
     """By file name, of the partitions that are here."""
+    gone: dict[tuple[str, int], int]
+    """Partitions that have no directory here, though they had one, and how far they were durable."""
+    is_start_known: bool
+    """Whether a log that the checkpoint does not name has not lost its start to retention."""
 
 
 def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str) -> Scanned:
@@ -33,9 +39,18 @@ def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: 
     here = {(found.topic, found.partition) for found in partitions}
     checkpoints = {
         name: {partition: offset for partition, offset in directory.read_checkpoint(name).items() if partition in here}
-        for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS)
+        for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
     }
-    return Scanned(directory, {(found.topic_id, found.partition): found.path for found in partitions}, checkpoints)
+    durable = directory.read_checkpoint(HIGH_WATERMARKS)
+    gone = {partition: offset for partition, offset in durable.items() if offset > 0 and partition not in here}
+    had_former_self = directory.had_former_selves()
+    for partition in [*gone, *checkpoints[HIGH_WATERMARKS]]:
+        if had_former_self(*partition):
+            gone.pop(partition, None)
+            checkpoints[HIGH_WATERMARKS].pop(partition, None)
+    is_start_known = directory.find_checkpoint(LOG_START_OFFSETS) is not None
+    paths = {(found.topic_id, found.partition): found.path for found in partitions}
+    return Scanned(directory, paths, checkpoints, gone, is_start_known)
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +78,11 @@ class Disk:
     def high_watermark(self, topic: str, index: int) -> int:
         return self.scanned.checkpoints[HIGH_WATERMARKS].get((topic, index), 0)
 
+    @property
+    def cleaned_offsets(self) -> dict[tuple[str, int], int]:
+        """By (topic, index): up to where a log was compacted. The cleaner keeps it true."""
+        return self.scanned.checkpoints[CLEANED_OFFSETS]
+
     def holds(self, key: Key) -> bool:
         return key in self.scanned.paths
 
@@ -76,15 +96,30 @@ class Disk:
         path = self.scanned.paths.get(key)
         if path is None:
             await self._clear_the_name(topic, index)
+            if (topic, index) in self.scanned.gone:
+                await self.logs.submit(partial(self._refuse_if_gone, topic, index, fs))
             path = await self.logs.submit(lambda: self.directory.create_partition(topic, index, key[0]))
             self.scanned.paths[key] = path
         checkpoints = self.scanned.checkpoints
+        committed = checkpoints[HIGH_WATERMARKS].get((topic, index), 0)
         return HowToOpen(
             *(path, topic, index, config, fs),
             clean=self.directory.was_clean,
             recovery_point=checkpoints[RECOVERY_POINTS].get((topic, index), 0),
             log_start_offset=checkpoints[LOG_START_OFFSETS].get((topic, index), 0),
+            committed_offset=self.scanned.gone.get((topic, index), committed),
+            is_start_known=self.scanned.is_start_known or (topic, index) in checkpoints[LOG_START_OFFSETS],
         )
+
+    def _refuse_if_gone(self, topic: str, index: int, fs: FileSystem) -> None:
+        """What is in a directory that lost only its `partition.metadata` is for the log to judge."""
+        path = self.directory.partition_path(topic, index)
+        if not fs.exists(path):
+            raise LogDamaged(f"{path}: the directory is gone, offsets up to {self.scanned.gone[topic, index] - 1} were synced")
+
+    def opened(self, key: Key, topic: str) -> None:
+        self.hosted.add(key)
+        self.scanned.gone.pop((topic, key[1]), None)
 
     async def _clear_the_name(self, topic: str, index: int) -> None:
         """A stray of the same name, but of another topic id, makes room. It is kept like any stray: its topic was deleted while
@@ -108,7 +143,7 @@ class Disk:
     def _forget(self, key: Key, topic: str) -> None:
         self.hosted.discard(key)
         self.scanned.paths.pop(key, None)
-        for offsets in self.scanned.checkpoints.values():
+        for offsets in (*self.scanned.checkpoints.values(), self.scanned.gone):
             offsets.pop((topic, key[1]), None)
 
     async def remove(self, path: str) -> None:
@@ -152,6 +187,18 @@ class Disks:
 
     def holding(self, key: Key) -> Disk | None:
         return next((disk for disk in self.all if disk.holds(key)), None)
+
+    def that_lost(self, topic: str, index: int, assigned: str) -> Disk | None:
+        """The one that held the partition, and holds nothing of it any more."""
+        for disk in self.usable:
+            if (topic, index) in disk.scanned.gone and assigned in ("", disk.directory_id):
+                return disk
+        return None
+
+    def forget_gone(self, topic: str, index: int) -> None:
+        """The topic was deleted."""
+        for disk in self.all:
+            disk.scanned.gone.pop((topic, index), None)
 
     def of(self, scheduler: SyncScheduler) -> Disk:
         return next(disk for disk in self.all if disk.sync is scheduler)

@@ -28,19 +28,50 @@ READ_HERE_BYTES_MAX = 8 << 20
 TROUBLE = (OSError, LogDamaged, DirectoryDamaged)
 
 
+def what_to_do(path: str) -> str:
+    """About a log that lost what was synced."""
+    look = f"python -m libs.commitlog verify {path}"
+    give_up = f"python -m libs.commitlog accept-loss {path}"
+    return f"{look}; put back what is missing, then touch {path}; or go on without it: {give_up}"
+
+
 class Openings:
     def __init__(self, fs: FileSystem, registry: FileRegistry, clock: Clock, recovery: Recovery) -> None:
         self._fs, self._registry, self._clock = fs, registry, clock
         self._recovery = recovery
         self._slots = asyncio.Semaphore(OPENINGS_MAX)
+        self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # and when its directory last changed
 
     async def open(self, disk: Disk, key: Key, topic: str, config: LogConfig) -> Log:
-        """Opens or creates. Raises what `TROUBLE` names; after SyncFailed the disk is retired already."""
+        """Opens or creates. Raises what `TROUBLE` names; after SyncFailed the disk is retired already.
+
+        A damaged log is looked at again only when its directory has changed: somebody put back what was missing, or accepted
+        the loss.
+        """
+        changed_ms = partial(self._changed_ms, disk.directory.partition_path(topic, key[1]))
+        if key in self._damaged:
+            damage, seen = self._damaged[key]
+            if await disk.files.submit(changed_ms) == seen:
+                raise damage
+            del self._damaged[key]
         try:
             return await self._open(disk, key, topic, config)
         except SyncFailed as error:
             disk.sync.fail(error)
             raise
+        except LogDamaged as damage:
+            self._damaged[key] = damage, await disk.files.submit(changed_ms)
+            raise
+
+    def forget(self, key: Key) -> None:
+        """It is not asked for any more."""
+        self._damaged.pop(key, None)
+
+    def _changed_ms(self, path: str) -> int:
+        try:
+            return self._fs.modified_ms(path)
+        except OSError:
+            return -1
 
     async def _open(self, disk: Disk, key: Key, topic: str, config: LogConfig) -> Log:
         async with self._slots:
@@ -51,17 +82,17 @@ class Openings:
             except MuchToRead as much:
                 total_bytes = much.total_bytes
             else:
-                return self._opened(disk, key, opened, opened.scanned_bytes, opened.cut_bytes)
+                return self._opened(disk, key, topic, opened, opened.scanned_bytes, opened.cut_bytes)
         recovered = await self._recovery.run(how, total_bytes)
         async with self._slots:
             opened = await disk.logs.submit(partial(how.open, self._registry, self._clock))
         read, cut = opened.scanned_bytes, opened.cut_bytes
         if recovered is not None:
             read, cut = read + recovered.read_bytes, cut + recovered.cut_bytes
-        return self._opened(disk, key, opened, read, cut)
+        return self._opened(disk, key, topic, opened, read, cut)
 
-    def _opened(self, disk: Disk, key: Key, opened: Log, read_bytes: int, cut_bytes: int) -> Log:
-        disk.hosted.add(key)
+    def _opened(self, disk: Disk, key: Key, topic: str, opened: Log, read_bytes: int, cut_bytes: int) -> Log:
+        disk.opened(key, topic)
         if read_bytes:
             log.info("recovered", extra=fields(path=opened.directory, scanned=read_bytes, cut=cut_bytes))
         return opened

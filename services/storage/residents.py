@@ -13,6 +13,7 @@ from functools import partial
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
+from libs.commitlog.errors import LogDamaged
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
@@ -22,7 +23,7 @@ from services.storage.core.replica import Replica, recovered_high_watermark
 from services.storage.disks import Disk, Disks
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted, Key
-from services.storage.openings import TROUBLE, Openings
+from services.storage.openings import TROUBLE, Openings, what_to_do
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.topic_settings import TopicConfigs, log_config
@@ -63,6 +64,7 @@ class Residents:
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._again: set[Key] = set()
+        self._trouble: dict[Key, tuple[str, str]] = {}  # topic, what was said
         self._names: dict[str, asyncio.Lock] = {}
         self._loop = asyncio.get_running_loop()
         self._timers: set[asyncio.TimerHandle] = set()
@@ -97,6 +99,10 @@ class Residents:
     async def set_aside_strays(self) -> None:
         """Partitions on the disks that the image does not ask of this node: deleted, or moved, while it was down."""
         for disk in self._disks.usable:
+            for topic_name, index in list(disk.scanned.gone):
+                found = self._partitions.image.topics.get(topic_name)
+                if found is None or self._desired((bytes.fromhex(found.topic_id), index)) is None:
+                    del disk.scanned.gone[topic_name, index]
             for key, topic in disk.unopened():
                 async with self._names.setdefault(f"{topic}-{key[1]}", asyncio.Lock()):
                     if self._desired(key) is not None or not disk.holds(key):
@@ -123,9 +129,14 @@ class Residents:
     def _take_away(self, key: Key) -> None:
         """Whoever waits for what this node no longer leads, or no longer has, hears of it now."""
         hosted = self._partitions.by_key.get(key)
+        desired = self._desired(key)
+        if desired is None:
+            self._partitions.broken.discard(key)
+            self._openings.forget(key)
+            if key in self._trouble:
+                self._disks.forget_gone(self._trouble.pop(key)[0], key[1])
         if hosted is None:
             return
-        desired = self._desired(key)
         if desired is None:
             del self._partitions.by_key[key]
             hosted.replica.resign(hosted.leader_epoch)
@@ -223,7 +234,8 @@ class Residents:
 
     async def _open(self, key: Key, topic: Topic, state: PartitionState) -> Hosted | None:
         assigned = assigned_directory(state, self._node_id)
-        disk = self._disks.holding(key) or self._disks.choose(key, partial(choose_directory, assigned=assigned))
+        disk = self._disks.holding(key) or self._disks.that_lost(topic.name, key[1], assigned)
+        disk = disk or self._disks.choose(key, partial(choose_directory, assigned=assigned))
         if disk is None or disk.sync.failed:
             self._partitions.broken.add(key)
             log.error("log directory is not here", extra=fields(topic=topic.name, partition=key[1], directory=assigned))
@@ -232,13 +244,14 @@ class Residents:
         try:
             opened = await self._openings.open(disk, key, topic.name, log_config(config))
         except TROUBLE as error:
-            log.error("log cannot be opened", extra=fields(topic=topic.name, partition=key[1], path=disk.path, reason=error))
             self._partitions.broken.add(key)
             disk.hosted.discard(key)
-            if isinstance(error, OSError) and not disk.sync.failed:
+            self._tell_trouble(key, topic, disk, error)
+            if not disk.sync.failed:
                 self._later(RETRY_S, partial(self._work_on, key))
             return None
         self._partitions.broken.discard(key)
+        self._trouble.pop(key, None)
         config = self._configs.of(topic.name)  # it may have changed meanwhile
         replica = Replica(
             self._node_id,
@@ -260,6 +273,19 @@ class Residents:
         if assigned != disk.directory_id:
             self._placements.settled(key, disk.directory_id)
         return hosted
+
+    def _tell_trouble(self, key: Key, topic: Topic, disk: Disk, error: Exception) -> None:
+        """Once, however often it is tried again."""
+        told = topic.name, str(error)
+        if self._trouble.get(key) == told:
+            return
+        self._trouble[key] = told
+        path = disk.directory.partition_path(topic.name, key[1])
+        what = {"topic": topic.name, "partition": key[1], "path": path, "reason": error}
+        if isinstance(error, LogDamaged):
+            log.error("partition is offline: what was synced is not there", extra=fields(**what, do=what_to_do(path)))
+        else:
+            log.error("log cannot be opened", extra=fields(**what))
 
     async def _make_way(self, topic: str, key: Key) -> None:
         """A topic that was deleted and made again at once may find its former self here, still open: that one is buried first."""

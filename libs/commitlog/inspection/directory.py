@@ -9,10 +9,11 @@ from libs.commitlog.errors import DirectoryDamaged
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.identity import read_properties
 from libs.commitlog.inspection.locks import lock_holder
-from libs.commitlog.inspection.partition import PartitionReader, PartitionSeen
+from libs.commitlog.inspection.partition import REFUSED, PartitionReader, PartitionSeen
 from libs.commitlog.inspection.reading import ReadOnlyFiles, list_names, read_whole
 from libs.commitlog.inspection.saved_state import offset_of
 from libs.commitlog.inspection.verifying import verify_partition
+from libs.commitlog.segment_list import find_missing
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANER_OFFSETS)
@@ -116,9 +117,32 @@ def _hold_against_checkpoints(
             words = f"{name}: {offset}, but the log ends at {partition.end_offset}"
             findings.problem(f"{path}/{kind}", None, words)
     start = partition.checkpoints.get(LOG_START_OFFSETS, 0)
+    if not partition.is_running:
+        _find_missing(partition, start, findings)
     if partition.segments[0].next_offset <= start and len(partition.segments) > 1 and not partition.is_running:
         words = f"lies before the log's start ({start}): a round of retention, or the next start, removes it"
         findings.note(partition.segments[0].path, None, words)
+
+
+def _find_missing(partition: PartitionSeen, log_start_offset: int, findings: Findings) -> None:
+    """What the newest resume point lists and is not there any more."""
+    point = partition.resume_point
+    if point is None or point.segment is None:
+        return
+    sizes = {segment.base_offset: segment.size for segment in partition.segments}
+    missing = find_missing(
+        *(point.before, point.segment.base_offset, sizes),
+        log_start_offset=log_start_offset,
+        gapless_from=partition.gapless_from,
+    )
+    for one in missing:
+        findings.problem(point.path, None, f"{one}: {REFUSED}")
+
+
+def is_partition_path(files: ReadOnlyFiles, path: str) -> bool:
+    """Whether it is, or may have been, a partition's directory: its name is one's, and it lies in a log directory."""
+    parent, _, name = path.rpartition("/")
+    return _is_partition_name(name) and what_is(files, parent) == "log directory"
 
 
 def _is_partition_name(name: str) -> bool:

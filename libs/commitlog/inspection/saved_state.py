@@ -12,6 +12,7 @@ from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
 from libs.commitlog.producer_snapshot import parse_snapshot
 from libs.commitlog.producers import ProducerEntry
 from libs.commitlog.resume import ResumePoint, SegmentProgress
+from libs.commitlog.segment_list import SegmentList
 
 SNAPSHOT_SUFFIX = ".snapshot"
 
@@ -23,6 +24,7 @@ class SavedProducers(NamedTuple):
     offset: int
     entries: dict[int, ProducerEntry]
     segment: SegmentProgress | None
+    before: SegmentList = ()
 
 
 def offset_of(name: str, suffix: str) -> int | None:
@@ -58,7 +60,7 @@ def _parse(content: bytes, path: str, offset: int) -> SavedProducers:
     if path.endswith(SNAPSHOT_SUFFIX):
         return SavedProducers(path, offset, parse_snapshot(content, path), None)
     point: ResumePoint = resume.parse_resume(content, path)
-    return SavedProducers(path, point.offset, point.producers, point.segment)
+    return SavedProducers(path, point.offset, point.producers, point.segment, point.before)
 
 
 def read_epochs(files: ReadOnlyFiles, path: str, findings: Findings) -> LeaderEpochs | None:

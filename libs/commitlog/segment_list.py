@@ -1,0 +1,71 @@
+"""Which segments a resume point had before it, and how long each was: what must still be there when the log is opened again.
+
+Retention takes them from the front, after the log's start has moved, and the cleaner makes several into one. Whatever else is
+missing or shorter was lost. Nothing is read for that: names and sizes tell.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+_COUNT = struct.Struct(">i")
+_ENTRY = struct.Struct(">qi")
+
+
+class ListedSegment(NamedTuple):
+    base_offset: int
+    size: int
+
+
+SegmentList = tuple[ListedSegment, ...]
+
+
+def format_segments(segments: SegmentList) -> bytes:
+    return b"".join([_COUNT.pack(len(segments)), *(_ENTRY.pack(*segment) for segment in segments)])
+
+
+def parse_segments(content: memoryview) -> SegmentList:
+    """Older versions wrote nothing here. Raises struct.error."""
+    if not content:
+        return ()
+    (count,) = _COUNT.unpack_from(content)
+    if len(content) < _COUNT.size + count * _ENTRY.size:
+        raise struct.error("the list of segments is cut short")
+    return tuple(map(ListedSegment._make, _ENTRY.iter_unpack(content[_COUNT.size : _COUNT.size + count * _ENTRY.size])))
+
+
+class Missing(NamedTuple):
+    """A segment that is not what it was. `size` is -1 if it is gone."""
+
+    base_offset: int
+    next_offset: int
+    listed_size: int
+    size: int
+
+    def __str__(self) -> str:
+        offsets = f"offsets {self.base_offset} to {self.next_offset - 1}"
+        if self.size < 0:
+            return f"segment {self.base_offset:020d}.log ({offsets}, {self.listed_size} bytes) is gone, it was synced"
+        return f"segment {self.base_offset:020d}.log ({offsets}) has {self.size} bytes, {self.listed_size} were synced"
+
+
+def find_missing(
+    listed: SegmentList, end_offset: int, sizes: dict[int, int], *, log_start_offset: int, gapless_from: int
+) -> Iterator[Missing]:
+    """What of the segments before the one at `end_offset` is not there. `sizes`: what is, by base offset.
+
+    Before `gapless_from` the cleaner may have been at work since the list was written: a segment may be its output, whatever its
+    size, and those behind it that are gone may be in that.
+    """
+    may_be_merged = False
+    ends = [*(segment.base_offset for segment in listed[1:]), end_offset]
+    for segment, next_offset in zip(listed, ends, strict=True):
+        size = sizes.get(segment.base_offset, -1)
+        may_be_cleaned = segment.base_offset < gapless_from and (size >= 0 or may_be_merged)
+        may_be_merged = may_be_cleaned
+        if size != segment.size and next_offset > log_start_offset and not may_be_cleaned:
+            yield Missing(segment.base_offset, next_offset, segment.size, size)
+
+
+def list_segments(segments: Sequence[tuple[int, int]]) -> SegmentList:
+    return tuple(map(ListedSegment._make, segments))

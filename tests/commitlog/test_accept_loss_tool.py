@@ -1,0 +1,62 @@
+"""`python -m libs.commitlog verify` names what is missing, and `accept-loss` lets a partition open without it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from libs.commitlog import __main__ as tool
+from libs.commitlog.directory import HIGH_WATERMARKS, LogDirectory
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.filesystem import OsFileSystem
+from tests.commitlog.harness import append_some, open_log, sync
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Stopped, and a segment in the middle is gone."""
+    root = tmp_path / "logs"
+    directory = LogDirectory.open(str(root), OsFileSystem(), new_id=bytes(range(16)), node_id=1)
+    path = Path(directory.create_partition("t", 0, bytes(range(16))))
+    log = open_log(path)
+    append_some(log, 60)
+    sync(log, resume_point=True)
+    directory.write_checkpoint(HIGH_WATERMARKS, {("t", 0): 60})
+    directory.close()
+    sorted(path.glob("*.log"))[1].unlink()
+    return path
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_what_is_missing_is_named(partition: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tool.main([command, str(partition)]) == tool.PROBLEMS
+    told = capsys.readouterr().out
+    assert "is gone, it was synced: the partition does not open" in told
+    assert told.count("is gone, it was synced") == 1
+
+
+def test_an_accepted_loss_lets_the_log_open(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(LogDamaged):
+        open_log(partition)
+    assert tool.main(["accept-loss", str(partition)]) == tool.CLEAN
+    assert f"{partition}/accept-loss is written" in capsys.readouterr().out
+    log = open_log(partition)
+    assert log.log_end_offset == 60
+    log.close(clean=True)
+    assert not (partition / "accept-loss").exists()
+    assert tool.main(["verify", str(partition)]) == tool.CLEAN
+
+
+def test_the_loss_of_a_whole_directory_can_be_accepted(partition: Path) -> None:
+    shutil.rmtree(partition)
+    assert tool.main(["accept-loss", str(partition)]) == tool.CLEAN
+    assert open_log(partition, committed_offset=60).log_end_offset == 60
+
+
+@pytest.mark.parametrize("path", ["logs", "logs/t-0/deeper-0", "t-0", "logs/meta.properties", "nowhere/t-0"])
+def test_what_is_no_partition_is_left_alone(partition: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    target = partition.parent.parent / path
+    existed = target.exists()
+    assert tool.main(["accept-loss", str(target)]) == tool.USAGE
+    assert target.exists() is existed
+    assert capsys.readouterr().err

@@ -1,0 +1,238 @@
+"""What was synced and is not there any more: the log does not open, says what is missing, and changes nothing of the rest."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from libs.commitlog import gapless
+from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.log import Log
+from libs.commitlog.losses import accept
+from libs.commitlog.segment_list import find_missing, list_segments
+from tests.commitlog.harness import QuickFileSystem, all_bytes, append, append_some, batch_at, files, open_log, sync
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """What is not made again from the rest."""
+    return {one.name: one.read_bytes() for one in path.iterdir() if one.suffix in (".log", ".resume") and one.is_file()}
+
+
+def synced_log(path: Path, batches: int = 60) -> list[Path]:
+    """Several segments, a resume point, and something after it. Returns the segments that the resume point vouches for."""
+    log = open_log(path)
+    append_some(log, batches)
+    sync(log, resume_point=True)
+    append_some(log, 3)
+    assert len(log.segments) > 4
+    return [Path(segment.file.path) for segment in log.segments[:-1]]
+
+
+def refuses(path: Path, words: str, **options: int) -> None:
+    before = contents(path)
+    for _ in range(2):
+        with pytest.raises(LogDamaged, match=words):
+            open_log(path, **options)
+    assert contents(path) == before
+
+
+DAMAGE: dict[str, tuple[Callable[[list[Path]], object], str]] = {
+    "the first segment is gone": (lambda of: of[0].unlink(), "00000000000000000000.log .* is gone, it was synced"),
+    "one in the middle is gone": (lambda of: of[2].unlink(), "is gone, it was synced"),
+    "two in the middle are gone": (lambda of: [of[1].unlink(), of[2].unlink()], "is gone, it was synced"),
+    "the one before the last is gone": (lambda of: of[-1].unlink(), "is gone, it was synced"),
+    "one is shorter by a byte": (lambda of: os.truncate(of[1], of[1].stat().st_size - 1), "bytes, .* were synced"),
+    "one is empty": (lambda of: os.truncate(of[1], 0), "has 0 bytes, .* were synced"),
+    "one is longer": (lambda of: of[1].write_bytes(of[1].read_bytes() + b"x"), "bytes, .* were synced"),
+    "one is a directory": (lambda of: [of[1].unlink(), of[1].mkdir()], "bytes, .* were synced"),
+    "all are gone": (lambda of: [one.unlink() for one in of[0].parent.glob("*.log")], "no segment is left"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_log_does_not_open_when(tmp_path: Path, what: str, *, clean: bool) -> None:
+    damage, words = DAMAGE[what]
+    segments = synced_log(tmp_path)
+    damage(segments)
+    refuses(tmp_path, words, clean=clean)
+
+
+def test_what_retention_took_is_not_missed(tmp_path: Path) -> None:
+    segments = synced_log(tmp_path)
+    third = int(segments[2].stem)
+    for one in segments[:2]:
+        one.unlink()
+    refuses(tmp_path, "is gone, it was synced", log_start_offset=third - 1)
+    assert open_log(tmp_path, log_start_offset=third).log_start_offset == third
+
+
+def test_where_the_start_is_not_known_the_first_segments_may_be_gone(tmp_path: Path) -> None:
+    """A damaged checkpoint must not keep a log from opening (KAFKA-1758)."""
+    segments = synced_log(tmp_path)
+    shutil.copytree(tmp_path, tmp_path.parent / "other")
+    segments[0].unlink()
+    assert open_log(tmp_path, is_start_known=False).log_start_offset == int(segments[1].stem)
+    other = tmp_path.parent / "other"
+    (other / segments[1].name).unlink()
+    with pytest.raises(LogDamaged):
+        open_log(other, is_start_known=False)
+
+
+def test_a_torn_end_after_the_resume_point_is_cut_as_ever(tmp_path: Path) -> None:
+    synced_log(tmp_path)
+    last = max(tmp_path.glob("*.log"))
+    os.truncate(last, last.stat().st_size - 1)
+    again = open_log(tmp_path)
+    assert again.log_end_offset == 62
+    assert again.cut_bytes > 0
+
+
+def test_a_resume_point_that_cannot_be_read_still_says_how_far_the_log_was_synced(tmp_path: Path) -> None:
+    synced_log(tmp_path)
+    for point in tmp_path.glob("*.resume"):
+        point.write_bytes(b"?")
+    victim = sorted(tmp_path.glob("*.log"))[2]
+    sound = victim.read_bytes()
+    victim.write_bytes(sound[:100] + bytes([sound[100] ^ 1]) + sound[101:])
+    refuses(tmp_path, "log is whole up to byte 90 only: offsets .* to 59 were synced")
+    victim.write_bytes(sound)
+    assert open_log(tmp_path).log_end_offset == 63
+
+
+def test_what_was_committed_is_not_cut_without_a_resume_point_either(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=LogConfig())
+    append_some(log, 30)
+    victim = list(log.active.walk(0, log.active.size))[10]
+    sound = Path(log.active.file.path).read_bytes()
+    os.truncate(log.active.file.path, victim.position + 30)
+    refuses(tmp_path, "offsets 10 to 19 were synced", committed_offset=20)
+    assert open_log(tmp_path, committed_offset=10).log_end_offset == 10
+    Path(log.active.file.path).write_bytes(sound[: victim.position])
+    refuses(tmp_path, "offsets 10 to 29 were synced", committed_offset=30)
+
+
+def test_a_directory_that_was_emptied_is_no_new_log(tmp_path: Path) -> None:
+    refuses(tmp_path, "no segment is left, offsets up to 6 were synced", committed_offset=7)
+    assert open_log(tmp_path).log_end_offset == 0
+
+
+def test_of_a_log_that_kafka_wrote_only_what_is_there_counts(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append_some(log, 30)
+    (tmp_path / gapless.FILE_NAME).unlink()
+    assert open_log(tmp_path, committed_offset=40).log_end_offset == 30
+
+
+# --- what the cleaner may do between two lists
+
+
+@pytest.mark.parametrize(
+    ("sizes", "missing"),
+    [
+        ({0: 100, 10: 100, 20: 100, 30: 100}, []),
+        ({0: 150, 30: 100}, []),  # the first three became one
+        ({0: 100, 10: 50, 30: 100}, []),
+        ({0: 50, 10: 50, 20: 50, 30: 100}, []),
+        ({10: 100, 20: 100, 30: 100}, [0]),  # nothing there bears the first one's name
+        ({0: 100, 20: 100, 30: 100}, [10]),  # the one before it is as it was, and so did not take it in
+        ({0: 150, 20: 100}, [30]),
+        ({0: 100, 10: 100, 20: 100, 30: 99}, [30]),  # where the cleaner has not been
+    ],
+)
+def test_the_cleaner_may_have_been_at_work_before_the_offset_that_gapless_names(
+    sizes: dict[int, int], missing: list[int]
+) -> None:
+    listed = list_segments([(0, 100), (10, 100), (20, 100), (30, 100)])
+    found = find_missing(listed, 40, sizes, log_start_offset=0, gapless_from=30)
+    assert [one.base_offset for one in found] == missing
+
+
+# --- the way out
+
+
+def accepted(path: Path, **options: int) -> Log:
+    """Opens, syncs and opens again, as the storage service does."""
+    accept(OsFileSystem(), str(path))
+    log = open_log(path, **options)
+    sync(log)
+    assert not (path / "accept-loss").exists()
+    again = open_log(path, **options)
+    assert all_bytes(again) == all_bytes(log)
+    assert again.log_end_offset == log.log_end_offset
+    append(again, batch_at(again.log_end_offset))
+    return again
+
+
+@pytest.mark.parametrize("what", [what for what in DAMAGE if "directory" not in what])
+def test_an_accepted_loss_costs_no_more_than_what_is_lost_when(tmp_path: Path, what: str) -> None:
+    damage, _ = DAMAGE[what]
+    segments = synced_log(tmp_path)
+    log = open_log(tmp_path)
+    kept = [bytes(one) for one in split(all_bytes(log))]
+    damage(segments)
+    left = [bytes(one) for path in sorted(tmp_path.glob("*.log")) for one in split(path.read_bytes())]
+    again = accepted(tmp_path)
+    found = [bytes(one) for one in split(all_bytes(again))]
+    assert found[:-1] == left
+    assert set(left) <= set(kept)
+    assert again.log_end_offset >= 61
+    assert find_offsets(again) == [offset_of(one) for one in left if offset_of(one) >= 0] + [again.log_end_offset - 1]
+
+
+def split(content: bytes) -> list[bytes]:
+    found, position = [], 0
+    while position + 12 <= len(content):
+        size = int.from_bytes(content[position + 8 : position + 12], "big") + 12
+        if position + size > len(content):
+            break
+        found.append(content[position : position + size])
+        position += size
+    return found
+
+
+def offset_of(batch: bytes) -> int:
+    return int.from_bytes(batch[:8], "big")
+
+
+def find_offsets(log: Log) -> list[int]:
+    return [place.base_offset for segment in log.segments for place in segment.walk(0, segment.size)]
+
+
+def test_an_accepted_loss_of_the_end_gives_no_offset_twice(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=LogConfig())
+    append_some(log, 30)
+    sync(log, resume_point=True)
+    os.truncate(log.active.file.path, 200)
+    again = accepted(tmp_path, committed_offset=30)
+    assert again.log_end_offset == 31
+    assert files(tmp_path, ".log")[-1] == f"{30:020d}.log"
+
+
+def test_an_accepted_loss_of_everything_gives_no_offset_twice(tmp_path: Path) -> None:
+    synced_log(tmp_path)
+    for one in tmp_path.iterdir():
+        one.unlink()
+    assert accepted(tmp_path, committed_offset=63).log_end_offset == 64
+
+
+def test_a_loss_is_accepted_once(tmp_path: Path) -> None:
+    segments = synced_log(tmp_path)
+    segments[1].unlink()
+    accepted(tmp_path)
+    segments[2].unlink()
+    refuses(tmp_path, "is gone, it was synced")
+
+
+def test_an_acceptance_that_a_crash_cut_short_still_holds(tmp_path: Path) -> None:
+    segments = synced_log(tmp_path)
+    segments[1].unlink()
+    accept(QuickFileSystem(), str(tmp_path))
+    first = all_bytes(open_log(tmp_path))
+    assert all_bytes(open_log(tmp_path)) == first
+    assert (tmp_path / "accept-loss").exists()
+    accepted(tmp_path)

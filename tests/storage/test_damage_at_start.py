@@ -1,0 +1,182 @@
+"""A partition that lost what was synced is offline, says so once and says what to do; the rest of the node serves on."""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS
+from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.losses import accept
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import StorageCluster, batch, eventually
+
+OFFLINE = "partition is offline: what was synced is not there"
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.storage.residents.RETRY_S", 0.02)
+
+
+def log_directory(cluster: StorageCluster) -> Path:
+    return Path(cluster.config.directories[0])
+
+
+def said(caplog: pytest.LogCaptureFixture, message: str = OFFLINE) -> list[dict[str, Any]]:
+    return [record.__dict__["fields"] for record in caplog.records if record.message == message]
+
+
+async def two_topics(cluster: StorageCluster) -> tuple[bytes, bytes]:
+    """With records in them, and the node down."""
+    damaged, sound = await cluster.topic("damaged"), await cluster.topic("sound")
+    for _ in range(5):
+        for topic in (damaged, sound):
+            assert (await cluster.append(topic, batch(b"x"))).error == 0
+    await cluster.stop()
+    (log_directory(cluster) / ".kafka_cleanshutdown").unlink()
+    return damaged, sound
+
+
+async def restart(cluster: StorageCluster, damaged: bytes, sound: bytes, epoch: int = 1) -> None:
+    """Returns once the sound one is led, and the other one's trouble is known."""
+    await cluster.start()
+    await cluster.state(damaged, epoch=epoch)
+    await cluster.state(sound, epoch=epoch)
+    await cluster.leads(sound, 0, epoch)
+
+
+async def is_offline(cluster: StorageCluster, damaged: bytes, sound: bytes) -> None:
+    assert (await cluster.append(damaged, batch(b"y"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await cluster.fetch(damaged, 0)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await cluster.append(sound, batch(b"y"))).error == 0
+
+
+async def test_a_partition_whose_directory_is_gone_is_not_begun_anew(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged, sound = await two_topics(cluster)
+    shutil.rmtree(log_directory(cluster) / "damaged-0")
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    assert not (log_directory(cluster) / "damaged-0").exists()
+    [line] = said(caplog)
+    assert "offsets up to 4 were synced" in str(line["reason"])
+    assert f"accept-loss {log_directory(cluster)}/damaged-0" in line["do"]
+
+    # Nor by the start after that, whatever checkpoints were written meanwhile.
+    checkpoint = log_directory(cluster) / HIGH_WATERMARKS
+    await eventually(lambda: "sound 0 6" in checkpoint.read_text())
+    assert "damaged 0 5" in checkpoint.read_text()
+    await cluster.stop()
+    await restart(cluster, damaged, sound, epoch=2)
+    await is_offline(cluster, damaged, sound)
+
+
+async def test_a_loss_can_be_accepted_while_the_node_serves(cluster: StorageCluster) -> None:
+    damaged, sound = await two_topics(cluster)
+    shutil.rmtree(log_directory(cluster) / "damaged-0")
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    accept(OsFileSystem(), str(log_directory(cluster) / "damaged-0"))
+    await cluster.leads(damaged, 0, 1)
+    assert (await cluster.append(damaged, batch(b"new"))).base_offset == 5
+    await eventually(lambda: not (log_directory(cluster) / "damaged-0" / "accept-loss").exists())
+    assert (await cluster.fetch(damaged, 0)).error == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_directory_that_comes_back_is_opened(cluster: StorageCluster) -> None:
+    damaged, sound = await two_topics(cluster)
+    path, aside = log_directory(cluster) / "damaged-0", log_directory(cluster).parent / "aside"
+    path.rename(aside)
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    shutil.copytree(aside, path)
+    await cluster.leads(damaged, 0, 1)
+    assert (await cluster.append(damaged, batch(b"z"))).base_offset == 5
+
+
+async def test_a_directory_that_was_emptied_is_no_new_log(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
+    damaged, sound = await two_topics(cluster)
+    for one in (log_directory(cluster) / "damaged-0").iterdir():
+        if one.name != "partition.metadata":
+            one.unlink()
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    assert "no segment is left" in str(said(caplog)[0]["reason"])
+
+
+async def test_a_log_that_ends_before_what_was_committed_is_said_to_be_damaged_once(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged, sound = await two_topics(cluster)
+    path = log_directory(cluster) / "damaged-0"
+    for point in path.glob("*.resume"):
+        point.unlink()
+    segment = path / f"{0:020d}.log"
+    os.truncate(segment, segment.stat().st_size // 5 * 3)
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    await cluster.state(damaged, epoch=7)
+    await is_offline(cluster, damaged, sound)
+    assert ["offsets 3 to 4 were synced" in str(line["reason"]) for line in said(caplog)] == [True]
+
+
+async def test_a_topic_made_again_is_not_asked_for_the_records_of_its_former_self(cluster: StorageCluster) -> None:
+    damaged, sound = await two_topics(cluster)
+    await restart(cluster, damaged, sound)
+    path = log_directory(cluster)
+    checkpoint = path / HIGH_WATERMARKS
+    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    stale = checkpoint.read_bytes()
+    await cluster.write("topics/damaged", None)
+    await cluster.stop()
+    aside = next(path.glob("damaged-0.*-*"), None)
+    if aside is None:
+        (path / f"damaged-0.{damaged.hex()}-delete").mkdir()
+    checkpoint.write_bytes(stale)
+    (path / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    await cluster.start()
+    again = await cluster.topic("damaged")
+    assert (await cluster.append(again, batch(b"new"))).base_offset == 0
+
+
+async def test_the_loss_of_a_deleted_topic_is_forgotten(cluster: StorageCluster) -> None:
+    damaged, sound = await two_topics(cluster)
+    shutil.rmtree(log_directory(cluster) / "damaged-0")
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    await cluster.write("topics/damaged", None)
+    again = await cluster.topic("damaged")
+    assert (await cluster.append(again, batch(b"new"))).base_offset == 0
+
+
+async def test_a_damaged_checkpoint_of_starts_blocks_no_start(cluster: StorageCluster) -> None:
+    """KAFKA-1758."""
+    damaged, sound = await two_topics(cluster)
+    (log_directory(cluster) / LOG_START_OFFSETS).write_bytes(b"0\n7\nx")
+    await restart(cluster, damaged, sound)
+    await cluster.leads(damaged, 0, 1)
+    await cluster.leads(sound, 0, 1)
+
+
+async def test_a_segment_that_is_a_directory_is_told_once(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
+    damaged, sound = await two_topics(cluster)
+    segment = log_directory(cluster) / "damaged-0" / f"{0:020d}.log"
+    segment.unlink()
+    segment.mkdir()
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    await cluster.state(damaged, epoch=5)
+    await is_offline(cluster, damaged, sound)
+    lines = [one for one in said(caplog, "log cannot be opened") + said(caplog) if one["topic"] == "damaged"]
+    assert len(lines) == 1
+    assert segment.name in str(lines[0]["reason"])
+
+
+def test_the_tests_log_errors(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("services.storage").error("heard")
+    assert "heard" in caplog.text

@@ -7,6 +7,7 @@ from libs.wire.batches import ProduceLimits
 from libs.wire.opened_batches import OpeningRules
 from services.storage.core.parked_produces import ParkedProduces
 from services.storage.core.replica import Replica
+from services.storage.failed_reads import FailedReads
 from services.storage.sync_scheduler import SyncScheduler
 from services.storage.topic_settings import log_config, opening_rules, produce_limits
 from services.storage.waiting import Staged
@@ -22,6 +23,7 @@ class Hosted:
         "batches",
         "buffers",
         "config",
+        "failed_reads",
         "key",
         "limits",
         "log",
@@ -42,6 +44,7 @@ class Hosted:
         self.log = log
         self.replica = replica
         self.sync = sync
+        self.failed_reads = FailedReads()
         self.offline = False
         """The directory was retired, or the log takes no appends any more: everything is answered 56."""
         self.parked: ParkedProduces[Staged] = ParkedProduces()

@@ -1,6 +1,5 @@
 """ListOffsets: from a timestamp, or one of Kafka's special ones, to an offset (kafka-facts section 8)."""
 
-import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +10,12 @@ from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
-from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.admission import Refusal, refuse_client_epoch
 from services.storage.hosted import Hosted
 from services.storage.offload import Offload
 from services.storage.partitions import Partitions
 from services.storage.reading import READ_COMMITTED
-
-log = logging.getLogger(__name__)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
@@ -80,7 +76,7 @@ class Lookup:
         try:
             found = await self._run(offload)
         except (LogDamaged, OSError) as error:
-            log.error("timestamp lookup failed", extra=fields(partition=self.hosted, timestamp=self.timestamp, reason=error))
+            self.hosted.failed_reads.tell(self.hosted, error, timestamp=self.timestamp)
             return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
         if found is None or found.offset >= self.end:
             return NOT_FOUND

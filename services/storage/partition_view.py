@@ -8,9 +8,11 @@ from typing import Protocol
 
 from libs.commitlog.reading import Slice
 from libs.commitlog.segment import SegmentFile
+from services.storage.failed_reads import FailedReads
 
 
 class PartitionView(Protocol):
+    failed_reads: FailedReads
     @property
     def node_id(self) -> int:
         """Whose partition it is: the leader that a client with an old epoch is told of."""

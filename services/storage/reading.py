@@ -1,19 +1,15 @@
 """Reads the partitions of one fetch in order, within its budget. Only looks: parking and answering are the caller's."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.commitlog.errors import LogDamaged, OffsetOutOfRange
 from libs.commitlog.reading import Slice
 from libs.rpc.contracts.storage import Fetch, FetchPartition
-from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.admission import NO_EPOCH, Refusal, refuse_client_epoch
 from services.storage.core.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
 from services.storage.partition_view import PartitionView
-
-log = logging.getLogger(__name__)
 
 READ_COMMITTED = 1
 OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -94,8 +90,8 @@ def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBu
             result.aborted = view.aborted_transactions(found, offset, end)
     except OffsetOutOfRange:
         return _error(OFFSET_OUT_OF_RANGE)
-    except (LogDamaged, OSError) as error:
-        log.error("read failed", extra=fields(partition=view, offset=offset, reason=error))
+    except (LogDamaged, OSError) as failure:
+        view.failed_reads.tell(view, failure, offset=offset)
         return _error(STORAGE_ERROR)
     if found is not None:
         budget.take(found.length)

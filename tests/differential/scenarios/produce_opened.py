@@ -175,6 +175,29 @@ SCENARIOS = (
         )
         for codec, data in codecs(content).items()
     ),
+    # compacted topics: the same in both
+    *(
+        Scenario(f"compacted, {name}", API, one(made), partitions=1, configs={"cleanup.policy": "compact"}, differs=differs)
+        for name, made, differs in (
+            ("with keys", batch(THREE, keys=THREE), ()),
+            ("an empty key", batch((b"v",), keys=(b"",)), ()),
+            ("a key without a value", batch(records=record(None, key=b"k")), ()),
+            ("some without a key", batch(THREE, keys=(b"a", None, None)), ()),
+            ("without a key and ahead of time", batch((b"a", b"b"), records=record(b"a") + AHEAD), ()),
+            *(
+                (f"codec {codec}, some without a key", batch((b"a", b"b"), attributes=codec, records=data), ())
+                for codec, data in codecs(record(b"a", key=b"k") + record(b"b", offset_delta=1)).items()
+            ),
+            ("records that are no records", batch(records=b"\xff" * 40), unreadable(87)),
+        )
+    ),
+    Scenario(
+        "compacted, and deleted by age, without a key",
+        API,
+        one(batch()),
+        partitions=1,
+        configs={"cleanup.policy": "compact,delete"},
+    ),
     # compression.type: the same in both
     *(
         Scenario(f"stored as {name}", API, one(batch(THREE)), partitions=1, configs={"compression.type": name})

@@ -2,6 +2,7 @@
 Kafka's DumpLogSegments."""
 
 import pytest
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import ResourceType
 
 from libs.wire.compression import Codec
@@ -64,3 +65,15 @@ def test_a_codec_may_change_while_a_producer_writes(cluster: LocalCluster, admin
         expected += records_of(kept)
     assert client.read(cluster.bootstrap, topic, len(expected)) == expected
     assert Codec.GZIP in codecs_on_disk(cluster, topic)
+
+
+def test_a_record_without_a_key_is_refused_on_a_compacted_topic(cluster: LocalCluster, admin: Admin, topic: str) -> None:
+    admin.create(topic, config={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True})
+    refusals: list[KafkaError | None] = []
+    for key in (b"k", None, b"k"):
+        producer.produce(topic, b"value", key, on_delivery=lambda error, message: refusals.append(error))
+        assert producer.flush(60) == 0
+    assert [error and error.code() for error in refusals] == [None, KafkaError.INVALID_RECORD, None]
+    read = CLIENTS["confluent-kafka"].read(cluster.bootstrap, topic, 2)
+    assert read == [Record(b"k", b"value")] * 2

@@ -43,6 +43,11 @@ class LeaderEpochs:
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 
+    @property
+    def latest_start(self) -> int:
+        """Where the latest epoch began; 0 if there is none."""
+        return self._starts[-1] if self._starts else 0
+
     def assign(self, epoch: int, start_offset: int) -> None:
         """A new epoch begins. Entries that contradict it (a later epoch, or a later start) were a fork and go."""
         if epoch == self.latest:

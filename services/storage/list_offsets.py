@@ -20,13 +20,14 @@ from services.storage.reading import READ_COMMITTED
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
 NOT_FOUND = ListedOffset(0)
+NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
 
 
 class OffsetListing:
     """Answers at once from what is in memory; for a timestamp, a batch is opened by `lookups`, off the loop.
 
-    Replication is not there yet, so a leader has committed everything that an earlier leader committed: 78
-    OFFSET_NOT_AVAILABLE cannot arise.
+    What an earlier leader, or this one before a crash, has committed may lie beyond the high watermark for a moment. Until it has
+    caught up with where its epoch began, what depends on it is answered with 78 OFFSET_NOT_AVAILABLE: no end goes back.
     """
 
     def __init__(self, partitions: Partitions, lookups: Offload) -> None:
@@ -80,6 +81,8 @@ class Lookup:
             return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
         if found is None or found.offset >= self.end:
             return NOT_FOUND
+        if found.offset >= self.end:
+            return NOT_AVAILABLE if is_behind(self.hosted) else NOT_FOUND
         return ListedOffset(0, found.offset, found.timestamp, found.leader_epoch)
 
     async def _run(self, offload: Offload) -> FoundTimestamp | None:
@@ -93,8 +96,15 @@ class Lookup:
         return found
 
 
+def is_behind(hosted: Hosted) -> bool:
+    """Whether it has not committed yet what was in the log when it began to lead."""
+    return hosted.high_watermark < hosted.log.epochs.latest_start
+
+
 def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:
     if timestamp == LATEST:
+        if is_behind(hosted):
+            return NOT_AVAILABLE
         return ListedOffset(0, end, -1, hosted.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):  # nothing is tiered: the earliest is local
         start = hosted.log_start_offset
@@ -105,4 +115,5 @@ def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:
         return ListedOffset(int(ErrorCode.UNSUPPORTED_VERSION))
     if timestamp == MAX_TIMESTAMP:
         return Lookup(hosted, timestamp, end, hosted.log.search_max_timestamp())
-    return Lookup(hosted, timestamp, end, hosted.log.search_timestamp(timestamp, end))
+    searched = hosted.log_end_offset if is_behind(hosted) else end
+    return Lookup(hosted, timestamp, end, hosted.log.search_timestamp(timestamp, searched))

@@ -140,10 +140,26 @@ async def test_other_errors_of_the_leader_reach_the_client(error: ErrorCode) -> 
 
 
 @pytest.mark.parametrize(("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)])
-async def test_versions_that_do_not_know_error_78_are_told_5(version: int, error: ErrorCode) -> None:
+async def test_versions_that_do_not_know_error_78_are_told_5(
+    version: int, error: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_offsets, "PATIENCE_S_MAX", 0.02)
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(ErrorCode.OFFSET_NOT_AVAILABLE),))
     assert (await ask(gateway, wanting(("a", 0, -1)), version))["a", 0].error_code == error
+
+
+async def test_a_leader_that_has_not_caught_up_yet_is_waited_for() -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1,)}))
+
+    def behind_at_first(node_id: int, body: ListOffsets) -> ListOffsetsReply:
+        if len(gateway.asked) < 3:
+            return ListOffsetsReply((ListedOffset(ErrorCode.OFFSET_NOT_AVAILABLE),))
+        return echo(node_id, body)
+
+    gateway.on_storage = behind_at_first
+    found = (await ask(gateway, wanting(("a", 0, -1), timeout_ms=10_000)))["a", 0]
+    assert (found.error_code, found.offset) == (0, 100)
 
 
 @pytest.mark.parametrize("version", [1, 5, 11])

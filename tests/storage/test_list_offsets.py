@@ -2,6 +2,7 @@
 
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually
 from tests.storage.held_disk import HeldDisk
 
@@ -28,3 +29,28 @@ async def test_a_slow_disk_under_a_timestamp_lookup_holds_up_nobody_else(cluster
         assert found == ListedOffset(0, offset, START + offset, 0)
         assert latest.error == 0
         assert unknown.error
+
+
+async def test_a_leader_that_has_not_committed_what_it_found_tells_no_end_that_may_go_back(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
+    topic = await cluster.topic("behind")
+    await cluster.append(topic, batch(b"a", timestamp=START))
+    disk.hold()
+    await cluster.append(topic, batch(b"b", timestamp=START + 10), acks=1)
+    assert await cluster.list_offset(topic, -1) == ListedOffset(0, 1, -1, 0)
+    assert await cluster.list_offset(topic, START + 10) == ListedOffset(0)
+    await cluster.state(topic, epoch=1)
+    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].leader_epoch == 1)
+    for depends_on_the_end in (-1, -3, START + 10):
+        assert (await cluster.list_offset(topic, depends_on_the_end)).error == ErrorCode.OFFSET_NOT_AVAILABLE
+    assert (await cluster.list_offset(topic, -2)).offset == 0
+    assert (await cluster.list_offset(topic, START)).offset == 0
+    assert (await cluster.list_offset(topic, START + 11)) == ListedOffset(0)
+    disk.release()
+
+    async def caught_up() -> bool:
+        return await cluster.list_offset(topic, -1) == ListedOffset(0, 2, -1, 1)
+
+    await eventually(caught_up)
+    assert (await cluster.list_offset(topic, -3)).offset == 1

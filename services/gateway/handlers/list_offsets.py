@@ -3,7 +3,8 @@
 v2 isolation level · v4 leader epochs · v5 OFFSET_NOT_AVAILABLE · v6 flexible · v7 -3, the greatest timestamp · v8 -4, earliest
 local · v9 -5, latest tiered · v10 timeout · v11 -6, earliest pending upload.
 
-A leader that is gone is waited for, at most half of the request's timeout and 5 s: a read may be asked twice.
+A leader that is gone, or has not committed yet what the one before it had, is waited for, at most half of the request's timeout
+and 5 s: a read may be asked twice.
 
 Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads; we ask that one.
 """
@@ -30,6 +31,8 @@ FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 
 ISOLATION_LEVELS = (0, 1)
 
+PASSING = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE)
+
 Key = tuple[str, int]
 
 
@@ -49,7 +52,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
         gateway,
         {key: (question.topic_id, question.partition) for key, question in questions.items()},
         lambda leader, keys, timeout_s: _ask(gateway, request, leader, {key: questions[key] for key in keys}, timeout_s),
-        is_final=lambda answer: answer.error != ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        is_final=lambda answer: answer.error not in PASSING,
         patience_s=patience_s,
     )
     for key in questions:

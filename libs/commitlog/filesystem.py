@@ -173,7 +173,8 @@ class OsFileSystem:
         return os.listdir(path)
 
     def make_directories(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        if not os.path.isdir(path):
+            os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)

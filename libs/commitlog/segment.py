@@ -382,6 +382,11 @@ class Segment:
         return files
 
     @property
+    def is_trimmed(self) -> bool:
+        """Whether its index files hold their entries and nothing else."""
+        return all(index is not None and index.is_trimmed for index in (self._offset_index, self._time_index))
+
+    @property
     def is_unsynced(self) -> bool:
         """Whether any of its files is held open until a round covers it."""
         return any(one is not None and one.is_unsynced for one in (self.file, self._offset_index, self._time_index))

@@ -1,9 +1,10 @@
 """Blocking work off the event loop. A seam: the simulator runs it inline after a drawn delay."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -29,3 +30,71 @@ class ThreadOffload:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Bunches:
+    """Many small pieces of work for a few threads: what is submitted together is done in `threads` rows, not piece by piece.
+
+    Handing a piece to a thread and back costs more than opening a log that was closed cleanly, and thousands are opened at once.
+    """
+
+    BUNCH_MAX = 64
+
+    def __init__(self, offload: Offload, threads: int) -> None:
+        self._offload, self._threads = offload, threads
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._running = 0
+        self._starting = False
+
+    def submit(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting.append((work, future))
+        if not self._starting and self._running < self._threads:
+            self._starting = True
+            self._loop.call_soon(self._start)
+        return future
+
+    def close(self) -> None:
+        for _, future in self._waiting:
+            future.cancel()
+        self._waiting.clear()
+        self._offload.close()
+
+    def _start(self) -> None:
+        self._starting = False
+        while self._waiting and self._running < self._threads:
+            rows = self._threads - self._running
+            size = min(-(-len(self._waiting) // rows), self.BUNCH_MAX)
+            bunch = [self._waiting.popleft() for _ in range(size)]
+            self._running += 1
+            works, futures = [work for work, _ in bunch], [future for _, future in bunch]
+            self._offload.submit(lambda works=works: _done(works)).add_done_callback(  # type: ignore[misc]
+                lambda done, futures=futures: self._ended(futures, done)  # type: ignore[misc]
+            )
+
+    def _ended(
+        self, futures: "list[asyncio.Future[Any]]", done: "asyncio.Future[list[tuple[Any, BaseException | None]]]"
+    ) -> None:
+        self._running -= 1
+        results = done.result() if not done.cancelled() else [(None, asyncio.CancelledError())] * len(futures)
+        for future, (result, error) in zip(futures, results, strict=True):
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(result)
+            elif isinstance(error, asyncio.CancelledError):
+                future.cancel()
+            else:
+                future.set_exception(error)
+        self._start()
+
+
+def _done(works: list[Callable[[], Any]]) -> list[tuple[Any, BaseException | None]]:
+    results: list[tuple[Any, BaseException | None]] = []
+    for work in works:
+        try:
+            results.append((work(), None))
+        except Exception as error:
+            results.append((None, error))
+    return results

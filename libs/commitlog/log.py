@@ -28,6 +28,8 @@ __all__ = ["RESUME_POINT_BYTES", "BatchMeta", "FileRegistry", "FoundTimestamp", 
 
 log = logging.getLogger(__name__)
 
+LONG_MAX = (1 << 63) - 1
+
 # The disk said no, but it is sound: the next append may succeed.
 _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTORS)
 
@@ -49,6 +51,8 @@ class Log:
         self.recovery_point = opened.recovery_point
         self.durable_offset = min(self.recovery_point, self.log_end_offset)
         self._lineage = Lineage()
+        self.cut_to = LONG_MAX
+        """The lowest end that a truncation left. Whoever remembers an offset of this log caps it, and sets this back."""
         self._failure: str | None = None
         self._broken = False  # what is written is not known: a sync may have failed, so no round may vouch for it any more
         self._active_since_ms = clock.wall_ms()
@@ -349,6 +353,11 @@ class Log:
 
     # --- cleaned segments
 
+    @property
+    def active_age_ms(self) -> int:
+        """For how long this process has not rolled it."""
+        return self._clock.wall_ms() - self._active_since_ms
+
     def want_resume_point(self, offset: int) -> bool:
         """Whether the segment that recovery begins with lies at or after `offset`. If not, the next sync round sees to it."""
         if self._ledger.resume_segment < offset:
@@ -360,7 +369,10 @@ class Log:
         if self._slot_of(sources) < 0 or self._broken or self._ledger.resume_segment < sources[-1].next_offset:
             return None
         bases, end_offset = tuple(segment.base_offset for segment in sources), sources[-1].next_offset
-        return SegmentSwap(self.directory, bases, end_offset, size, self._ledger.newest_resume_point, self._lineage)
+        ledger = self._ledger
+        return SegmentSwap(
+            *(self.directory, bases, end_offset, size, ledger.newest_resume_point, self._lineage, ledger.unlisted_swaps)
+        )
 
     def replace_segments(self, swap: SegmentSwap, sources: Sequence[Segment]) -> bool:
         """What was staged takes the place of `sources`. False if the log has changed meanwhile, and changes nothing.
@@ -380,7 +392,7 @@ class Log:
         self._segments[slot : slot + len(sources)] = [fresh]
         self._reader.forget()
         self.aborted.replaced(swap.sources, swap.base_offset)
-        self._ledger.swapped(swap.sources[1:], swap.end_offset, swap.resume_offset)
+        self._ledger.swapped(swap.noted, swap.sources[1:], swap.resume_offset)
         for segment in sources:
             segment.is_replaced = True
             self._registry.remove(segment.file)
@@ -447,6 +459,7 @@ class Log:
         self._segments[:] = [*kept, fresh]
         self._reader.forget()
         self.log_end_offset = end_offset
+        self.cut_to = min(self.cut_to, end_offset)
         self.durable_offset = min(self.durable_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
@@ -463,7 +476,7 @@ class Log:
         if clean and self._broken:
             raise OSError(errno.EIO, self._failure)
         self._failure = f"{self.directory} is closed"
-        if clean:
+        if clean and not (self.active.is_trimmed and self.sync_targets(resume_point=True) is None):  # else it is as it was opened
             self.active.seal(self.log_end_offset)
             self._ledger.snapshot(self.log_end_offset, self.producers)
             targets = self.sync_targets(resume_point=True)

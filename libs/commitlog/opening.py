@@ -148,11 +148,11 @@ class LogOpener:
         """By names and sizes: what the point vouches for is there."""
         sizes = {segment.base_offset: segment.size for segment in segments}
         if any(sizes.get(base) != size for base, size in point.before):
-            gapless_from = gapless.gapless_from(self._fs, self._directory)
+            swaps = gapless.read_gaps(self._fs, self._directory).swaps
             missing = find_missing(
                 *(point.before, point.segment.base_offset, sizes),
                 log_start_offset=log_start_offset,
-                gapless_from=gapless_from,
+                swaps=swaps,
             )
             for one in missing:
                 self._losses.found(str(one))

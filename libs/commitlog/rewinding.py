@@ -13,8 +13,12 @@ _SUFFIXES = (resume.SUFFIX, ".snapshot")
 
 
 def remove_state_beyond(fs: FileSystem, directory: str, end_offset: int) -> None:
-    """Removes resume points and snapshots past `end_offset`, from the disk too: a resume point vouches for the log before it."""
+    """Removes resume points and snapshots past `end_offset`, from the disk too: a resume point vouches for the log before it.
+
+    A cleaned segment that is about to take its place goes as well: it may hold what is cut.
+    """
     doomed = [name for offset, name in _saved_states(fs, directory) if offset > end_offset]
+    doomed += [name for name in fs.list_directory(directory) if name.endswith((".cleaned", ".swap"))]
     for name in doomed:
         fs.unlink(f"{directory}/{name}")
     if doomed:

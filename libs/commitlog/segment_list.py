@@ -8,6 +8,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from libs.commitlog.gapless import NotedSwap
+
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qi")
 
@@ -50,20 +52,21 @@ class Missing(NamedTuple):
 
 
 def find_missing(
-    listed: SegmentList, end_offset: int, sizes: dict[int, int], *, log_start_offset: int, gapless_from: int
+    listed: SegmentList, end_offset: int, sizes: dict[int, int], *, log_start_offset: int, swaps: Sequence[NotedSwap]
 ) -> Iterator[Missing]:
     """What of the segments before the one at `end_offset` is not there. `sizes`: what is, by base offset.
 
-    Before `gapless_from` the cleaner may have been at work since the list was written: a segment may be its output, whatever its
-    size, and those behind it that are gone may be in that.
+    The cleaner may have been at work since the list was written: what took part in one of `swaps` is in its output, if that is
+    there.
     """
-    may_be_merged = False
     ends = [*(segment.base_offset for segment in listed[1:]), end_offset]
     for segment, next_offset in zip(listed, ends, strict=True):
         size = sizes.get(segment.base_offset, -1)
-        may_be_cleaned = segment.base_offset < gapless_from and (size >= 0 or may_be_merged)
-        may_be_merged = may_be_cleaned
-        if size != segment.size and next_offset > log_start_offset and not may_be_cleaned:
+        if (
+            size != segment.size
+            and next_offset > log_start_offset
+            and not any(s.covers(segment.base_offset, sizes) for s in swaps)
+        ):
             yield Missing(segment.base_offset, next_offset, segment.size, size)
 
 

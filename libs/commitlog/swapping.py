@@ -1,6 +1,6 @@
 """A cleaned segment takes the place of those that it was made from, and a crash at any step shows either them or it.
 
-Order of effects: a resume point beyond the sources is on disk → older ones are gone, and `gapless` tells where there may be gaps
+Order of effects: a resume point beyond the sources is on disk → older ones are gone, and `gapless` tells of the swap
 → the output's files are called `.swap`, the `.log` last → the sources are called `.deleted`, the first one's `.log` first of all
 `.log`s → the output loses its suffix, the `.log` last → and, when readers had their time, what is called `.deleted` is removed.
 So a `.log.swap` is whole, and while the `.log` that it replaces is there, all of them are.
@@ -17,6 +17,7 @@ from libs.commitlog import gapless, resume
 from libs.commitlog.cleaner.job import CLEANED_SUFFIX
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.gapless import NotedSwap
 from libs.commitlog.retiring import DELETED_SUFFIX
 from libs.commitlog.segment import WALK
 from libs.commitlog.sync import Lineage
@@ -39,6 +40,12 @@ class SegmentSwap:
     resume_offset: int
     """Of the resume point that stays: it names a segment that does, too."""
     lineage: Lineage
+    unlisted: tuple[NotedSwap, ...] | None
+    """Earlier ones that the resume point on disk may not know of; None: any."""
+
+    @property
+    def noted(self) -> NotedSwap:
+        return NotedSwap(self.base_offset, self.end_offset, self.size)
 
     @property
     def base_offset(self) -> int:
@@ -51,7 +58,7 @@ class SegmentSwap:
         """
         self._under_lineage(lambda: self._make_way(fs))
         fs.fsync_directory(self.directory)
-        gapless.allow_gaps_before(fs, self.directory, self.end_offset)
+        gapless.note_swap(fs, self.directory, self.noted, self.unlisted)
         staged = self._under_lineage(lambda: self._call_swap(fs))
         fs.fsync_directory(self.directory)
         return staged

@@ -15,6 +15,7 @@ from typing import Protocol
 from libs.commitlog.durable_files import FileWrite, replace_file
 from libs.commitlog.errors import SyncFailed
 from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.gapless import NotedSwap
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)  # only opening a file says so, and never a sync: it tells nothing of the disk
@@ -86,6 +87,7 @@ class SyncTargets:
     resume_offset: int = -1  # the recovery point once the round is over; -1: stays
     resume_segment: int = -1  # the base of the segment that the resume point names
     lineage: Lineage = field(default_factory=Lineage)
+    listed: tuple[NotedSwap, ...] = ()  # swaps that the resume point knows of
     epochs_version: int = 0
     names_version: int = 0
 

@@ -10,6 +10,7 @@ from libs.commitlog import resume
 from libs.commitlog.durable_files import FileWrite
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.filesystem import OpenFile
+from libs.commitlog.gapless import NotedSwap
 from libs.commitlog.opening import SNAPSHOT_SUFFIX, Opened
 from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
@@ -35,6 +36,8 @@ class SyncLedger:
         self._removals: dict[str, None] = dict.fromkeys(opened.removals)
         self._saved_epochs_version = 0 if not opened.created else -1
         self._resume_points = opened.resume_points
+        self._unlisted: list[NotedSwap] = []
+        self._has_listed = False
         self.resume_segment = opened.resume_segment
         """The base of the segment that the newest resume point on disk names: recovery begins there. -1: there is none."""
         self.resume_wanted = opened.scanned_bytes > 0
@@ -96,9 +99,16 @@ class SyncLedger:
         """On disk; -1 if there is none."""
         return self._resume_points[-1] if self._resume_points else -1
 
-    def swapped(self, removed_bases: Sequence[int], end_offset: int, resume_offset: int) -> None:
-        """One segment took the place of those up to `end_offset`; whoever staged that has removed the older resume points."""
-        self._resume_points = [point for point in self._resume_points if point > end_offset or point == resume_offset]
+    @property
+    def unlisted_swaps(self) -> tuple[NotedSwap, ...] | None:
+        """Of which no resume point on disk knows. None: there may be some from before the log was opened."""
+        return tuple(self._unlisted) if self._has_listed else None
+
+    def swapped(self, swap: NotedSwap, removed_bases: Sequence[int], resume_offset: int) -> None:
+        """Whoever staged it has removed the older resume points. A new one soon lists the segments as they are now."""
+        self._resume_points = [point for point in self._resume_points if point > swap.end_offset or point == resume_offset]
+        self._unlisted.append(swap)
+        self.resume_wanted = True
         for base in removed_bases:
             path = self._snapshot_path(base)
             self._writes.pop(path, None)
@@ -125,7 +135,7 @@ class SyncLedger:
         first_offset, active = segments[0].base_offset, segments[-1]
         resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
         aborted = self._aborted.unsaved(active.base_offset, active_too=resume_point)
-        known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
+        known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset and not self._unlisted
         resume_point = resume_point and end_offset > first_offset and not known
         epochs_changed = epochs.version != self._saved_epochs_version and bool(epochs.entries())
         indexes = resume_point or (indexes and active.is_unsynced)
@@ -158,6 +168,7 @@ class SyncLedger:
             resume_offset=end_offset if resume_point else -1,
             resume_segment=active.base_offset if resume_point else -1,
             lineage=lineage,
+            listed=tuple(self._unlisted) if resume_point else (),
             epochs_version=epochs.version,
             names_version=self._names_version,
         )
@@ -179,6 +190,8 @@ class SyncLedger:
         if targets.resume_offset >= 0:
             self._resume_points = [*self._older_points(targets.resume_offset)[-1:], targets.resume_offset]
             self.resume_segment = targets.resume_segment
+            self._unlisted = [swap for swap in self._unlisted if swap not in targets.listed]
+            self._has_listed = True
             self.bytes_since_resume = 0
             self.resume_wanted = active.base_offset > targets.resume_offset
 

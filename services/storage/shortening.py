@@ -77,6 +77,10 @@ class Shortening:
             # Their partition was deleted meanwhile, or they keep their names until the next start, which removes them.
             log.warning("retired segments not renamed", extra=fields(partition=hosted, reason=error))
             return
+        self.remove_soon(hosted, disk, paths)
+
+    def remove_soon(self, hosted: Hosted, disk: Disk, paths: list[str]) -> None:
+        """Files that are called `.deleted` by now."""
         self._spawn(self._remove_later(disk, paths, hosted.config.file_delete_delay_ms / 1000))
 
     async def _remove_later(self, disk: Disk, paths: list[str], delay_s: float) -> None:

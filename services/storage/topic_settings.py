@@ -23,7 +23,7 @@ CODECS = {
 def log_config(config: TopicConfig) -> LogConfig:
     return LogConfig(
         segment_bytes=config.segment_bytes,
-        segment_ms=config.segment_ms,
+        segment_ms=min(config.segment_ms, config.max_compaction_lag_ms) if config.compacted else config.segment_ms,
         segment_jitter_ms=config.segment_jitter_ms,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,

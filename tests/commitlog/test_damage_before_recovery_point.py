@@ -136,19 +136,17 @@ def test_of_a_log_that_kafka_wrote_only_what_is_there_counts(tmp_path: Path) -> 
     [
         ({0: 100, 10: 100, 20: 100, 30: 100}, []),
         ({0: 150, 30: 100}, []),  # the first three became one
-        ({0: 100, 10: 50, 30: 100}, []),
-        ({0: 50, 10: 50, 20: 50, 30: 100}, []),
+        ({0: 150, 10: 100, 20: 100, 30: 100}, []),
+        ({0: 50, 30: 100}, [0, 10, 20]),  # it is not what the cleaner made
         ({10: 100, 20: 100, 30: 100}, [0]),  # nothing there bears the first one's name
         ({0: 100, 20: 100, 30: 100}, [10]),  # the one before it is as it was, and so did not take it in
         ({0: 150, 20: 100}, [30]),
         ({0: 100, 10: 100, 20: 100, 30: 99}, [30]),  # where the cleaner has not been
     ],
 )
-def test_the_cleaner_may_have_been_at_work_before_the_offset_that_gapless_names(
-    sizes: dict[int, int], missing: list[int]
-) -> None:
+def test_the_cleaner_may_have_been_at_work_where_gapless_tells_of_a_swap(sizes: dict[int, int], missing: list[int]) -> None:
     listed = list_segments([(0, 100), (10, 100), (20, 100), (30, 100)])
-    found = find_missing(listed, 40, sizes, log_start_offset=0, gapless_from=30)
+    found = find_missing(listed, 40, sizes, log_start_offset=0, swaps=[gapless.NotedSwap(0, 30, 150)])
     assert [one.base_offset for one in found] == missing
 
 

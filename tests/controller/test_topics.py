@@ -96,7 +96,7 @@ def test_a_topic_named_twice_in_a_request_is_not_created_and_answered_once() -> 
         (NewTopic("t", 1, 1, configs=(("no.such", "1"),)), ErrorCode.INVALID_CONFIG),
         (NewTopic("t", 1, 1, configs=(("retention.ms", "soon"),)), ErrorCode.INVALID_CONFIG),
         (NewTopic("t", 1, 1, configs=(("retention.ms", None),)), ErrorCode.INVALID_CONFIG),
-        (NewTopic("t", 1, 1, configs=(("cleanup.policy", "compact"),)), ErrorCode.INVALID_CONFIG),
+        (NewTopic("t", 1, 1, configs=(("remote.storage.enable", "true"),)), ErrorCode.INVALID_CONFIG),
         (NewTopic("t", -1, 1, ((0, (1,)),)), ErrorCode.INVALID_REQUEST),
         (NewTopic("t", 1, -1, ((0, (1,)),)), ErrorCode.INVALID_REQUEST),
         (NewTopic("t", -1, -1, ((0, ()),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),

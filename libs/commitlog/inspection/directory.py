@@ -133,7 +133,7 @@ def _find_missing(partition: PartitionSeen, log_start_offset: int, findings: Fin
     missing = find_missing(
         *(point.before, point.segment.base_offset, sizes),
         log_start_offset=log_start_offset,
-        gapless_from=partition.gapless_from,
+        swaps=partition.gaps.swaps,
     )
     for one in missing:
         findings.problem(point.path, None, f"{one}: {REFUSED}")

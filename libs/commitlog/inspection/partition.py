@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.gapless import FILE_NAME as GAPLESS
-from libs.commitlog.gapless import NOWHERE, parse_gapless
+from libs.commitlog.gapless import NOWHERE, Gaps, parse_gaps
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 from libs.commitlog.inspection.batches import Damage, SeenBatch, walk
 from libs.commitlog.inspection.findings import Findings
@@ -47,7 +47,7 @@ class PartitionSeen:
     path: str
     is_running: bool = False
     topic_id: bytes | None = None
-    gapless_from: int = NOWHERE
+    gaps: Gaps = field(default_factory=lambda: Gaps(NOWHERE))
     segments: list[SegmentSeen] = field(default_factory=list)
     epochs: LeaderEpochs | None = None
     saved: list[SavedProducers] = field(default_factory=list)
@@ -82,7 +82,7 @@ class PartitionSeen:
         """What batches before it say was written beside them too. Kafka, which leaves no resume points, does so at once."""
         if self.resume_point is not None:
             return self.resume_point.offset
-        return NOWHERE if self.gapless_from == NOWHERE else 0
+        return NOWHERE if self.gaps.before == NOWHERE else 0
 
     @property
     def resume_point(self) -> SavedProducers | None:
@@ -184,7 +184,7 @@ class PartitionReader:
         seen, files, findings = self.seen, self.files, self.findings
         names = list_names(files, seen.path, findings)
         if GAPLESS in names:
-            seen.gapless_from = parse_gapless(read_whole(files, f"{seen.path}/{GAPLESS}", findings))
+            seen.gaps = parse_gaps(read_whole(files, f"{seen.path}/{GAPLESS}", findings))
         seen.topic_id = read_topic_id(files, seen.path, findings)
         seen.epochs = read_epochs(files, seen.path, findings)
         seen.saved = read_saved(files, seen.path, names, findings)

@@ -32,7 +32,7 @@ class _Verifier:
         is_whole = self._is_whole and not any(segment.damaged_bytes for segment in seen.segments)
         # What retention took meanwhile was not seen, and nobody can say what was in it.
         start = max((segment.next_offset for segment in seen.segments if segment.is_gone), default=seen.first_offset)
-        start = max(start, seen.gapless_from)
+        start = max(start, seen.gaps.before)
         self._state.ended(*(start, seen.end_offset), is_whole=is_whole, is_running=seen.is_running)
         return seen
 
@@ -74,7 +74,7 @@ class _Verifier:
         segment.aborted_transactions = self._transactions.segment_ended(path, content)
 
     def _begin(self, segment: SegmentSeen) -> None:
-        if segment.base_offset > max(self._expected, self._seen.gapless_from) and not self._is_behind_damage:
+        if segment.base_offset > max(self._expected, self._seen.gaps.before) and not self._is_behind_damage:
             words = f"offsets {self._expected} to {segment.base_offset - 1} are missing before this segment"
             self._findings.problem(segment.path, 0, words)
         self._expected = max(self._expected, segment.base_offset)
@@ -90,7 +90,7 @@ class _Verifier:
         header, expected, words = batch.header, self._expected, []
         if header.base_offset < expected:
             words.append(f"goes back: offset {expected} is next")
-        elif header.base_offset > max(expected, self._seen.gapless_from) and not self._is_behind_damage:
+        elif header.base_offset > max(expected, self._seen.gaps.before) and not self._is_behind_damage:
             words.append(f"comes after a gap: offset {expected} is next")
         unsound = why_unsound(header)
         if unsound is None and self._records:

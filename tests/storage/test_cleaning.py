@@ -1,0 +1,445 @@
+"""A running node compacts what asks for it, at the right time and no further than it may, and no failure stops the rest."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.clock import Monotonic, SystemClock, WallMs
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
+from libs.commitlog.cleaner import cleaning as cleaner
+from libs.commitlog.cleaner.job import CleanJob
+from libs.commitlog.directory import CLEANED_OFFSETS
+from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
+from libs.rpc.schema import unpack
+from libs.runtime.children import ChildDied
+from libs.wire.records import Record, build_batch, iter_records
+from services.storage import compaction
+from services.storage.cleaning import Cleaning
+from services.storage.hosted import Hosted
+from tests.commitlog.cleaned import batches_of
+from tests.storage.cluster import StorageCluster, eventually
+
+HOUR = 3_600_000
+KEYS = 5
+
+
+class SetClock:
+    """As the test sets it."""
+
+    def __init__(self) -> None:
+        self.now_ms = SystemClock().wall_ms() + 0
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(self.now_ms)
+
+    def monotonic(self) -> Monotonic:
+        return Monotonic(self.now_ms / 1000)
+
+
+@pytest.fixture
+async def clock(cluster: StorageCluster) -> SetClock:
+    await cluster.stop()
+    cluster.clock = clock = SetClock()
+    await cluster.start()
+    return clock
+
+
+async def make(cluster: StorageCluster, name: str, **configs: Any) -> bytes:
+    defaults = {"internal_segment_bytes": "400", "cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01"}
+    return await cluster.topic(name, **{**defaults, **configs})
+
+
+async def fill(
+    cluster: StorageCluster, clock: SetClock, topic: bytes, count: int = 30, *, value: bytes | None = b"v" * 40
+) -> None:
+    for number in range(count):
+        record = Record(b"k%d" % (number % KEYS), value, clock.now_ms)
+        assert (await cluster.append(topic, bytes(build_batch([record])))).error == 0
+
+
+def cleaning(cluster: StorageCluster) -> Cleaning:
+    assert cluster.node is not None
+    assert cluster.node._cleaning is not None
+    return cluster.node._cleaning
+
+
+def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
+    assert cluster.node is not None
+    return cluster.node._partitions.by_key[topic, 0]
+
+
+def records(cluster: StorageCluster, topic: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(r.offset, r.key, r.value) for batch in batches_of(hosted(cluster, topic).log) for r in iter_records(batch)]
+
+
+def offsets(cluster: StorageCluster, topic: bytes) -> list[int]:
+    return [offset for offset, _, _ in records(cluster, topic)]
+
+
+def latest_before(cluster: StorageCluster, topic: bytes, count: int, end: int) -> list[int]:
+    """The latest of each key before `end`, and all from there on."""
+    return [n for n in range(count) if n >= end or not any(m % KEYS == n % KEYS for m in range(n + 1, end))]
+
+
+def directory(cluster: StorageCluster, name: str) -> Path:
+    return Path(cluster.config.directories[0]) / f"{name}-0"
+
+
+def content_of(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def put(path: str, content: bytes | bytearray) -> None:
+    Path(path).write_bytes(content)
+
+
+def checkpoint(cluster: StorageCluster) -> str:
+    return (Path(cluster.config.directories[0]) / CLEANED_OFFSETS).read_text()
+
+
+def metric(cluster: StorageCluster, name: str, **labels: str) -> float:
+    assert cluster.node is not None
+    value = cluster.node._world.metrics.registry.get_sample_value(name, labels)
+    assert value is not None
+    return value
+
+
+async def test_of_each_key_the_latest_stays_and_the_log_goes_on(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "compacted")
+    await fill(cluster, clock, topic)
+    end = hosted(cluster, topic).log.active.base_offset
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == latest_before(cluster, topic, 30, end)
+    assert checkpoint(cluster) == f"0\n1\ncompacted 0 {end}\n"
+    path = directory(cluster, "compacted")
+    await eventually(lambda: not [name for name in os.listdir(path) if name.endswith((".deleted", ".swap", ".cleaned"))])
+    found = await cluster.fetch(topic, 0)
+    assert (found.error, found.log_start_offset, found.high_watermark) == (0, 0, 30)
+    await fill(cluster, clock, topic, 1)
+    assert offsets(cluster, topic)[-1] == 30
+    assert metric(cluster, "penstock_storage_cleaner_runs_total") == 1
+    assert metric(cluster, "penstock_storage_cleaner_kept_records_total") < metric(
+        cluster, "penstock_storage_cleaner_read_records_total"
+    )
+
+
+async def test_a_restart_finds_what_was_compacted_and_where(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "restarted")
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    before = records(cluster, topic)
+    await cluster.stop()
+    await cluster.start()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    assert records(cluster, topic) == before
+    await cleaning(cluster).check()
+    assert metric(cluster, "penstock_storage_cleaner_runs_total") == 0
+    assert records(cluster, topic) == before
+
+
+async def test_another_generation_replaces_the_one_before(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "generations")
+    for _ in range(3):
+        await fill(cluster, clock, topic)
+        await cleaning(cluster).check()
+    assert offsets(cluster, topic) == latest_before(cluster, topic, 90, hosted(cluster, topic).log.active.base_offset)
+
+
+async def test_tombstones_go_when_their_time_has_come(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "buried", delete_retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    await fill(cluster, clock, topic, KEYS, value=None)
+    await fill(cluster, clock, topic, 8)  # rolls; keys 3 and 4 stay deleted for a while
+    hosted(cluster, topic).log.roll()
+    await cleaning(cluster).check()
+    before = [key for _, key, value in records(cluster, topic) if value is None]
+    assert before == []  # all were written again
+    await fill(cluster, clock, topic, KEYS, value=None)
+    hosted(cluster, topic).log.roll()
+    await cleaning(cluster).check()
+    assert [key for _, key, value in records(cluster, topic)] == [b"k%d" % key for key in range(KEYS)]
+    clock.now_ms += HOUR + 1
+    await fill(cluster, clock, topic, 1)
+    hosted(cluster, topic).log.roll()
+    await cleaning(cluster).check()
+    assert [key for _, key, value in records(cluster, topic)] == [b"k0"]
+
+
+async def test_a_topic_that_is_not_dirty_enough_is_left(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "clean", min_cleanable_dirty_ratio="1.0")
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == list(range(30))
+    await cluster.write(
+        keys.config("topic", "clean"), encode(ConfigOverrides({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"}))
+    )
+    await eventually(lambda: hosted(cluster, topic).config.min_cleanable_dirty_ratio == 0.5)
+    await cleaning(cluster).check()
+    assert len(offsets(cluster, topic)) < 30
+
+
+async def test_a_record_is_not_compacted_before_its_time(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "young", min_compaction_lag_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == list(range(30))
+    clock.now_ms += HOUR + 1
+    await cleaning(cluster).check()
+    assert len(offsets(cluster, topic)) < 30
+
+
+async def test_a_record_does_not_wait_for_longer_than_its_time(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "late", max_compaction_lag_ms=str(HOUR), min_cleanable_dirty_ratio="1.0")
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == list(range(30))
+    clock.now_ms += HOUR + 1
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == latest_before(cluster, topic, 30, 30)  # the active segment too: nobody appends to it
+
+
+async def test_an_appended_to_segment_is_rolled_by_the_compaction_lag(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "rolled", max_compaction_lag_ms=str(HOUR), internal_segment_bytes="1000000")
+    await fill(cluster, clock, topic, 2)
+    clock.now_ms += HOUR + 1
+    await fill(cluster, clock, topic, 1)
+    assert len(hosted(cluster, topic).log.segments) == 2
+
+
+async def test_nothing_past_the_high_watermark_is_compacted(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA-13194."""
+    topic = await make(cluster, "uncommitted")
+    await fill(cluster, clock, topic)
+    one = hosted(cluster, topic)
+    limit = one.log.segments[3].base_offset
+    monkeypatch.setattr(Hosted, "last_stable_offset", property(lambda self: limit + 1))
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == latest_before(cluster, topic, 30, limit)
+    assert checkpoint(cluster).endswith(f" {limit}\n")
+
+
+async def test_only_compacted_topics_are(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "deleted", cleanup_policy="delete")
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == list(range(30))
+
+
+async def test_retention_goes_on_where_both_are_asked_for(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "both", cleanup_policy="compact,delete", retention_ms=str(HOUR))
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    clock.now_ms += 2 * HOUR
+    await fill(cluster, clock, topic, 8)
+    assert cluster.node is not None
+    assert cluster.node._retention is not None
+    await cluster.node._retention.check()
+    assert offsets(cluster, topic)[0] == hosted(cluster, topic).log.log_start_offset >= 20
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic)[-1] == 37
+
+
+async def test_the_cleaner_can_be_turned_off(cluster: StorageCluster, clock: SetClock) -> None:
+    values = {"log.cleaner.enable": "false", "log.cleaner.backoff.ms": "1"}
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(values)))
+    assert cluster.node is not None
+    assert not cleaning(cluster)._is_enabled()
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides({"log.cleaner.backoff.ms": "1"})))
+    topic = await make(cluster, "by-itself")
+    await fill(cluster, clock, topic)
+    task = asyncio.create_task(cleaning(cluster).run())
+    await eventually(lambda: len(offsets(cluster, topic)) < 30)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, Exception]:
+    """What the cleaner raises, by the name of the partition's directory."""
+    failures: dict[str, Exception] = {}
+
+    def fail(job: CleanJob, report: Callable[[object], None]) -> object:
+        error = failures.get(job.directory.rpartition("/")[2])
+        if error is not None:
+            raise error
+        return cleaner.clean(job, report)
+
+    monkeypatch.setattr(compaction, "clean", fail)
+    return failures
+
+
+async def test_a_partition_that_fails_is_tried_again_later_and_holds_up_nobody(
+    cluster: StorageCluster, clock: SetClock, failing: dict[str, Exception]
+) -> None:
+    bad, good = await make(cluster, "bad"), await make(cluster, "good")
+    await fill(cluster, clock, bad)
+    await fill(cluster, clock, good)
+    failing["bad-0"] = ChildDied("killed")
+    await cleaning(cluster).check()
+    assert (len(offsets(cluster, bad)), len(offsets(cluster, good)) < 30) == (30, True)
+    assert metric(cluster, "penstock_storage_cleaner_failures_total") == 1
+    await cleaning(cluster).check()
+    assert metric(cluster, "penstock_storage_cleaner_failures_total") == 1  # left alone for a while
+    path = cluster.config.directories[0]
+    assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=path) == 1
+    failing.clear()
+    trouble = cleaning(cluster)._troubles[hosted(cluster, bad)]
+    assert trouble.until is not None
+    trouble.until = 0.0
+    await cleaning(cluster).check()
+    assert len(offsets(cluster, bad)) < 30
+    assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=path) == 0
+
+
+async def test_a_damaged_log_is_left_alone_until_it_is_opened_again(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "damaged")
+    await fill(cluster, clock, topic)
+    path = hosted(cluster, topic).log.segments[0].file.path
+    original = content_of(path)
+    damaged = bytearray(original)
+    damaged[70] ^= 1
+    put(path, damaged)
+    await cleaning(cluster).check()
+    trouble = cleaning(cluster)._troubles[hosted(cluster, topic)]
+    assert trouble.until is None
+    assert content_of(path) == damaged
+    put(path, original)
+    await cleaning(cluster).check()
+    assert len(offsets(cluster, topic)) == 30
+    await cluster.stop()
+    await cluster.start()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    await cleaning(cluster).check()
+    assert len(offsets(cluster, topic)) < 30
+
+
+async def test_cleaning_goes_on_after_a_truncation_that_failed(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KAFKA-3123."""
+    cut, other = await make(cluster, "cut"), await make(cluster, "other")
+    await fill(cluster, clock, cut)
+    await fill(cluster, clock, other)
+    log = hosted(cluster, cut).log
+
+    def refuse(offset: int) -> None:
+        raise OSError(5, "no")
+
+    monkeypatch.setattr(log, "_cut", refuse)
+    with pytest.raises(Exception, match="half-way"):
+        log.truncate_to(20)
+    await cleaning(cluster).check()
+    assert len(offsets(cluster, other)) < 30
+    assert len(offsets(cluster, cut)) == 30
+
+
+async def test_what_is_written_after_a_cut_is_dirty_again(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "cut-back")
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    one = hosted(cluster, topic)
+    one.log.truncate_to(12)
+    one.next_offset = 12
+    disk = cleaning(cluster)._residents.open_logs()[0][1]
+    assert disk.cleaned_offsets["cut-back", 0] > 12
+    await cleaning(cluster).check()
+    assert disk.cleaned_offsets["cut-back", 0] == 12
+    assert checkpoint(cluster).endswith(" 12\n")
+
+
+async def test_a_deleted_topic_leaves_no_checkpoint(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "gone")
+    await fill(cluster, clock, topic)
+    await cleaning(cluster).check()
+    assert "gone 0" in checkpoint(cluster)
+    await cluster.write(keys.topic("gone"), None)
+    await eventually(lambda: not directory(cluster, "gone").exists())
+    await cleaning(cluster).check()
+    assert checkpoint(cluster) == "0\n0\n"
+
+
+async def test_a_topic_that_is_deleted_while_it_is_cleaned_is_dropped(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await make(cluster, "going")
+    await fill(cluster, clock, topic)
+    never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    class Slow:
+        def run(self, *_: object) -> "asyncio.Future[object]":
+            return never
+
+        def close(self) -> None:
+            never.cancel()
+
+    monkeypatch.setattr(cleaning(cluster), "_make_children", lambda count: Slow())
+    task = asyncio.create_task(cleaning(cluster).check())
+    await eventually(lambda: cleaning(cluster)._running)
+    await cluster.write(keys.topic("going"), None)
+    await task
+    assert never.cancelled()
+    assert metric(cluster, "penstock_storage_cleaner_dropped_total") == 1
+    await eventually(lambda: not directory(cluster, "going").exists())
+
+
+async def test_a_stop_ends_what_runs(cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await make(cluster, "stopped")
+    await fill(cluster, clock, topic)
+    never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    class Slow:
+        def run(self, *_: object) -> "asyncio.Future[object]":
+            return never
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(cleaning(cluster), "_make_children", lambda count: Slow())
+    task = asyncio.create_task(cleaning(cluster).check())
+    await eventually(lambda: cleaning(cluster)._running)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await cluster.stop()
+    assert never.cancelled()
+
+
+async def test_a_reader_that_has_a_file_open_reads_on(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "read")
+    await fill(cluster, clock, topic)
+    found = await cluster.fetch(topic, 0)
+    (piece,) = found.ranges
+    assert cluster.client is not None
+    response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=5)
+    assert unpack(OpenFileReply, response.body).found
+    fd = response.descriptors[0]
+    before = os.pread(fd, piece.length, piece.position)
+    await cleaning(cluster).check()
+    await eventually(lambda: not [name for name in os.listdir(directory(cluster, "read")) if name.endswith(".deleted")])
+    assert os.pread(fd, piece.length, piece.position) == before
+    os.close(fd)
+    response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=5)
+    assert not unpack(OpenFileReply, response.body).found
+    again = await cluster.fetch(topic, 0)
+    assert (again.error, again.ranges[0].file_id != piece.file_id) == (0, True)
+
+
+async def test_the_debug_page_tells(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "told")
+    await fill(cluster, clock, topic)
+    end = hosted(cluster, topic).log.active.base_offset
+    await cleaning(cluster).check()
+    assert cluster.node is not None
+    page: Any = cluster.node.debug()["cleaner"]()
+    assert page["running"] == []
+    assert page["left_alone"] == {}
+    assert page["cleaned_offsets"] == {"told-0": end}

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from libs.clock import Clock
@@ -20,6 +20,7 @@ from libs.cluster.records import STORAGE, Member
 from libs.cluster.store import MetadataStore
 from libs.commitlog.errors import DirectoryLocked, DirectoryRetired
 from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.open_files import OpenFiles
 from libs.commitlog.segment import FileRegistry
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, FETCH, LIST_OFFSETS, OPEN_FILE
@@ -30,6 +31,9 @@ from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from services.storage.appends import Appends
 from services.storage.checkpoints import Checkpoints
+from services.storage.cleaner_meters import CleanerMeters
+from services.storage.cleaning import Cleaning
+from services.storage.compaction import Compaction
 from services.storage.config import StorageConfig
 from services.storage.delete_records import RecordDeletion
 from services.storage.deletion_time import DeletionTime
@@ -38,7 +42,7 @@ from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted
 from services.storage.list_offsets import OffsetListing
 from services.storage.meters import Meters
-from services.storage.offload import Offload
+from services.storage.offload import Bunches, Offload
 from services.storage.open_file import FileOpening
 from services.storage.openings import Openings
 from services.storage.partitions import Partitions
@@ -59,6 +63,8 @@ LOGS_AT_ONCE = 8
 """Logs of one directory that are opened, made or closed side by side."""
 BATCH_OPENERS = max(1, len(os.sched_getaffinity(0)) - 1)
 """Processes that look into produced batches; the event loop needs a core too."""
+CLEANER_NICE = 15
+"""Compaction takes the processor when nobody else wants it."""
 LOOKUPS = 2
 """Batches that are opened for a timestamp at the same time. Each may be of many megabytes, decompressed."""
 
@@ -81,6 +87,8 @@ class Surroundings:
     version: str
     die: Callable[[BaseException], None]
     """Ends the process: it can serve nobody any more."""
+    open_files: OpenFiles = field(default_factory=OpenFiles)
+    """How many descriptors the segments of all logs may hold together."""
 
 
 class StorageNode:
@@ -95,7 +103,7 @@ class StorageNode:
         self._loaded = False
         self._follower = ImageFollower(world.store)
         self._partitions = Partitions(config.node_id, incarnation)
-        self._registry = FileRegistry()
+        self._registry = FileRegistry(world.open_files)
         self._meters = Meters(world.metrics, self._partitions)
         self._fetches = Fetches(self._partitions, self._meters)
         self._appends = Appends(
@@ -115,6 +123,7 @@ class StorageNode:
         self._shortening: Shortening | None = None
         self._retention: Retention | None = None
         self._upkeep: Upkeep | None = None
+        self._cleaning: Cleaning | None = None
         self._server: RpcServer | None = None
         self._membership: Membership | None = None
         self._member: Member | None = None
@@ -133,7 +142,10 @@ class StorageNode:
 
     def debug(self) -> Mapping[str, Callable[[], object]]:
         """For the admin port's /debug."""
-        return {"partitions": self._debug_partitions}
+        return {"partitions": self._debug_partitions, "cleaner": self._debug_cleaner}
+
+    def _debug_cleaner(self) -> object:
+        return self._cleaning.debug() if self._cleaning is not None else None
 
     def _debug_partitions(self) -> object:
         return {
@@ -188,7 +200,17 @@ class StorageNode:
             node_id=self._config.node_id,
             static=self._config.static,
         )
+        self._cleaning = Cleaning(
+            *(time, self._follower, self._disks, residents),
+            CleanerMeters(self._world.metrics, self._world.clock),
+            Compaction(self._world.fs, residents, self._shortening),
+            self._checkpoints,
+            lambda count: self._world.children("cleaner", count, CLEANER_NICE),
+            node_id=self._config.node_id,
+            static=self._config.static,
+        )
         self._tasks.append(self._loop.create_task(upkeep.run(), name="storage upkeep"))
+        self._tasks.append(self._loop.create_task(self._cleaning.run(), name="log cleaner"))
         self._tasks.append(self._loop.create_task(self._retention.run(), name="retention"))
         await self._register()
         self._state = "serving"
@@ -227,8 +249,13 @@ class StorageNode:
                 failures.append(error)
                 continue
             syncing = self._world.offload(f"sync-{number}", 1)
-            scheduler = SyncScheduler(path, self._world.fs, syncing, self, hang_s=self._config.sync_hang_s)
-            opened.append(Disk(scanned, scheduler, files, self._world.offload(f"logs-{number}", LOGS_AT_ONCE)))
+            scheduler = SyncScheduler(
+                *(path, self._world.fs, syncing, self),
+                hang_s=self._config.sync_hang_s,
+                crowded=lambda: self._world.open_files.crowded,
+            )
+            logs = Bunches(self._world.offload(f"logs-{number}", LOGS_AT_ONCE), LOGS_AT_ONCE)
+            opened.append(Disk(scanned, scheduler, files, logs))
         if not opened:
             raise failures[0]
         return opened
@@ -339,6 +366,8 @@ class StorageNode:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._cleaning is not None:
+            await self._cleaning.close()
         if self._shortening is not None:
             await self._shortening.close()
         if self._marks:

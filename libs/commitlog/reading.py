@@ -33,6 +33,11 @@ class FoundTimestamp(NamedTuple):
     leader_epoch: int
 
 
+def _out_of_place(segment: Segment, position: int, offset: int) -> LogDamaged:
+    """Offsets stand outside of a batch's CRC. One that the segment cannot hold would leave a reader waiting for ever."""
+    return LogDamaged(f"{segment.file.path}: the batch at position {position} says that it begins at offset {offset}")
+
+
 class LogReader:
     """Shares the log's list of segments; the log says `forget` whenever it cuts."""
 
@@ -53,15 +58,22 @@ class LogReader:
     def find(self, offset: int) -> tuple[Segment, BatchPlace] | None:
         """The first batch that ends at or after `offset`; a compacted segment may have nothing there, then a later one has."""
         for slot in range(self.segment_for(offset), len(self._segments)):
-            place = self._segments[slot].find(offset)
+            segment = self._segments[slot]
+            place = segment.find(offset)
             if place is not None:
-                return self._segments[slot], place
+                if slot + 1 < len(self._segments) and place.last_offset >= self._segments[slot + 1].base_offset:
+                    raise _out_of_place(segment, place.position, place.base_offset)
+                return segment, place
         return None
 
     def read(self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool) -> Slice | None:
         """Batches from the one that holds `offset`, up to the segment's end or `end_offset`."""
         segment, position, first_offset = self._start(offset)
-        if segment is None or first_offset >= end_offset:
+        if segment is None:
+            return None
+        if first_offset >= end_offset:
+            if first_offset >= log_end_offset:
+                raise _out_of_place(segment, position, first_offset)
             return None
         sealed_end = log_end_offset if segment is self._segments[-1] else segment.next_offset
         stop = segment.size if end_offset >= sealed_end else self._position_of(segment, end_offset)

@@ -9,7 +9,7 @@ RUN ?= .run
 TESTS ?= tests
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status setup test check simulate clients bench docs
+.PHONY: help up down wipe status setup test check simulate chaos clients bench docs
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -45,6 +45,9 @@ check: setup ## lint, format, types, import rules, generated files
 simulate: setup ## cut the power of a simulated disk everywhere: SEED=7 replays one run, SEEDS=1000 makes many (FIRST= STEPS=)
 	$(VENV)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
+
+chaos: setup ## cut the power of a real disk under real clients, as root on Linux: CUTS=50 (SEED=)
+	$(VENV)/python -m tests.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(SEED),--seed $(SEED))
 
 clients: setup ## run only the tests with real clients: librdkafka, Java, Python, kcat
 	$(VENV)/python -m pytest tests/clients

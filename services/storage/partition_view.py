@@ -13,6 +13,7 @@ from services.storage.failed_reads import FailedReads
 
 class PartitionView(Protocol):
     failed_reads: FailedReads
+
     @property
     def node_id(self) -> int:
         """Whose partition it is: the leader that a client with an old epoch is told of."""

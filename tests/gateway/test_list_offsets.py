@@ -149,6 +149,14 @@ async def test_versions_that_do_not_know_error_78_are_told_5(
     assert (await ask(gateway, wanting(("a", 0, -1)), version))["a", 0].error_code == error
 
 
+async def test_a_topic_that_is_named_twice_is_answered_once() -> None:
+    gateway = FakeGateway(Cluster(topics={"a": (1, 1)}))
+    gateway.on_storage = echo
+    request = ListOffsetsRequest(-1, 1, [ListOffsetsTopic("a", [Wanted(index, -1, -1)]) for index in (0, 1)])
+    (topic,) = (await list_offsets.handle(gateway, context(10), request)).topics
+    assert [(p.partition_index, p.offset) for p in topic.partitions] == [(0, 100), (1, 101)]
+
+
 async def test_a_leader_that_has_not_caught_up_yet_is_waited_for() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
 

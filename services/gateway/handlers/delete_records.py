@@ -58,11 +58,13 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         patience_s=min(timeout_s, PATIENCE_S_MAX),
     )
     response = DeleteRecordsResponse()
-    for name in dict.fromkeys(topic.name for topic in request.topics):
-        indexes = dict.fromkeys(p.partition_index for topic in request.topics if topic.name == name for p in topic.partitions)
-        if indexes:  # as in Kafka, a topic without partitions is not mentioned, and what is named twice is answered once
-            found = [_result(index, answers.get((name, index), NOBODY)) for index in indexes]
-            response.topics.append(DeleteRecordsTopicResult(name, found))
+    indexes: dict[str, dict[int, None]] = {}
+    for topic in request.topics:  # as in Kafka, one without partitions is not mentioned, and one that is named twice only once
+        for partition in topic.partitions:
+            indexes.setdefault(topic.name, {})[partition.partition_index] = None
+    for name, asked in indexes.items():
+        found = [_result(index, answers.get((name, index), NOBODY)) for index in asked]
+        response.topics.append(DeleteRecordsTopicResult(name, found))
     return response
 
 

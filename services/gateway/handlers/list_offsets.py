@@ -58,11 +58,13 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
     for key in questions:
         answers.setdefault(key, ListedOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     response = ListOffsetsResponse()
+    indexes: dict[str, dict[int, None]] = {}
     for topic in request.topics:
-        indexes = dict.fromkeys(partition.partition_index for partition in topic.partitions)
-        described = [_described(index, answers[topic.name, index], version) for index in indexes]
-        if described:  # as in Kafka, a topic without partitions is not mentioned
-            response.topics.append(ListOffsetsTopicResponse(topic.name, described))
+        for partition in topic.partitions:  # as in Kafka, a topic without any is not mentioned
+            indexes.setdefault(topic.name, {})[partition.partition_index] = None
+    for name, asked in indexes.items():
+        described = [_described(index, answers[name, index], version) for index in asked]
+        response.topics.append(ListOffsetsTopicResponse(name, described))
     return response
 
 

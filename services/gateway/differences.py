@@ -66,6 +66,12 @@ DIFFERENCES: Final = (
         "Kafka: UNKNOWN_SERVER_ERROR, for most of it.",
     ),
     Difference(
+        "produce-strict-records",
+        ApiKey.PRODUCE,
+        "Where records are opened, one with a length below -1, or that ends before or after its length says, answers "
+        "INVALID_RECORD; Kafka takes the former for null, and does not notice all of the latter in compressed batches.",
+    ),
+    Difference(
         "produce-renumbered",
         ApiKey.PRODUCE,
         "Where records are opened, a compressed batch whose records are not numbered from 0 on is stored as if they were; Kafka: "

@@ -12,13 +12,14 @@ import snappy
 import zstandard
 
 from tests.differential.batches import GZIP, LZ4, NOW_MS, SNAPPY, ZSTD, batch, record, varint
-from tests.differential.scenario import Differs, Scenario
+from tests.differential.random_records import random_batches
+from tests.differential.scenario import Differs, Scenario, Step
 from tests.differential.scenarios import produce
 
 API = "produce"
 ANSWER, HOUR_MS, UNOPENED = produce.ANSWER, produce.HOUR_MS, produce.UNOPENED
 FULL = {"record.validation": "full"}
-UNREADABLE = "produce-unreadable-records"
+UNREADABLE, STRICTER = "produce-unreadable-records", "produce-strict-records"
 
 one = produce.one
 
@@ -28,6 +29,8 @@ def unreadable(error: int, *, before: bool = False) -> tuple[Differs, ...]:
     rows = (Differs(UNREADABLE, f"{ANSWER}.error_code", -1, error),)
     return (*rows, Differs(UNREADABLE, f"{ANSWER}.log_start_offset")) if before else rows
 
+
+TOO_STRICT = (Differs(STRICTER, f"{ANSWER}.error_code", 0, 87), Differs(STRICTER, f"{ANSWER}.base_offset", penstock=-1))
 
 RENUMBERED = (
     Differs("produce-renumbered", f"{ANSWER}.error_code", -1, 0),
@@ -74,6 +77,7 @@ def raw_record(*parts: bytes) -> bytes:
 
 ZERO = varint(0)
 SOUND = (ZERO, ZERO, field(1, b"k"), field(1, b"v"))
+CUT_SHORT = raw_record(*SOUND, ZERO, b"x")[:-1]
 THREE = (b"a", b"b", b"c")
 AHEAD = record(b"v", offset_delta=1, timestamp_delta=2 * HOUR_MS)
 
@@ -174,6 +178,49 @@ SCENARIOS = (
             ("one record too few", record(b"a") + record(b"b", offset_delta=1), ()),
         )
         for codec, data in codecs(content).items()
+    ),
+    Scenario(
+        "a key of length -2",
+        API,
+        one(batch(records=raw_record(ZERO, ZERO, field(-2), field(1, b"v"), ZERO))),
+        partitions=1,
+        own_configs=FULL,
+        differs=TOO_STRICT,
+    ),
+    Scenario(
+        "compressed, a record that ends before its length says",
+        API,
+        one(batch(attributes=GZIP, records=gzip.compress(CUT_SHORT, mtime=0))),
+        partitions=1,
+        own_configs=FULL,
+        differs=TOO_STRICT,
+    ),
+    *(
+        Scenario(
+            f"random records, {name}",
+            API,
+            one(batch(crc=1)),
+            versions=[9],
+            before=lambda world, made=made: [Step(API, 9, produce.produce(world, (0, each))) for each in made],
+            partitions=1,
+            own_configs=FULL,
+            differs=(
+                Differs(STRICTER, f"*.{ANSWER}.error_code", 0, 87),
+                Differs(STRICTER, f"*.{ANSWER}.base_offset"),  # of all that follow
+                *differs,
+            ),
+        )
+        for name, made, differs in (
+            ("uncompressed", random_batches(250), ()),
+            (
+                "compressed",
+                random_batches(250, ZSTD, zstandard.ZstdCompressor().compress),
+                (
+                    Differs("produce-renumbered", f"*.{ANSWER}.error_code", -1, 0),
+                    Differs(UNREADABLE, f"*.{ANSWER}.error_code", -1, 87),
+                ),
+            ),
+        )
     ),
     # compacted topics: the same in both
     *(

@@ -1,8 +1,8 @@
 """What a log has lost of what was synced: reason enough not to open it, until somebody accepts the loss.
 
-A partition that is not opened serves nobody, but what is left of it stays as it is, and a replica may have the rest. Whoever knows
-better leaves the file `accept-loss` in its directory (`python -m libs.commitlog accept-loss DIR`): then the log opens with what
-is there, every byte is read, what cannot be read is cut, and offsets that were given are not given again. A sync round that
+A partition that is not opened serves nobody, but what is left of it stays as it is, and a replica may have the rest. Whoever
+knows better leaves the file `accept-loss` in its directory (`python -m libs.commitlog accept-loss DIR`): then the log opens with
+what is there, every byte is read, what cannot be read is cut, and offsets that were given are not given again. A sync round that
 covers all that removes the file.
 """
 

@@ -8,23 +8,22 @@ from libs.commitlog import epochs as epoch_file
 from libs.commitlog import gapless, recovery, resume, transaction_index
 from libs.commitlog.aborted import AbortedTransactions
 from libs.commitlog.config import LogConfig
-from libs.commitlog.durable_files import FileWrite, read_file
+from libs.commitlog.durable_files import FileWrite
 from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.errors import DirectoryDamaged, MuchToRead
+from libs.commitlog.errors import MuchToRead
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.losses import ACCEPTED, Losses
-from libs.commitlog.producer_snapshot import format_snapshot, parse_snapshot
+from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint
+from libs.commitlog.saved_state import SNAPSHOT_SUFFIX, SavedState
 from libs.commitlog.segment import FileRegistry, Segment
 from libs.commitlog.segment_list import Missing, find_missing
-from libs.commitlog.swapping import finish_swaps
+from libs.commitlog.swapping import SWAP_SUFFIX, finish_swaps
 from libs.commitlog.sync import syncing
-from libs.wire.batches import BatchHeader
 
 log = logging.getLogger(__name__)
 
-SNAPSHOT_SUFFIX = ".snapshot"
 _LEFTOVERS = (".tmp", ".cleaned", ".deleted")
 
 
@@ -63,13 +62,12 @@ class LogOpener:
     ) -> None:
         self._fs, self._directory, self._config, self._registry = fs, directory, config, registry
         self._read_bytes_max, self._on_read = read_bytes_max, on_read
-        self._names: list[str] = []
+        self._saved = SavedState(fs, directory, [])
         self._scanned_bytes = 0
         self._cut_bytes = 0
         self._snapshots: list[FileWrite] = []
         self._scanned_from = 0
         self._clean = False
-        self._unsound: list[str] = []
         self._losses = Losses(directory, accepted=False)
 
     def open(
@@ -87,16 +85,16 @@ class LogOpener:
         """
         self._clean = clean
         self._sweep()
-        self._losses = Losses(self._directory, accepted=ACCEPTED in self._names)
+        self._losses = Losses(self._directory, accepted=ACCEPTED in self._saved.names)
         segments = self._list_segments()
-        if not clean and (segments or gapless.FILE_NAME in self._names):
+        if not clean and (segments or gapless.FILE_NAME in self._saved.names):
             self._settle(segments)
         self._losses.synced_to = self._synced_to(segments, committed_offset)
-        point = self._newest_resume_point(segments, log_start_offset)
+        point = self._saved.newest_resume_point(segments, log_start_offset)
         if not segments:
             if point is not None or self._losses.synced_to > max(log_start_offset, 0):
                 self._losses.found(f"no segment is left, offsets up to {self._losses.synced_to - 1} were synced")
-            self._remove_useless(0, -1)
+            self._saved.remove_useless(0, -1)
             return self._create(max(log_start_offset, self._losses.synced_to if self._losses.accepted else 0))
         if point is not None:
             start_offset = log_start_offset if is_start_known else max(log_start_offset, segments[0].base_offset)
@@ -116,12 +114,14 @@ class LogOpener:
             self._skip_lost_offsets(segments)
         if segments[-1].next_offset < log_start_offset:
             return self._start_over(log_start_offset, segments)
-        resume_points = self._remove_useless(segments[0].base_offset, segments[-1].next_offset)
+        resume_points = self._saved.remove_useless(segments[0].base_offset, segments[-1].next_offset)
         epochs.truncate_end(segments[-1].next_offset)
         resume_segment = point.segment.base_offset if point is not None else -1
-        aborted = AbortedTransactions(self._fs, self._directory, self._offsets_of(transaction_index.SUFFIX))
-        cleaned_to = gapless.gapless_from(self._fs, self._directory)  # the cleaner may have dropped some since
-        expected = {base: count for base, count in point.aborted.items() if base >= cleaned_to} if point is not None else {}
+        aborted = AbortedTransactions(self._fs, self._directory, self._saved.offsets_of(transaction_index.SUFFIX))
+        expected = point.aborted if point is not None else {}
+        if expected:  # the cleaner may have dropped some since
+            cleaned_to = gapless.gapless_from(self._fs, self._directory)
+            expected = {base: count for base, count in expected.items() if base >= cleaned_to}
         aborted.opened(segments, self._scanned_from, producers.take_ended(), expected)
         return Opened(
             *(segments, producers, epochs, recovery_point, False, resume_points, resume_segment, aborted),
@@ -140,8 +140,8 @@ class LogOpener:
     def _synced_to(self, segments: list[Segment], committed_offset: int) -> int:
         """The name of a resume point says it too, whatever became of its content. Of a log that Kafka wrote nobody knows what
         was synced of it, only committed."""
-        points = self._offsets_of(resume.SUFFIX)
-        is_ours = points or gapless.FILE_NAME in self._names or not segments
+        points = self._saved.offsets_of(resume.SUFFIX)
+        is_ours = points or gapless.FILE_NAME in self._saved.names or not segments
         return max([*points, committed_offset if is_ours else 0])
 
     def _check_segments(self, point: ResumePoint, segments: list[Segment], log_start_offset: int) -> None:
@@ -163,9 +163,7 @@ class LogOpener:
 
     def _prepare_for_losses(self, segments: list[Segment]) -> None:
         """What vouches for more than there is goes, and gaps are no reason any more to cut what follows them."""
-        for offset in self._offsets_of(resume.SUFFIX):
-            self._fs.unlink(f"{self._directory}/{offset:020d}{resume.SUFFIX}")
-        self._names = [name for name in self._names if not name.endswith(resume.SUFFIX)]
+        self._saved.forget_resume_points()
         gaps_before = max(segments[-1].base_offset, self._losses.synced_to)
         with syncing():
             self._fs.fsync_directory(self._directory)
@@ -184,7 +182,7 @@ class LogOpener:
         """Everything that was found had been deleted before the crash, and what came after it is lost: as in Kafka, the log
         goes on empty, where it started. Its offsets must not be given again."""
         log.warning("%s ends at %d, before its start: begun anew at %d", self._directory, segments[-1].next_offset, offset)
-        for name in self._names:
+        for name in self._saved.names:
             path = f"{self._directory}/{name}"
             if name.endswith((resume.SUFFIX, SNAPSHOT_SUFFIX, epoch_file.FILE_NAME)) and self._fs.exists(path):
                 self._fs.unlink(path)
@@ -208,23 +206,27 @@ class LogOpener:
 
     def _sweep(self) -> None:
         """Files that were on their way in or out when the last process stopped."""
-        finish_swaps(self._fs, self._directory)
-        for name in self._fs.list_directory(self._directory):
+        names = self._fs.list_directory(self._directory)
+        if any(name.endswith(SWAP_SUFFIX) for name in names):
+            finish_swaps(self._fs, self._directory)
+            names = self._fs.list_directory(self._directory)
+        for name in names:
             if name.endswith(_LEFTOVERS):
                 self._fs.unlink(f"{self._directory}/{name}")
             else:
-                self._names.append(name)
+                self._saved.names.append(name)
 
     def _settle(self, segments: list[Segment]) -> None:
         """A process that was killed within a truncation may have left a cut that only the page cache knows: if the power went
         after new appends, some of what was cut would be back behind them."""
         with syncing():
             if segments:
-                self._fs.fdatasync(segments[-1].file.fd)
+                handle = segments[-1].file.handle
+                self._fs.fdatasync(handle.fd)
             self._fs.fsync_directory(self._directory)
 
     def _list_segments(self) -> list[Segment]:
-        bases = sorted(self._offsets_of(".log"))
+        bases = sorted(self._saved.offsets_of(".log"))
         segments = []
         for base in bases:
             segment = Segment(self._fs, self._directory, base, self._config, self._registry)
@@ -233,31 +235,15 @@ class LogOpener:
         for segment, base in zip(segments, bases[1:], strict=False):
             segment.next_offset = base
         for suffix in (".index", ".timeindex", transaction_index.SUFFIX):
-            for orphan in set(self._offsets_of(suffix)) - set(bases):
+            for orphan in set(self._saved.offsets_of(suffix)) - set(bases):
                 self._fs.unlink(f"{self._directory}/{orphan:020d}{suffix}")
         return segments
-
-    def _newest_resume_point(self, segments: list[Segment], log_start_offset: int) -> ResumePoint | None:
-        for offset in sorted(self._offsets_of(resume.SUFFIX), reverse=True):
-            path = f"{self._directory}/{offset:020d}{resume.SUFFIX}"
-            try:
-                point = resume.parse_resume(read_file(self._fs, path) or b"", path)
-            except DirectoryDamaged as damage:
-                log.warning("resume point ignored: %s", damage)
-                self._unsound.append(path)
-                continue
-            # One whose segment retention took: a truncation removed the newer ones.
-            if not segments or not point.segment.base_offset < segments[0].base_offset <= log_start_offset:
-                return point
-            self._fs.unlink(path)
-            self._names.remove(path.rpartition("/")[2])
-        return None
 
     def _recover_from(self, point: ResumePoint, segments: list[Segment]) -> tuple[list[Segment], ProducerState, LeaderEpochs]:
         at = next(i for i, segment in enumerate(segments) if segment.base_offset == point.segment.base_offset)
         segment = segments[at]
         self._may_read(sum(one.size for one in segments[at:]) - point.segment.size)
-        producers, epochs = ProducerState(point.producers), self._read_epochs(segments[: at + 1], point.segment.size)
+        producers, epochs = ProducerState(point.producers), self._saved.read_epochs(segments[: at + 1], point.segment.size)
         epochs.truncate_end(point.offset)  # later ones may predate a truncation; the batches tell
         ended_there = self._clean and segment is segments[-1] and segment.size == point.segment.size
         if not segment.resume_indexes(point.segment, closed=ended_there):
@@ -272,9 +258,9 @@ class LogOpener:
         """No resume point of ours, as in a directory that Kafka wrote: read whole segments, as Kafka does."""
         at = max((i for i, segment in enumerate(segments) if segment.base_offset <= recovery_point), default=0)
         self._may_read(sum(segment.size for segment in segments[at:]))
-        epochs = self._read_epochs(segments[: at + 1], 0)
+        epochs = self._saved.read_epochs(segments[: at + 1], 0)
         epochs.truncate_end(segments[at].base_offset)
-        producers, snapshot_offset = self._newest_snapshot(segments[0].base_offset, segments[at].base_offset)
+        producers, snapshot_offset = self._saved.newest_snapshot(segments[0].base_offset, segments[at].base_offset)
         older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
         recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
         segments[at].begin_indexes()
@@ -346,56 +332,3 @@ class LogOpener:
         with syncing():
             self._fs.fsync_directory(self._directory)
             segment.cut(segment.size)
-
-    def _newest_snapshot(self, offset_min: int, offset_max: int) -> tuple[ProducerState, int]:
-        for offset in sorted(self._offsets_of(SNAPSHOT_SUFFIX), reverse=True):
-            if offset_min <= offset <= offset_max:
-                path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
-                try:
-                    return ProducerState(parse_snapshot(read_file(self._fs, path) or b"", path)), offset
-                except DirectoryDamaged as damage:
-                    log.warning("producer snapshot ignored: %s", damage)
-                    self._fs.unlink(path)
-        return ProducerState(), -1
-
-    def _remove_useless(self, start_offset: int, end_offset: int) -> list[int]:
-        """Removes what was saved beyond the log's end (KAFKA-5829), and all but the newest resume point of what lies before its
-        first segment. Returns the offsets of the resume points that stay."""
-        kept = []
-        for suffix in (SNAPSHOT_SUFFIX, resume.SUFFIX):
-            offsets = sorted(self._offsets_of(suffix))
-            for offset in offsets:
-                path = f"{self._directory}/{offset:020d}{suffix}"
-                if not self._fs.exists(path):
-                    continue
-                stale = suffix == resume.SUFFIX and offset <= start_offset and offset != offsets[-1]
-                if offset > end_offset or stale or path in self._unsound:
-                    self._fs.unlink(path)
-                elif suffix == resume.SUFFIX:
-                    kept.append(offset)
-        return kept
-
-    def _read_epochs(self, segments: list[Segment], end: int) -> LeaderEpochs:
-        """From their file, or else from the batches of the segments, of the last one's first `end` bytes."""
-        path = f"{self._directory}/{epoch_file.FILE_NAME}"
-        try:
-            content = read_file(self._fs, path)
-            if content is not None:
-                return LeaderEpochs.parse(content, path)
-        except DirectoryDamaged as damage:
-            log.warning("leader epochs read again from the batches: %s", damage)
-        epochs = LeaderEpochs()
-        for segment in segments:
-            for place in segment.walk(0, segment.size if segment is not segments[-1] else end):
-                epoch = BatchHeader.at(segment.header_at(place.position)).leader_epoch
-                if epoch > epochs.latest:
-                    epochs.assign(epoch, place.base_offset)
-        return epochs
-
-    def _offsets_of(self, suffix: str) -> list[int]:
-        found = []
-        for name in self._names:
-            stem = name[: -len(suffix)]
-            if name.endswith(suffix) and len(stem) == 20 and stem.isdigit():
-                found.append(int(stem))
-        return found

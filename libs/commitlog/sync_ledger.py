@@ -11,10 +11,11 @@ from libs.commitlog.durable_files import FileWrite
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.filesystem import OpenFile
 from libs.commitlog.gapless import NotedSwap
-from libs.commitlog.opening import SNAPSHOT_SUFFIX, Opened
+from libs.commitlog.opening import Opened
 from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint, format_resume
+from libs.commitlog.saved_state import SNAPSHOT_SUFFIX
 from libs.commitlog.segment import Segment
 from libs.commitlog.segment_list import list_segments
 from libs.commitlog.sync import Lineage, SyncTargets, parent_directory

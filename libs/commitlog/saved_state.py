@@ -1,0 +1,98 @@
+"""What a log saved beside its batches, as an opening log finds it: resume points, producer snapshots, leader epochs."""
+
+import logging
+
+from libs.commitlog import epochs as epoch_file
+from libs.commitlog import resume
+from libs.commitlog.durable_files import read_file
+from libs.commitlog.epochs import LeaderEpochs
+from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.producer_snapshot import parse_snapshot
+from libs.commitlog.producers import ProducerState
+from libs.commitlog.resume import ResumePoint
+from libs.commitlog.segment import Segment
+from libs.wire.batches import BatchHeader
+
+log = logging.getLogger(__name__)
+
+SNAPSHOT_SUFFIX = ".snapshot"
+
+
+class SavedState:
+    """In one directory, which holds `names`."""
+
+    def __init__(self, fs: FileSystem, directory: str, names: list[str]) -> None:
+        self._fs, self._directory = fs, directory
+        self.names = names
+        self._unsound: list[str] = []
+
+    def newest_resume_point(self, segments: list[Segment], log_start_offset: int) -> ResumePoint | None:
+        for offset in sorted(self.offsets_of(resume.SUFFIX), reverse=True):
+            path = f"{self._directory}/{offset:020d}{resume.SUFFIX}"
+            try:
+                point = resume.parse_resume(read_file(self._fs, path) or b"", path)
+            except DirectoryDamaged as damage:
+                log.warning("resume point ignored: %s", damage)
+                self._unsound.append(path)
+                continue
+            # One whose segment retention took: a truncation removed the newer ones.
+            if not segments or not point.segment.base_offset < segments[0].base_offset <= log_start_offset:
+                return point
+            self._fs.unlink(path)
+            self.names.remove(path.rpartition("/")[2])
+        return None
+
+    def newest_snapshot(self, offset_min: int, offset_max: int) -> tuple[ProducerState, int]:
+        for offset in sorted(self.offsets_of(SNAPSHOT_SUFFIX), reverse=True):
+            if offset_min <= offset <= offset_max:
+                path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+                try:
+                    return ProducerState(parse_snapshot(read_file(self._fs, path) or b"", path)), offset
+                except DirectoryDamaged as damage:
+                    log.warning("producer snapshot ignored: %s", damage)
+                    self._fs.unlink(path)
+        return ProducerState(), -1
+
+    def remove_useless(self, start_offset: int, end_offset: int) -> list[int]:
+        """Removes what was saved beyond the log's end (KAFKA-5829), and all but the newest resume point of what lies before its
+        first segment. Returns the offsets of the resume points that stay."""
+        kept = []
+        for suffix in (SNAPSHOT_SUFFIX, resume.SUFFIX):
+            offsets = sorted(self.offsets_of(suffix))
+            for offset in offsets:
+                path = f"{self._directory}/{offset:020d}{suffix}"
+                if not self._fs.exists(path):
+                    continue
+                stale = suffix == resume.SUFFIX and offset <= start_offset and offset != offsets[-1]
+                if offset > end_offset or stale or path in self._unsound:
+                    self._fs.unlink(path)
+                elif suffix == resume.SUFFIX:
+                    kept.append(offset)
+        return kept
+
+    def read_epochs(self, segments: list[Segment], end: int) -> LeaderEpochs:
+        """From their file, or else from the batches of the segments, of the last one's first `end` bytes."""
+        path = f"{self._directory}/{epoch_file.FILE_NAME}"
+        try:
+            content = read_file(self._fs, path)
+            if content is not None:
+                return LeaderEpochs.parse(content, path)
+        except DirectoryDamaged as damage:
+            log.warning("leader epochs read again from the batches: %s", damage)
+        epochs = LeaderEpochs()
+        for segment in segments:
+            for place in segment.walk(0, segment.size if segment is not segments[-1] else end):
+                epoch = BatchHeader.at(segment.header_at(place.position)).leader_epoch
+                if epoch > epochs.latest:
+                    epochs.assign(epoch, place.base_offset)
+        return epochs
+
+    def offsets_of(self, suffix: str) -> list[int]:
+        length = 20 + len(suffix)
+        return [int(name[:20]) for name in self.names if len(name) == length and name.endswith(suffix) and name[:20].isdigit()]
+
+    def forget_resume_points(self) -> None:
+        for offset in self.offsets_of(resume.SUFFIX):
+            self._fs.unlink(f"{self._directory}/{offset:020d}{resume.SUFFIX}")
+        self.names = [name for name in self.names if not name.endswith(resume.SUFFIX)]

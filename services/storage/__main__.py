@@ -7,12 +7,13 @@ from libs.clock import SystemClock
 from libs.cluster.etcd_store import EtcdStore
 from libs.commitlog.errors import DirectoryLocked
 from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.open_files import OpenFiles, open_files_max
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
 from libs.runtime.children import ChildProcesses
 from libs.runtime.config import load_or_exit
 from libs.runtime.identity import host_id, next_incarnation, own_version
-from libs.runtime.lifecycle import Lifecycle, run
+from libs.runtime.lifecycle import Lifecycle, descriptors_max, run
 from libs.telemetry import logs
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
@@ -48,6 +49,7 @@ def main() -> None:
             host_id=config.host_id or host_id(),
             version=own_version(),
             die=lifecycle.stop,
+            open_files=OpenFiles(open_files_max(descriptors_max())),
         )
         node = StorageNode(config, incarnation, world)
         admin = AdminServer(config.admin_host, config.admin_port, ready=node.ready, metrics=metrics, debug=node.debug())

@@ -21,7 +21,7 @@ from services.storage.recovery import Recovery
 
 log = logging.getLogger(__name__)
 
-OPENINGS_MAX = 32
+OPENINGS_MAX = 256
 READ_HERE_BYTES_MAX = 8 << 20
 """A log with more to read than this is worth a process: a start of Python costs as much as reading so much."""
 

@@ -76,7 +76,7 @@ class StorageCluster:
 
     # -- the node ---------------------------------------------------------------------------------------------------------
 
-    async def start(self, *, cluster_id: str | None = "test-cluster") -> StorageNode:
+    async def start(self, *, cluster_id: str | None = "test-cluster", wait_s: float = WAIT_S) -> StorageNode:
         if cluster_id is not None:
             await self.write(keys.CLUSTER_ID, encode(cluster_id))
         await self.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "50"})))
@@ -95,7 +95,7 @@ class StorageCluster:
             die=self.deaths.append,
         )
         self.node = StorageNode(self.config, self.incarnation, world)
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(wait_s):
             await self.node.start()
         self.client = await self.connect()
         return self.node

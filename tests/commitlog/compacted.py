@@ -51,6 +51,7 @@ class CompactedPartition:
         self.bases = [0]
         self.checkpoint = 0
         self.now_ms = NOW_MS
+        self.leader_epoch = 3
         self.producers: dict[int, ProducerEnd] = {}
         self.aborted: list[Aborted] = []
         self.reports: list[object] = []
@@ -71,16 +72,21 @@ class CompactedPartition:
             self.producers[producer_id] = ProducerEnd(offset + len(records) - 1, fields["producer_epoch"])
             if fields.get("transactional"):
                 self.open.setdefault(producer_id, offset)
-        self._append(build_batch(records, base_offset=offset, leader_epoch=3, **fields), offset + len(records))
+        self._append(build_batch(records, base_offset=offset, leader_epoch=self.leader_epoch, **fields), offset + len(records))
         return offset
 
     def put_values(self, *pairs: tuple[bytes | None, bytes | None], **fields: Any) -> int:
-        return self.put(*[Record(key, value, NOW_MS - 1000 + i) for i, (key, value) in enumerate(pairs)], **fields)
+        return self.put(*[Record(key, value, self.now_ms - 1000 + i) for i, (key, value) in enumerate(pairs)], **fields)
 
     def end_transaction(self, producer_id: int, *, aborts: bool, epoch: int = 0) -> int:
         offset = self.next_offset
         marker = build_marker(
-            Marker(aborts, 7), producer_id=producer_id, producer_epoch=epoch, timestamp_ms=NOW_MS, base_offset=offset
+            Marker(aborts, 7),
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            timestamp_ms=self.now_ms,
+            base_offset=offset,
+            leader_epoch=self.leader_epoch,
         )
         self._append(marker, offset + 1)
         first = self.open.pop(producer_id, None)

@@ -410,9 +410,9 @@ def hostile(body: bytes, *, count: int, codec: int = 0) -> bytearray:
 RECORD = bytes((7 * 2, 0, 0, 0, 2, 75, 2, 86))
 NONSENSE = {
     "a length beyond the batch": (b"\x7e" + RECORD[1:], "fit"),
-    "a length that is negative": (b"\x0f" + RECORD[1:], "fit"),
+    "a length that is negative": (b"\x0f" + RECORD[1:], "negative"),
     "an offset beyond the batch": (RECORD[:3] + b"\x04" + RECORD[4:], "fit"),
-    "an offset before the batch": (RECORD[:3] + b"\x01" + RECORD[4:], "fit"),
+    "an offset before the batch": (RECORD[:3] + b"\x01" + RECORD[4:], "negative"),
     "a key beyond its record": (RECORD[:4] + b"\x20" + RECORD[5:], "fit"),
     "a key of length minus two": (RECORD[:4] + b"\x03" + RECORD[5:], "negative"),
     "a number without an end": (b"\xff" * 12 + RECORD, "ten bytes"),

@@ -19,26 +19,32 @@ class OffsetMap:
     def __init__(self, max_bytes: int) -> None:
         self.offsets: dict[bytes, int] = {}
         self._max_bytes = max_bytes
-        self._counted = 0  # keys
-        self._contents = 0  # bytes of keys and offsets: exact when last measured, then at most what was added
+        self._fits = self._count_that_fits(0)
 
     def has_room(self, count: int) -> bool:
-        """Whether `count` more keys fit, of whatever length. Say so before they are noted."""
-        offsets = self.offsets
-        self._contents += (len(offsets) - self._counted) * _KEY_COST_MAX
-        self._counted = len(offsets)
-        if self._contents + count * _KEY_COST_MAX + self._table_bytes(count) <= self._max_bytes:
+        """Whether `count` more keys fit, of whatever length. Ask before they are noted."""
+        wanted = len(self.offsets) + count
+        if wanted <= self._fits:
             return True
-        self._contents = sum(map(len, offsets)) + len(offsets) * (_KEY_OVERHEAD + _INT_BYTES)
-        room = self._max_bytes - self._contents - self._table_bytes(count)
-        # Measuring takes long, so it must not happen at every batch: the last twentieth is given up.
-        return count * _KEY_COST_MAX <= room and self._contents <= self._max_bytes * _NEARLY_FULL
+        contents = sum(map(len, self.offsets)) + len(self.offsets) * (_KEY_OVERHEAD + _INT_BYTES)
+        # Weighing takes long, so it must not happen at every batch: the last twentieth is given up.
+        if contents > self._max_bytes * _NEARLY_FULL:
+            return False
+        self._fits = self._count_that_fits(contents)
+        return wanted <= self._fits
 
-    def _table_bytes(self, more: int) -> int:
-        now = sys.getsizeof(self.offsets)
-        used = len(self.offsets) + more
+    def _count_that_fits(self, contents: int) -> int:
+        """How many keys there may be if all new ones are long ones."""
+        used, table = len(self.offsets), sys.getsizeof(self.offsets)
+        room = self._max_bytes - contents
         slots = 8
         while slots * _TABLE_FILL < used:
             slots *= 2
-        grown = int(slots * (_TABLE_FILL * _ENTRY_BYTES + _INDEX_BYTES))
-        return now if grown <= now else now + grown
+        most = used
+        while True:
+            grown = int(slots * (_TABLE_FILL * _ENTRY_BYTES + _INDEX_BYTES))
+            fits = used + (room - (table if grown <= table else table + grown)) // _KEY_COST_MAX
+            most = max(most, min(fits, int(slots * _TABLE_FILL)))
+            if fits <= slots * _TABLE_FILL:
+                return most
+            slots, table = slots * 2, max(table, grown)

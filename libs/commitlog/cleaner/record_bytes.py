@@ -41,6 +41,8 @@ def note_keys(
 ) -> None:
     """Sets each key's offset, from the offset `first` on, of the `count` records in `data[position:stop]`."""
     delta_max = last_delta << 1
+    first_delta = (first - base_offset) << 1
+    negative = 0
     try:
         for _ in range(count):
             length = data[position]
@@ -71,19 +73,19 @@ def note_keys(
             if key_length > 0x7F:
                 key_length, position = longer(data, position, key_length)
             key_end = position + (key_length >> 1)
-            if key_end >= end or end > stop or delta > delta_max or (length | delta) & 1:
+            if key_end >= end or delta > delta_max:
                 raise NonsenseRecord("a record does not fit into its batch")
+            negative |= length | delta
             if key_length & 1:
                 if key_length != NULL:
                     raise NonsenseRecord("a key of negative length")
-            elif base_offset + (delta >> 1) >= first:
+            elif delta >= first_delta:
                 key = data[position:key_end]
                 offsets[digest(key) if key_length > 80 else key] = base_offset + (delta >> 1)
             position = end
     except IndexError as error:
         raise NonsenseRecord("a record ends within a number") from error
-    if position != stop:
-        raise NonsenseRecord(f"{stop - position} bytes follow the last record")
+    _check_end(negative, stop - position)
 
 
 class Survivors(NamedTuple):
@@ -112,6 +114,7 @@ def survivors(
     runs: list[tuple[int, int]] = []
     dropped = 0
     tombstones = False
+    negative = 0
     try:
         for _ in range(count):
             start = position
@@ -143,8 +146,9 @@ def survivors(
             if key_length > 0x7F:
                 key_length, position = longer(data, position, key_length)
             key_end = position + (key_length >> 1)
-            if key_end >= end or end > stop or delta > delta_max or (length | delta) & 1:
+            if key_end >= end or delta > delta_max:
                 raise NonsenseRecord("a record does not fit into its batch")
+            negative |= length | delta
             if key_length & 1:
                 if key_length != NULL:
                     raise NonsenseRecord("a key of negative length")
@@ -165,11 +169,21 @@ def survivors(
             run = position = end
     except IndexError as error:
         raise NonsenseRecord("a record ends within a number") from error
-    if position != stop:
-        raise NonsenseRecord(f"{stop - position} bytes follow the last record")
+    _check_end(negative, stop - position)
     if run < stop:
         runs.append((run, stop))
     return Survivors(count - dropped, runs, tombstones)
+
+
+def _check_end(negative: int, rest: int) -> None:
+    """What need not be asked of each record: a length or an offset below zero, one of which is odd as a zig-zag, and a record that
+    reaches beyond the end, from which nobody finds back to it."""
+    if negative & 1:
+        raise NonsenseRecord("a length or an offset is negative")
+    if rest > 0:
+        raise NonsenseRecord(f"{rest} bytes follow the last record")
+    if rest < 0:
+        raise NonsenseRecord("a record does not fit into its batch")
 
 
 def greatest_timestamp_delta(data: bytes, runs: list[tuple[int, int]]) -> int:

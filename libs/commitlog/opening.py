@@ -219,9 +219,9 @@ class LogOpener:
     def _settle(self, segments: list[Segment]) -> None:
         """A process that was killed within a truncation may have left a cut that only the page cache knows: if the power went
         after new appends, some of what was cut would be back behind them."""
+        handle = segments[-1].file.handle if segments else None  # opened before: that may fail and come to nothing
         with syncing():
-            if segments:
-                handle = segments[-1].file.handle
+            if handle is not None:
                 self._fs.fdatasync(handle.fd)
             self._fs.fsync_directory(self._directory)
 

@@ -25,13 +25,15 @@ def main() -> None:
     config = load_or_exit(StorageConfig, "storage")
     logs.configure("storage", f"storage-{config.node_id}", config.log_level)
     fs, clock = OsFileSystem(), SystemClock()
-    fs.make_directories(config.data_dir)
     try:
+        fs.make_directories(config.data_dir)
         # Held until the process ends: before anything else is touched, so that a second process changes nothing.
         lock = fs.lock(f"{config.data_dir}/.lock")
+        incarnation = next_incarnation(fs, config.data_dir, clock.wall_ms())
     except DirectoryLocked:
         sys.exit(f"storage: {config.data_dir} is in use by another storage process")
-    incarnation = next_incarnation(fs, config.data_dir, clock.wall_ms())
+    except OSError as error:
+        sys.exit(f"storage: {config.data_dir} cannot be written: {error}")
 
     async def serve(lifecycle: Lifecycle) -> None:
         metrics = Metrics("storage", process=True)

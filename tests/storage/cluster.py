@@ -15,6 +15,7 @@ from libs.cluster.memory_store import MemoryStore
 from libs.cluster.records import ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.store import Delete, Outcome, Put
 from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.open_files import OpenFiles
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import (
     APPEND,
@@ -59,6 +60,7 @@ class StorageCluster:
         self.store = MemoryStore()
         self.fs = fs
         self.clock: Clock = SystemClock()
+        self.open_files = OpenFiles()
         self.config = StorageConfig(
             node_id=NODE_ID,
             data_dir=str(path),
@@ -93,6 +95,7 @@ class StorageCluster:
             host_id="this-host",
             version="test",
             die=self.deaths.append,
+            open_files=self.open_files,
         )
         self.node = StorageNode(self.config, self.incarnation, world)
         async with asyncio.timeout(wait_s):
@@ -133,9 +136,18 @@ class StorageCluster:
             await self.leads(topic_id, index, epoch)
         return topic_id
 
-    async def state(self, topic_id: bytes, index: int = 0, *, epoch: int, incarnation: int = -1, leader: int = NODE_ID) -> None:
+    async def state(
+        self,
+        topic_id: bytes,
+        index: int = 0,
+        *,
+        epoch: int,
+        incarnation: int = -1,
+        leader: int = NODE_ID,
+        directory: str = "",
+    ) -> None:
         incarnation = self.incarnation if incarnation < 0 else incarnation
-        state = PartitionState((Replica(NODE_ID, ""),), leader, incarnation, epoch, 0, (InSync(NODE_ID, incarnation),))
+        state = PartitionState((Replica(NODE_ID, directory),), leader, incarnation, epoch, 0, (InSync(NODE_ID, incarnation),))
         await self.write(keys.partition(topic_id, index), encode(state))
 
     async def member(self) -> Member | None:

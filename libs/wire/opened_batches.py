@@ -5,6 +5,7 @@ records, so it never runs on an event loop, but for small batches. The common ca
 bytes says whether everything is as it should be, and only if it is not does a second one find out what.
 """
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -79,22 +80,24 @@ class Produced(NamedTuple):
 
 def open_all(batches: Sequence[Produced], report: object = None) -> list[OpenedBatch | RefusedBatch]:
     """A job for a child process: what becomes of each, in their order."""
-    outcomes: list[OpenedBatch | RefusedBatch] = []
-    for batch in batches:
-        try:
-            outcomes.append(open_produced(batch.data, batch.rules, batch.now_ms))
-        except RecordsRefused as error:
-            outcomes.append(RefusedBatch(int(error.code), error.message, error.record_errors))
-        except BatchError as error:
-            outcomes.append(RefusedBatch(int(error.code), error.message))
-    return outcomes
+    return [open_one(batch) for batch in batches]
 
 
-def open_produced(view: Buffer, rules: OpeningRules, now_ms: int) -> OpenedBatch:
+def open_one(batch: Produced, headers_max: int = sys.maxsize) -> OpenedBatch | RefusedBatch:
+    """Raises TooMuchToDo where the records have more headers than that."""
+    try:
+        return open_produced(batch.data, batch.rules, batch.now_ms, headers_max)
+    except RecordsRefused as error:
+        return RefusedBatch(int(error.code), error.message, error.record_errors)
+    except BatchError as error:
+        return RefusedBatch(int(error.code), error.message)
+
+
+def open_produced(view: Buffer, rules: OpeningRules, now_ms: int, headers_max: int = sys.maxsize) -> OpenedBatch:
     """Checks the records of one batch whose header is sound (`validate_produce`). Raises BatchError; 87 for what is no record."""
     header = BatchHeader.at(memoryview(view))
     body = _decompressed(header.codec, memoryview(view)[HEADER_SIZE:])
-    found = survey(body, header.record_count)
+    found = survey(body, header.record_count, headers_max)
     newest = header.max_timestamp
     if not rules.log_append_time:
         newest = header.base_timestamp + found.max_delta

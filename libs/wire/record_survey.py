@@ -3,6 +3,7 @@
 A second pass, over records that the first found sound, says where the parts of each one stand.
 """
 
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,8 +21,12 @@ class Survey(NamedTuple):
     """Offset deltas are 0, 1, 2 …"""
 
 
-def survey(body: bytes, count: int) -> Survey:
-    """One pass over all records: their structure holds (else BatchError), and these are their extremes.
+class TooMuchToDo(Exception):
+    """There are more headers than the caller has time for."""
+
+
+def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
+    """One pass over all records: their structure holds (else BatchError), and these are their extremes. Raises TooMuchToDo.
 
     Numbers of one and two bytes are read in place: that is nearly all of them, and a call costs as much as the rest of a record.
     """
@@ -99,7 +104,8 @@ def survey(body: bytes, count: int) -> Survey:
                     raise _nonsense(index)
                 position += raw >> 1
             if body[position]:
-                position = _after_headers(body, position, stop, index)
+                position, headers = _after_headers(body, position, stop, index, headers_max)
+                headers_max -= headers
             else:
                 position += 1
             if position != stop:
@@ -111,22 +117,32 @@ def survey(body: bytes, count: int) -> Survey:
     return Survey(min_delta, max_delta, null_keys, in_order)
 
 
-def _after_headers(body: bytes, position: int, stop: int, index: int) -> int:
+def _after_headers(body: bytes, position: int, stop: int, index: int, headers_max: int) -> tuple[int, int]:
+    """Where they end, and how many they are."""
     raw, position = _raw_varint(body, position)
     if raw & 1 or raw >> 1 > (stop - position) // 2:
         raise BatchError(ErrorCode.INVALID_RECORD, f"record {index} claims more headers than {stop - position} bytes can hold")
+    if raw >> 1 > headers_max:
+        raise TooMuchToDo
     for _ in range(raw >> 1):
-        length, position = _raw_varint(body, position)
+        length = body[position]
+        position += 1
+        if length > 0x7F:
+            length, position = _raw_varint(body, position - 1)
         if length & 1:
             raise BatchError(ErrorCode.INVALID_RECORD, f"a header of record {index} has no name")
-        length, position = _raw_varint(body, position + (length >> 1))
+        position += length >> 1
+        length = body[position]
+        position += 1
+        if length > 0x7F:
+            length, position = _raw_varint(body, position - 1)
         if length != 1:
             if length & 1:
                 raise _nonsense(index)
             position += length >> 1
         if position > stop:
             raise _nonsense(index)
-    return position
+    return position, raw >> 1
 
 
 def _raw_varint(body: bytes, position: int) -> tuple[int, int]:

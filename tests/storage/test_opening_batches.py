@@ -62,8 +62,11 @@ async def answer(response: "asyncio.Future[Response]") -> Appended:
     return appended(await response)[0]
 
 
-def large(mark: bytes, **fields: tuple[int, int, int]) -> bytes:
-    return batch(mark + bytes(LARGE), **fields)
+def closed(mark: bytes, producer: tuple[int, int, int] = (-1, -1, -1)) -> bytes:
+    """A batch that goes to a child: it is compressed."""
+    record = Record(None, mark + bytes(100), NOW)
+    producer_id, epoch, sequence = producer
+    return bytes(build_batch([record], codec=1, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
 
 
 def stored_batches(cluster: StorageCluster, topic: bytes) -> list[BatchView]:
@@ -87,12 +90,12 @@ async def test_what_comes_behind_a_batch_that_is_being_opened_waits_for_it(
     cluster: StorageCluster, children: HeldChildren
 ) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    first = send(cluster, topic, large(b"a"))
+    first = send(cluster, topic, closed(b"a"))
     await eventually(lambda: children.jobs)
     behind = [
         send(cluster, topic, batch(b"b"), acks=0),
         send(cluster, topic, batch(b"c"), acks=1),
-        send(cluster, topic, large(b"d")),
+        send(cluster, topic, closed(b"d")),
     ]
     other = await cluster.topic("other")
     assert (await cluster.append(other, batch(b"x"))).base_offset == 0
@@ -104,13 +107,31 @@ async def test_what_comes_behind_a_batch_that_is_being_opened_waits_for_it(
 
 async def test_small_batches_are_opened_without_a_child(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    assert (await cluster.append(topic, batch(b"a"))).base_offset == 0
+    assert (await cluster.append(topic, batch(*[bytes(900)] * 64))).base_offset == 0
     assert not children.jobs
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        build_batch([Record(b"k", b"v", NOW)], codec=1),
+        build_batch([Record(b"k", b"v", NOW)] * 65),
+        build_batch([Record(b"k", bytes(INLINE_BYTES_MAX), NOW)]),
+        build_batch([Record(b"k", b"v", NOW, (("h", None),) * 65)] * 2),
+    ],
+    ids=["compressed", "many records", "many bytes", "many headers"],
+)
+async def test_what_may_take_long_is_opened_by_a_child(cluster: StorageCluster, children: HeldChildren, made: bytearray) -> None:
+    topic = await cluster.topic("t", record_validation="full")
+    waiting = send(cluster, topic, bytes(made))
+    await eventually(lambda: children.jobs)
+    children.release()
+    assert (await answer(waiting)).base_offset == 0
 
 
 async def test_a_duplicate_waits_for_its_original(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    original = large(b"a", producer=(9, 0, 0))
+    original = closed(b"a", producer=(9, 0, 0))
     sent = [send(cluster, topic, one) for one in (original, original, batch(b"b", producer=(9, 0, 1)))]
     await eventually(lambda: children.jobs)
     children.release()
@@ -128,7 +149,7 @@ async def test_whatever_is_sent_is_stored_in_that_order(cluster: StorageCluster,
         topic = chance.choice(topics)
         mark = b"%c" % (number % 256)
         sequence = len(sent[topic])
-        made = chance.choice([batch, large])(mark, producer=(7, 0, sequence))
+        made = chance.choice([batch, closed])(mark, producer=(7, 0, sequence))
         sent[topic].append((mark, send(cluster, topic, made, acks=chance.choice([0, 1, -1]), timeout_ms=60_000)))
         if chance.random() < 0.3:
             await asyncio.sleep(0)
@@ -142,7 +163,7 @@ async def test_whatever_is_sent_is_stored_in_that_order(cluster: StorageCluster,
 
 async def test_what_waits_goes_to_a_child_together(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    sent = [send(cluster, topic, large(b"%d" % number)) for number in range(6)]
+    sent = [send(cluster, topic, closed(b"%d" % number)) for number in range(6)]
     await eventually(lambda: len(hosted_line(cluster, topic)) == 6)
     children.release()
     assert [(await answer(each)).base_offset for each in sent] == list(range(6))
@@ -158,11 +179,11 @@ async def test_a_topic_that_asks_no_more_keeps_the_order_until_the_last_one_is_t
     cluster: StorageCluster, children: HeldChildren
 ) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    first = send(cluster, topic, large(b"a"))
+    first = send(cluster, topic, closed(b"a"))
     await eventually(lambda: children.jobs)
     await cluster.write(keys.config("topic", "t"), encode(ConfigOverrides({})))
     await eventually(lambda: hosted(cluster, topic).rules is None)
-    second = send(cluster, topic, large(b"b"))
+    second = send(cluster, topic, closed(b"b"))
     await cluster.list_offset(topic, -1)
     assert not second.done()
     children.release()
@@ -191,7 +212,7 @@ async def test_a_request_of_several_partitions_is_answered_when_the_last_is_open
     cluster: StorageCluster, children: HeldChildren
 ) -> None:
     opened, other = await cluster.topic("opened", record_validation="full"), await cluster.topic("other")
-    waiting = cluster.send([(other, 0, batch(b"a")), (opened, 0, large(b"b")), (opened, 0, batch(b"c"))])
+    waiting = cluster.send([(other, 0, batch(b"a")), (opened, 0, closed(b"b")), (opened, 0, batch(b"c"))])
     await eventually(lambda: hosted(cluster, other).log.log_end_offset == 1)
     assert not waiting.done()
     children.release()
@@ -201,9 +222,10 @@ async def test_a_request_of_several_partitions_is_answered_when_the_last_is_open
 async def test_a_connection_is_not_read_from_while_too_much_of_it_waits(cluster: StorageCluster, children: HeldChildren) -> None:
     assert cluster.node is not None
     assert cluster.node._server is not None
-    cluster.node._server.max_outstanding = 10 * LARGE
+    cluster.node._server.max_outstanding = 200_000
     topic = await cluster.topic("t", record_validation="full")
-    sent = [send(cluster, topic, large(b"x")) for _ in range(200)]
+    made = bytes(build_batch([Record(None, os.urandom(20_000), NOW)], codec=1))
+    sent = [send(cluster, topic, made) for _ in range(200)]
     await eventually(lambda: any(one._paused for one in cluster.node._server._connections.values()))  # type: ignore[union-attr]
     held = len(hosted_line(cluster, topic))
     assert held < 200
@@ -216,7 +238,7 @@ async def test_a_connection_is_not_read_from_while_too_much_of_it_waits(cluster:
 
 async def test_who_waits_hears_of_it_when_another_node_leads(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", epoch=1, record_validation="full")
-    waiting = [send(cluster, topic, large(b"a")), send(cluster, topic, batch(b"b"), acks=1)]
+    waiting = [send(cluster, topic, closed(b"a")), send(cluster, topic, batch(b"b"), acks=1)]
     await eventually(lambda: len(hosted_line(cluster, topic)) == 2)
     await cluster.state(topic, epoch=2, leader=7, incarnation=1)
     for each in waiting:
@@ -230,7 +252,7 @@ async def test_who_waits_hears_of_it_when_another_node_leads(cluster: StorageClu
 
 async def test_who_waits_hears_of_it_when_the_topic_is_deleted(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    waiting = send(cluster, topic, large(b"a"))
+    waiting = send(cluster, topic, closed(b"a"))
     await eventually(lambda: children.jobs)
     await cluster.write(keys.topic("t"), None)
     assert (await answer(waiting)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -241,16 +263,16 @@ async def test_who_waits_past_its_time_is_answered_and_so_is_who_waits_behind(
     cluster: StorageCluster, children: HeldChildren
 ) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    waiting = [send(cluster, topic, large(b"a"), timeout_ms=50), send(cluster, topic, large(b"b"))]
+    waiting = [send(cluster, topic, closed(b"a"), timeout_ms=50), send(cluster, topic, closed(b"b"))]
     assert [(await answer(each)).error for each in waiting] == [ErrorCode.REQUEST_TIMED_OUT] * 2
     await eventually(lambda: all(job.future.cancelled() for job in children.jobs))
     children.release()
-    assert (await cluster.append(topic, large(b"c"))).base_offset == 0
+    assert (await cluster.append(topic, closed(b"c"))).base_offset == 0
 
 
 async def test_a_timeout_of_nothing_is_time_enough_to_be_opened(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    waiting = send(cluster, topic, large(b"a"), acks=1, timeout_ms=0)
+    waiting = send(cluster, topic, closed(b"a"), acks=1, timeout_ms=0)
     await eventually(lambda: children.jobs)
     children.release()
     assert (await answer(waiting)).base_offset == 0
@@ -258,7 +280,7 @@ async def test_a_timeout_of_nothing_is_time_enough_to_be_opened(cluster: Storage
 
 async def test_a_caller_that_hung_up_is_not_served(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    given_up, kept = send(cluster, topic, large(b"a")), send(cluster, topic, large(b"b"))
+    given_up, kept = send(cluster, topic, closed(b"a")), send(cluster, topic, closed(b"b"))
     await eventually(lambda: len(hosted_line(cluster, topic)) == 2)
     given_up.cancel()
     await cluster.list_offset(topic, -1)  # answered after the cancellation has arrived
@@ -268,7 +290,7 @@ async def test_a_caller_that_hung_up_is_not_served(cluster: StorageCluster, chil
 
 async def test_who_waits_hears_of_it_when_the_node_stops(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    waiting = [send(cluster, topic, large(b"a")), send(cluster, topic, batch(b"b"))]
+    waiting = [send(cluster, topic, closed(b"a")), send(cluster, topic, batch(b"b"))]
     await eventually(lambda: len(hosted_line(cluster, topic)) == 2)
     assert cluster.node is not None
     cluster.node._appends.stop()
@@ -277,7 +299,7 @@ async def test_who_waits_hears_of_it_when_the_node_stops(cluster: StorageCluster
 
 async def test_a_batch_whose_child_died_is_tried_once_more_by_itself(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
-    sent = [send(cluster, topic, large(b"%d" % number)) for number in range(3)]
+    sent = [send(cluster, topic, closed(b"%d" % number)) for number in range(3)]
     await eventually(lambda: len(hosted_line(cluster, topic)) == 3)
     children.jobs[0].die()
     await eventually(lambda: len(children.jobs) > 1)
@@ -292,9 +314,9 @@ async def test_a_batch_whose_child_died_is_tried_once_more_by_itself(cluster: St
 async def test_more_than_may_wait_is_refused(
     cluster: StorageCluster, children: HeldChildren, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.storage.opening_batches.WAITING_BYTES_MAX", 2 * LARGE)
+    monkeypatch.setattr("services.storage.opening_batches.WAITING_BYTES_MAX", 2 * len(closed(b"a")) - 1)
     topic = await cluster.topic("t", record_validation="full")
-    first, second = send(cluster, topic, large(b"a")), send(cluster, topic, large(b"b"))
+    first, second = send(cluster, topic, closed(b"a")), send(cluster, topic, closed(b"b"))
     assert (await answer(second)).error == ErrorCode.REQUEST_TIMED_OUT
     children.release()
     assert (await answer(first)).base_offset == 0
@@ -409,7 +431,7 @@ async def test_a_newest_time_that_is_not_true_is_stored_true(cluster: StorageClu
 async def test_a_topic_that_stamps_stamps_what_was_rebuilt(cluster: StorageCluster, children: HeldChildren) -> None:
     children.release()
     topic = await cluster.topic("t", compression_type="lz4", message_timestamp_type="LogAppendTime")
-    told = await cluster.append(topic, large(b"a"))
+    told = await cluster.append(topic, closed(b"a"))
     assert told.log_append_time_ms > NOW
     (stored,) = stored_batches(cluster, topic)
     assert stored.crc_matches

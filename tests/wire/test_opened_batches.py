@@ -22,6 +22,7 @@ from libs.wire.opened_batches import (
     RecordsRefused,
     RefusedBatch,
     open_all,
+    open_one,
     open_produced,
 )
 from libs.wire.records import Record, build_batch, iter_records
@@ -75,6 +76,7 @@ def at(*timestamps: int) -> bytes:
 # --- what is kept
 
 
+@settings(deadline=None)
 @given(st.lists(records, min_size=1, max_size=80), st.sampled_from(Codec))
 def test_sound_records_stay_as_they_came(made: list[Record], codec: Codec) -> None:
     opened = open_produced(of(*made, codec=codec), RULES, NOW)
@@ -247,7 +249,7 @@ def test_what_is_no_record_is_invalid(body: bytes, count: int) -> None:
         assert refusal(batch).code == ErrorCode.INVALID_RECORD
 
 
-@settings(max_examples=1000)
+@settings(max_examples=1000, deadline=None)
 @given(st.lists(records, min_size=1, max_size=5), st.data())
 def test_whatever_is_accepted_can_be_read(made: list[Record], data: st.DataObject) -> None:
     batch = bytearray(of(*made))
@@ -261,7 +263,7 @@ def test_whatever_is_accepted_can_be_read(made: list[Record], data: st.DataObjec
     assert [r.offset for r in iter_records(opened.replacement or batch)] == list(range(len(made)))
 
 
-@settings(max_examples=1000)
+@settings(max_examples=1000, deadline=None)
 @given(st.binary(max_size=60), st.integers(1, 5))
 def test_whatever_can_be_read_is_accepted(body: bytes, count: int) -> None:
     batch = with_body(body, count=count)
@@ -270,10 +272,9 @@ def test_whatever_can_be_read_is_accepted(body: bytes, count: int) -> None:
     except BatchError:
         assert refusal(batch, ANY_TIME).code == ErrorCode.INVALID_RECORD
         return
-    try:
-        open_produced(batch, ANY_TIME, NOW)
-    except BatchError as error:
-        assert "number" in error.message  # written with more bytes than Java reads
+    outcome = open_one(Produced(batch, ANY_TIME, NOW))
+    # The exception: a number that is written with more bytes than Java reads.
+    assert not isinstance(outcome, RefusedBatch) or "number" in outcome.message
 
 
 def test_a_rebuilt_batch_must_fit_too() -> None:

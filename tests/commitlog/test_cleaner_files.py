@@ -1,6 +1,7 @@
 """What the cleaner leaves on the disk, whatever happens to it, and how fast and large it may be."""
 
 import contextlib
+import dataclasses
 import errno
 import gc
 import itertools
@@ -17,6 +18,8 @@ from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 from libs.wire.records import Record
 from tests.commitlog.compacted import NOW_MS, CompactedPartition, VirtualPace
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.sometimes import Sometimes
 
 
 @pytest.fixture
@@ -234,3 +237,58 @@ def test_the_same_keys_again_take_no_more_room() -> None:
     for offset in range(100_000):
         assert keys.has_room(10)
         keys.offsets[b"%d" % (offset % 300)] = offset
+
+
+def on_a_simulated_disk(partition: CompactedPartition, directory: str) -> SimulatedDisk:
+    """The partition's files, durable."""
+    disk = SimulatedDisk(Sometimes())
+    disk.make_directories(directory)
+    for name, content in partition.content().items():
+        fd = disk.open_append(f"{directory}/{name}", create=True)
+        disk.pwritev(fd, [content], 0)
+        disk.fdatasync(fd)
+        disk.close(fd)
+    disk.fsync_directory(directory)
+    disk.fsync_directory("/")
+    return disk
+
+
+def content_on(disk: SimulatedDisk, directory: str) -> dict[str, bytes]:
+    found = {}
+    for name in disk.list_directory(directory):
+        fd = disk.open_read(f"{directory}/{name}")
+        found[name] = disk.pread(fd, disk.size(fd), 0)
+        disk.close(fd)
+    return found
+
+
+def test_what_was_cleaned_survives_a_power_cut_whole(partition: CompactedPartition) -> None:
+    fill(partition, batches=5)
+    partition.put_values((b"t", b"1"), producer_id=7, transactional=True)
+    partition.end_transaction(7, aborts=True)
+    partition.roll()
+    disk = on_a_simulated_disk(partition, "/p")
+    job = dataclasses.replace(partition.job(segment_bytes=900), directory="/p")
+    result = clean_with(disk, job, partition.reports.append, VirtualPace().pace)
+    assert len(result.segments) > 1
+    cleaned = content_on(disk, "/p")
+    assert len(cleaned) > len(partition.content())
+    for seed in range(30):
+        assert content_on(disk.crashed(random.Random(seed)), "/p") == cleaned
+
+
+def test_a_power_cut_while_it_cleans_leaves_the_sources_as_they_were(partition: CompactedPartition) -> None:
+    fill(partition, batches=5)
+    disk = on_a_simulated_disk(partition, "/p")
+    job = dataclasses.replace(partition.job(segment_bytes=900), directory="/p")
+    left: list[SimulatedDisk] = []
+    disk.before = lambda _: left.append(disk.crashed(random.Random(len(left))))
+    clean_with(disk, job, partition.reports.append, VirtualPace().pace)
+    assert len(left) > 10
+    whole = content_on(disk, "/p")
+    for crashed in left:
+        found = content_on(crashed, "/p")
+        assert {name: found[name] for name in partition.content()} == partition.content()
+        again = clean_with(crashed, job, partition.reports.append, VirtualPace().pace)
+        assert again.segments
+        assert content_on(crashed, "/p") == whole

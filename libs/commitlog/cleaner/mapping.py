@@ -40,21 +40,21 @@ def _map_segment(source: Source, first: int, transactions: CleanedTransactions, 
     try:
         for batch in source.batches():
             header = batch.header
-            attributes, last_offset = header.attributes, header.last_offset
+            base_offset, _, _, _, _, attributes, delta, _, _, _, _, _, count = header
             if attributes & _ORDER_MATTERS:
                 if attributes & CONTROL:
-                    marker = read_marker(batch.view[batch.start : batch.stop]) if header.record_count else None
+                    marker = read_marker(batch.view[batch.start : batch.stop]) if count else None
                     if marker is not None:
                         transactions.end(header, marker)
                     continue
                 if transactions.aborts(header):
                     continue
-            if last_offset < first:
+            if base_offset + delta < first:
                 continue
-            if offsets and not keys.has_room(header.record_count):
-                return header.base_offset
+            if offsets and not keys.has_room(count):
+                return base_offset
             data, start, stop = batch.records()
-            note_keys(offsets, data, start, stop, header.record_count, header.base_offset, header.last_offset_delta, first)
+            note_keys(offsets, data, start, stop, count, base_offset, delta, first)
     except (NonsenseRecord, UnnamedAbort) as error:
         raise source.damaged(error) from error
     return None

@@ -85,7 +85,8 @@ def note_keys(
             position = end
     except IndexError as error:
         raise NonsenseRecord("a record ends within a number") from error
-    _check_end(negative, stop - position)
+    if negative & 1 or position != stop:
+        raise _nonsense(negative, stop - position)
 
 
 class Survivors(NamedTuple):
@@ -169,21 +170,19 @@ def survivors(
             run = position = end
     except IndexError as error:
         raise NonsenseRecord("a record ends within a number") from error
-    _check_end(negative, stop - position)
+    if negative & 1 or position != stop:
+        raise _nonsense(negative, stop - position)
     if run < stop:
         runs.append((run, stop))
     return Survivors(count - dropped, runs, tombstones)
 
 
-def _check_end(negative: int, rest: int) -> None:
-    """What need not be asked of each record: a length or an offset below zero, one of which is odd as a zig-zag, and a record that
-    reaches beyond the end, from which nobody finds back to it."""
+def _nonsense(negative: int, rest: int) -> NonsenseRecord:
+    """What need not be asked of each record: a length or an offset below zero is odd as a zig-zag, and from a record that
+    reaches beyond the end nobody finds back to it."""
     if negative & 1:
-        raise NonsenseRecord("a length or an offset is negative")
-    if rest > 0:
-        raise NonsenseRecord(f"{rest} bytes follow the last record")
-    if rest < 0:
-        raise NonsenseRecord("a record does not fit into its batch")
+        return NonsenseRecord("a length or an offset is negative")
+    return NonsenseRecord(f"{rest} bytes follow the last record" if rest > 0 else "a record does not fit into its batch")
 
 
 def greatest_timestamp_delta(data: bytes, runs: list[tuple[int, int]]) -> int:

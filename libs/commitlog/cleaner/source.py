@@ -60,7 +60,7 @@ class Source:
 
     def _batches(self, fd: int) -> Iterator[Batch]:
         size, next_offset, end_offset = self._segment.size, self._segment.base_offset, self._segment.next_offset
-        unpack, make = HEADER.unpack_from, BatchHeader._make
+        unpack, make = HEADER.unpack_from, tuple.__new__  # what a named tuple's own constructor calls: half the time of a batch
         position, wanted = 0, CHUNK_BYTES
         while position < size:
             self.position = position
@@ -70,7 +70,7 @@ class Source:
             wanted = CHUNK_BYTES
             while at <= last_header:
                 self.position = position + at
-                header = make(unpack(chunk, at))
+                header = make(BatchHeader, unpack(chunk, at))
                 base_offset, length, _, magic, crc, _, delta, _, _, _, _, _, count = header
                 stop = at + length + LENGTH_END
                 if magic != 2 or length < _SMALLEST_LENGTH or position + stop > size or delta < 0 or count < 0:
@@ -82,7 +82,7 @@ class Source:
                     break
                 if crc32c(view[at + CRC_START : stop]) != crc:
                     raise self.damaged("the batch does not match its CRC")
-                yield Batch(header, chunk, view, at, stop)
+                yield make(Batch, (header, chunk, view, at, stop))
                 next_offset = base_offset + delta + 1
                 at = stop
             if at == 0 and position + len(chunk) == size:

@@ -1,0 +1,256 @@
+"""Kafka 4.2.1 as judge of compaction: its tools and its broker read what we cleaned, and its cleaner keeps the same."""
+
+import random
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from libs.commitlog.cleaner.output import TXN_ENTRY
+from libs.commitlog.index import OFFSET_ENTRY
+from libs.wire.batches import DELETE_HORIZON
+from libs.wire.records import Record
+from tests.commitlog.compacted import CompactedPartition, Kept
+from tests.commitlog.test_kafka_reads_our_files import complaints, dump, give, watermarks
+from tests.kafka.broker import KafkaBroker
+from tests.requirements import require
+
+PASSES = 3
+CLEANED_WITHIN_S = 60.0
+CONFIGS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
+
+
+def written(path: Path) -> CompactedPartition:
+    """Keys that come again and again, in batches of all codecs, of producers that are known, in transactions and not, with
+    tombstones and gaps."""
+    path.mkdir(parents=True)
+    partition = CompactedPartition(path)
+    partition.now_ms = time.time_ns() // 1_000_000 - 60_000
+    partition.leader_epoch = 0
+    noise = random.Random(36)
+    for segment in range(4):
+        for i in range(60):
+            partition.now_ms += 1
+            records = [
+                Record(
+                    noise.choice([b"key-%d" % noise.randrange(60 + 20 * segment), b"long-%d" % noise.randrange(9) * 30]),
+                    noise.choice([None, b"", b"v" * noise.randrange(90), b"%d" % i]),
+                    partition.now_ms - noise.randrange(50),
+                    noise.choice([(), (("name", b"x"),)]),
+                )
+                for _ in range(noise.randrange(1, 9))
+            ]
+            fields: dict[str, Any] = {"codec": i % 5}
+            if i % 4 == 1:
+                fields["producer_id"] = noise.randrange(4)
+            elif i % 4 == 2:
+                fields |= {"producer_id": noise.randrange(10, 16), "transactional": True}
+            elif i % 7 == 0:
+                fields["log_append_time_ms"] = partition.now_ms
+            partition.put(*records, **fields)
+            if i % 5 == 4:
+                producer_id = noise.randrange(10, 16)
+                if producer_id in partition.open:
+                    partition.end_transaction(producer_id, aborts=noise.random() < 0.5)
+            if i % 20 == 19:
+                partition.skip(noise.randrange(5))
+        for producer_id in list(partition.open):
+            partition.end_transaction(producer_id, aborts=segment % 2 == 0)
+        partition.roll()
+    partition.put_values((b"active", b"v"))
+    return partition
+
+
+def compacted(source: Path, target: Path, partition: CompactedPartition) -> CompactedPartition:
+    """The same after one more pass over all of it."""
+    shutil.copytree(source, target)
+    after = CompactedPartition.__new__(CompactedPartition)
+    after.__dict__ |= partition.__dict__
+    after.path, after.bases = target, list(partition.bases)
+    after.now_ms = partition.now_ms + 10
+    after.clean(delete_retention_ms=0, first_dirty_offset=0, segment_bytes=1 << 30, segment_index_bytes=10 << 20)
+    return after
+
+
+class Judged(NamedTuple):
+    ours: list[CompactedPartition]
+    """After 0, 1, 2 … passes of our cleaner."""
+    theirs: list[list[Path]]
+    """The log files that Kafka's cleaner made of each."""
+    served: list[dict[str, list[Kept]]]
+    """What a broker served of each, by isolation level."""
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+    require("java", "kafka")
+    root = tmp_path_factory.mktemp("cleaner")
+    ours = [written(root / "ours-0")]
+    for number in range(1, PASSES + 1):
+        ours.append(compacted(ours[-1].path, root / f"ours-{number}", ours[-1]))
+    properties = {
+        "log.index.interval.bytes": "200",
+        "log.cleaner.backoff.ms": "200",
+        "log.retention.ms": "-1",
+        "log.initial.task.delay.ms": "500",
+    }
+    with KafkaBroker(root / "broker", properties=properties) as broker:
+        cleaned, served = [f"cleaned-{n}" for n in range(PASSES)], [f"served-{n}" for n in range(PASSES + 1)]
+        topics = [NewTopic(name, 1, 1, config=CONFIGS) for name in cleaned] + [NewTopic(name, 1, 1) for name in served]
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for created in admin.create_topics(topics).values():
+            created.result(60)
+        broker.stop()
+        for name in cleaned + served:
+            give(ours[int(name[-1])].path, broker.log_directory / f"{name}-0")
+        # As after a crash: it looks at every batch, and learns of producers and aborted transactions.
+        (broker.log_directory / ".kafka_cleanshutdown").unlink()
+        broker.start()
+        wait_until_cleaned(broker, dict.fromkeys(cleaned, ours[0].bases[-1]))
+        consumed = [{level: consume(broker, name, level) for level in ("read_uncommitted", "read_committed")} for name in served]
+        broker.stop()
+        theirs = [sorted((broker.log_directory / f"{name}-0").glob("*.log")) for name in cleaned]
+        yield Judged(ours, theirs, consumed)
+
+
+def wait_until_cleaned(broker: KafkaBroker, ends: dict[str, int]) -> None:
+    checkpoint = broker.log_directory / "cleaner-offset-checkpoint"
+    deadline = time.monotonic() + CLEANED_WITHIN_S
+    found: dict[str, int] = {}
+    while any(found.get(name, 0) < end for name, end in ends.items()):
+        assert time.monotonic() < deadline, f"{found}\n{broker.log()[-5000:]}"
+        time.sleep(0.1)
+        lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
+        found = {fields[0]: int(fields[2]) for line in lines[2:] if len(fields := line.split()) == 3}
+
+
+def consume(broker: KafkaBroker, topic: str, isolation: str) -> list[Kept]:
+    consumer = Consumer({
+        "bootstrap.servers": broker.bootstrap, "group.id": "judge", "isolation.level": isolation,
+        "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True, "check.crcs": True,
+    })  # fmt: skip
+    try:
+        start, _ = watermarks(consumer, topic)
+        consumer.assign([TopicPartition(topic, 0, start)])
+        found = []
+        while (message := consumer.poll(30)) is not None:
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                return found
+            headers = tuple(message.headers() or ())
+            found.append(Kept(message.offset(), message.key(), message.value(), message.timestamp()[1], headers))
+        raise AssertionError(f"{topic}: nothing came for 30 s after {len(found)} records")
+    finally:
+        consumer.close()
+
+
+def read(paths: list[Path]) -> CompactedPartition:
+    """Kafka's files as if they were ours."""
+    partition = CompactedPartition.__new__(CompactedPartition)
+    partition.path = paths[0].parent
+    partition.bases = [int(path.stem) for path in paths]
+    return partition
+
+
+@pytest.mark.parametrize("number", range(PASSES))
+def test_kafkas_cleaner_keeps_the_same_records(judged: Judged, number: int) -> None:
+    assert judged.ours[number + 1].records() == read(judged.theirs[number]).records()
+
+
+@pytest.mark.parametrize("number", range(PASSES))
+def test_kafkas_cleaner_leaves_the_same_batches(judged: Judged, number: int) -> None:
+    """Empty ones, markers and horizons too. Their times and sizes may differ: when it ran, how it compressed."""
+
+    def told(partition: CompactedPartition) -> list[tuple[int, ...]]:
+        return [
+            (
+                *(h.base_offset, h.last_offset, h.record_count, h.attributes, h.max_timestamp),
+                *(h.producer_id, h.producer_epoch, h.base_sequence, h.leader_epoch),
+            )
+            for h in partition.headers()
+        ]
+
+    assert told(judged.ours[number + 1]) == told(read(judged.theirs[number]))
+
+
+def test_the_log_had_what_the_comparison_is_about(judged: Judged) -> None:
+    once, twice = judged.ours[1].headers(), judged.ours[2].headers()
+    assert len(judged.ours[0].records()) > len(judged.ours[1].records()) > len(judged.ours[2].records())
+    assert any(h.record_count == 0 and not h.is_control for h in once)
+    assert any(h.attributes & DELETE_HORIZON and not h.is_control for h in once)
+    assert any(h.attributes & DELETE_HORIZON and h.is_control for h in twice)
+    assert any(h.is_control and not h.attributes & DELETE_HORIZON for h in twice)
+    assert judged.ours[2].markers() != judged.ours[3].markers()
+    assert {h.codec for h in once} == set(range(5))
+    assert list(judged.ours[1].path.glob("*.txnindex"))
+
+
+@pytest.mark.parametrize("number", range(PASSES + 1))
+def test_a_kafka_broker_serves_what_is_left(judged: Judged, number: int) -> None:
+    expected = judged.ours[number].records()
+    expected = [record._replace(headers=tuple((name, value or b"") for name, value in record.headers)) for record in expected]
+    assert judged.served[number]["read_uncommitted"] == expected
+    gone = {
+        offset
+        for entry in judged.ours[0].aborted
+        for batch in judged.ours[number].headers()
+        if batch.producer_id == entry.producer_id and entry.first_offset <= batch.base_offset < entry.last_offset
+        for offset in range(batch.base_offset, batch.last_offset + 1)
+    }
+    assert judged.served[number]["read_committed"] == [record for record in expected if record.offset not in gone]
+
+
+@pytest.mark.parametrize("number", range(PASSES))
+def test_kafkas_cleaner_makes_the_same_indexes(judged: Judged, number: int) -> None:
+    """But for positions: compressed batches differ in size."""
+    ours, theirs = judged.ours[number + 1].path / f"{0:020d}.log", judged.theirs[number][0]
+    assert content(ours.with_suffix(".timeindex")) == content(theirs.with_suffix(".timeindex"))
+    # Kafka made its .txnindex anew from what was left, so where a transaction began may have moved; by whom and to where it went
+    # has not.
+    named = [
+        [(producer_id, marker) for _, producer_id, _, marker, _ in TXN_ENTRY.iter_unpack(content(log.with_suffix(".txnindex")))]
+        for log in (ours, theirs)
+    ]
+    assert named[0] == named[1]
+    found = [[offset for offset, _ in OFFSET_ENTRY.iter_unpack(content(log.with_suffix(".index")))] for log in (ours, theirs)]
+    assert len(found[0]) > 10
+    assert found[0] == found[1]
+
+
+def content(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
+
+
+def test_kafkas_tools_do_not_complain_of_cleaned_files(judged: Judged) -> None:
+    directories = {partition.path.name: partition.path for partition in judged.ours[1:]}
+    text, files = dump(directories, (".log",), "--deep-iteration")
+    assert len(files) == 2 * PASSES
+    # That offsets do not follow each other is what compaction is about.
+    assert [line for line in complaints(text) if "non-consecutive" not in line.lower() and not line.startswith("  ")] == []
+    text, files = dump(directories, (".index", ".timeindex"), "--index-sanity-check")
+    assert complaints(text) == []
+    assert len(files) == 2 * PASSES
+    text, _ = dump(directories, (".txnindex",))
+    assert complaints(text) == []
+    assert len(re.findall(r"version: 0 producerId: \d+", text)) > 0
+
+
+def test_kafkas_tools_find_in_our_indexes_what_they_find_in_kafkas(judged: Judged) -> None:
+    """Of a batch that was emptied they say that no record has its timestamp, whoever emptied it."""
+    ours = {partition.path.name: partition.path for partition in judged.ours[1:]}
+    theirs = {paths[0].parent.name: paths[0].parent for paths in judged.theirs}
+    told = [
+        [line.strip() for line in complaints(dump(directories, (".index", ".timeindex"), "--verify-index-only")[0])]
+        for directories in (ours, theirs)
+    ]
+    times = [sorted(line for line in lines if line.startswith("Index timestamp")) for lines in told]
+    assert times[0] == times[1]
+    assert all(line.endswith("log timestamp: -1") for line in times[0])
+    assert all(line.startswith(("Index timestamp", "Found timestamp mismatch")) for line in told[0])

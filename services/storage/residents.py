@@ -101,7 +101,8 @@ class Residents:
         for disk in self._disks.usable:
             for topic_name, index in list(disk.scanned.gone):
                 found = self._partitions.image.topics.get(topic_name)
-                if found is None or self._desired((bytes.fromhex(found.topic_id), index)) is None:
+                key = (bytes.fromhex(found.topic_id), index) if found is not None else None
+                if key is None or self._desired(key) is None or self._disks.holding(key) is not None:
                     del disk.scanned.gone[topic_name, index]
             for key, topic in disk.unopened():
                 async with self._names.setdefault(f"{topic}-{key[1]}", asyncio.Lock()):

@@ -398,7 +398,7 @@ class StorageNode:
             logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
             try:
                 await asyncio.gather(*[disk.logs.submit(partial(one.close, clean=True)) for one in logs])
-                if self._loaded:
+                if self._loaded and not disk.unopened():
                     await disk.files.submit(disk.directory.mark_clean)
             except OSError as error:
                 log.error("log directory not closed cleanly", extra=fields(path=disk.path, reason=error))

@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,33 @@ async def test_the_loss_of_a_deleted_topic_is_forgotten(cluster: StorageCluster)
     await is_offline(cluster, damaged, sound)
     await cluster.write("topics/damaged", None)
     again = await cluster.topic("damaged")
+    assert (await cluster.append(again, batch(b"new"))).base_offset == 0
+
+
+async def test_a_directory_with_a_log_that_was_not_opened_is_not_marked_as_clean(cluster: StorageCluster) -> None:
+    """What a crash left of that log was not looked at, and whoever opens it later must know."""
+    damaged, sound = await two_topics(cluster)
+    for one in (log_directory(cluster) / "damaged-0").glob("*.log"):
+        one.unlink()
+    await restart(cluster, damaged, sound)
+    await is_offline(cluster, damaged, sound)
+    await cluster.stop()
+    assert not (log_directory(cluster) / ".kafka_cleanshutdown").exists()
+
+
+async def test_a_partition_that_was_moved_to_another_directory_is_not_missed(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("moved")
+    assert (await cluster.append(topic, batch(b"x"))).error == 0
+    await cluster.stop()
+    root = Path(cluster.config.data_dir)
+    cluster.config = replace(cluster.config, log_dirs=(str(log_directory(cluster)), f"{root}/other"))
+    (root / "other").mkdir()
+    (log_directory(cluster) / "moved-0").rename(root / "other" / "moved-0")
+    await cluster.start()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, 0, 1)
+    await cluster.write("topics/moved", None)
+    again = await cluster.topic("moved")
     assert (await cluster.append(again, batch(b"new"))).base_offset == 0
 
 

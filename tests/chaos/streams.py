@@ -55,6 +55,14 @@ PLANS = (
         batch_bytes=30_000,
         config={"internal.segment.bytes": "50000", "retention.bytes": str(RETENTION_BYTES)},
     ),
+    Plan(
+        "compacted",
+        2,
+        compacted=True,
+        sizes=(90, 1000, 300),
+        batch_bytes=30_000,
+        config={"cleanup.policy": "compact", "internal.segment.bytes": "50000", "min.cleanable.dirty.ratio": "0.1"},
+    ),
 )
 
 

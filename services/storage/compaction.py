@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from libs.commitlog.cleaner.cleaning import clean, remove_cleaned
-from libs.commitlog.cleaner.job import Aborted, CleanedSegment, CleanJob, CleanResult, ProducerEnd, SourceSegment
+from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, ProducerEnd, SourceSegment
 from libs.commitlog.cleaner.planning import CleanPlan
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.filesystem import FileSystem
@@ -153,5 +153,5 @@ def job_of(hosted: Hosted, plan: CleanPlan, allowance: Allowance, now_ms: int) -
             producer_id: ProducerEnd(entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
             for producer_id, entry in found.producers.entries.items()
         },
-        aborted=tuple(Aborted(*one) for one in found.aborted.between(found.segments, first_offset, plan.end_offset)),
+        aborted=tuple(found.aborted.between(found.segments, first_offset, plan.end_offset)),
     )

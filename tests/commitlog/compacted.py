@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from libs.commitlog.cleaner.cleaning import clean_with
-from libs.commitlog.cleaner.job import Aborted, CleanJob, CleanResult, ProducerEnd, SourceSegment
+from libs.commitlog.cleaner.job import CleanJob, CleanResult, ProducerEnd, SourceSegment
 from libs.commitlog.cleaner.pace import Pace
 from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.transaction_index import AbortedTransaction
 from libs.wire.batches import BatchHeader, BatchView, iter_batches
 from libs.wire.markers import Marker, build_marker
 from libs.wire.records import Record, build_batch, iter_records
@@ -53,7 +54,7 @@ class CompactedPartition:
         self.now_ms = NOW_MS
         self.leader_epoch = 3
         self.producers: dict[int, ProducerEnd] = {}
-        self.aborted: list[Aborted] = []
+        self.aborted: list[AbortedTransaction] = []
         self.reports: list[object] = []
         self.open: dict[int, int] = {}  # producer → first offset of its transaction
         self._sequences: dict[int, int] = {}
@@ -92,7 +93,7 @@ class CompactedPartition:
         first = self.open.pop(producer_id, None)
         if first is not None and aborts:
             stable = min(self.open.values(), default=offset + 1)
-            self.aborted.append(Aborted(producer_id, first, offset, stable))
+            self.aborted.append(AbortedTransaction(producer_id, first, offset, stable))
         return offset
 
     def skip(self, offsets: int) -> None:

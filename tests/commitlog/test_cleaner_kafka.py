@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from libs.commitlog.cleaner.output import TXN_ENTRY
 from libs.commitlog.index import OFFSET_ENTRY
+from libs.commitlog.transaction_index import ENTRY
 from libs.wire.batches import DELETE_HORIZON
 from libs.wire.records import Record
 from tests.commitlog.compacted import CompactedPartition, Kept
@@ -215,7 +215,7 @@ def test_kafkas_cleaner_makes_the_same_indexes(judged: Judged, number: int) -> N
     # Kafka made its .txnindex anew from what was left, so where a transaction began may have moved; by whom and to where it went
     # has not.
     named = [
-        [(producer_id, marker) for _, producer_id, _, marker, _ in TXN_ENTRY.iter_unpack(content(log.with_suffix(".txnindex")))]
+        [(producer_id, marker) for _, producer_id, _, marker, _ in ENTRY.iter_unpack(content(log.with_suffix(".txnindex")))]
         for log in (ours, theirs)
     ]
     assert named[0] == named[1]

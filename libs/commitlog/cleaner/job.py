@@ -6,6 +6,8 @@ The cleaner reads sealed segments and writes new files beside them; it renames a
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from libs.commitlog.transaction_index import AbortedTransaction
+
 CLEANED_SUFFIX = ".cleaned"
 """Behind the whole name, as in Kafka: `<base>.log.cleaned`. Such files are swept when the log is opened."""
 
@@ -14,15 +16,6 @@ class SourceSegment(NamedTuple):
     base_offset: int
     next_offset: int
     size: int  # bytes of its .log
-
-
-class Aborted(NamedTuple):
-    """A transaction as its `.txnindex` names it."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int  # the marker's
-    last_stable_offset: int
 
 
 class ProducerEnd(NamedTuple):
@@ -54,7 +47,7 @@ class CleanJob:
     bytes_per_second: float
     """Read and written together; 0 is no limit."""
     producers: dict[int, ProducerEnd]
-    aborted: tuple[Aborted, ...] = ()
+    aborted: tuple[AbortedTransaction, ...] = ()
     """All of which some batch may lie in the segments, those too whose marker lies behind them. The log knows them; on disk the
     active segment's index is written late and may tell of what was cut."""
 

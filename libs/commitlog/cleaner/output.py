@@ -1,15 +1,14 @@
 """A cleaned segment's files: written from front to back, with the indexes that an appended segment would have."""
 
-import struct
-
-from libs.commitlog.cleaner.job import CLEANED_SUFFIX, Aborted, CleanedSegment, CleanJob
+from libs.commitlog.cleaner.job import CLEANED_SUFFIX, CleanedSegment, CleanJob
 from libs.commitlog.cleaner.pace import Progress
 from libs.commitlog.cleaner.source import Batch
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
+from libs.commitlog.transaction_index import ENTRY as TRANSACTION_ENTRY
+from libs.commitlog.transaction_index import SUFFIX as TRANSACTION_SUFFIX
+from libs.commitlog.transaction_index import AbortedTransaction
 
-TXN_INDEX_SUFFIX = ".txnindex"
-TXN_ENTRY = struct.Struct(">hqqqq")  # version, then an Aborted
 POSITION_MAX = 0x7FFF_FFFF
 _FLUSH_BYTES = 1 << 20
 _BUFFERS_MAX = 512  # of one write; the kernel takes 1024
@@ -51,8 +50,8 @@ class Output:
         self._buffers.append(batch)
         self._note(last_offset, max_timestamp, len(batch))
 
-    def add_aborted(self, entry: Aborted) -> None:
-        self._aborted.append(TXN_ENTRY.pack(0, *entry))
+    def add_aborted(self, entry: AbortedTransaction) -> None:
+        self._aborted.append(TRANSACTION_ENTRY.pack(0, *entry))
 
     def finish(self, sources: tuple[int, ...], modified_ms: int) -> CleanedSegment:
         """Afterwards its files are on disk, but for their names."""
@@ -62,7 +61,7 @@ class Output:
         for suffix, content in ((".index", self._offsets), (".timeindex", self._times)):
             self._write_file(suffix, bytes(content), modified_ms)
         if self._aborted:
-            self._write_file(TXN_INDEX_SUFFIX, b"".join(self._aborted), modified_ms)
+            self._write_file(TRANSACTION_SUFFIX, b"".join(self._aborted), modified_ms)
         self._fs.set_modified_ms(f"{self._stem}.log{CLEANED_SUFFIX}", modified_ms)
         self._fs.fdatasync(self._fd)
         return CleanedSegment(self.base_offset, sources, self.size, modified_ms)

@@ -5,7 +5,7 @@ Like Kafka's CleanedTransactionMetadata: fed with every transactional batch and 
 
 from collections.abc import Iterable
 
-from libs.commitlog.cleaner.job import Aborted
+from libs.commitlog.transaction_index import AbortedTransaction
 from libs.wire.batches import BatchHeader
 from libs.wire.markers import Marker
 
@@ -15,10 +15,10 @@ class UnnamedAbort(Exception):
 
 
 class CleanedTransactions:
-    def __init__(self, aborted: Iterable[Aborted]) -> None:
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._aborted = sorted(aborted, key=lambda entry: entry.first_offset)
         self._next = 0
-        self._ongoing: dict[int, Aborted] = {}  # aborted in the end, by producer
+        self._ongoing: dict[int, AbortedTransaction] = {}  # aborted in the end, by producer
         self._with_data: set[int] = set()  # of those, the ones of which a batch was seen
         self._committed: set[int] = set()  # producers with data of a transaction that is not aborted
 
@@ -37,7 +37,7 @@ class CleanedTransactions:
         self._with_data.add(producer_id)
         return True
 
-    def end(self, header: BatchHeader, marker: Marker) -> tuple[bool, Aborted | None]:
+    def end(self, header: BatchHeader, marker: Marker) -> tuple[bool, AbortedTransaction | None]:
         """Notes a marker. Whether it says nothing any more, since no data of its transaction was seen; and what the index must
         name as long as it stays. Raises UnnamedAbort."""
         self._begin_up_to(header.last_offset)

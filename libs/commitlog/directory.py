@@ -73,7 +73,8 @@ class LogDirectory:
         was_clean = fs.exists(f"{path}/{_CLEAN}")
         if was_clean:
             fs.unlink(f"{path}/{_CLEAN}")
-            fs.fsync_directory(path)
+        # What the last process renamed before it was killed is settled too: nobody sees it go, and then come back.
+        fs.fsync_directory(path)
         return cls(fs, path, lock, directory_id, was_clean)
 
     def mark_clean(self) -> None:

@@ -86,6 +86,7 @@ def check_log(log: Log, disk: SimulatedDisk, held: Recovered, random: Random) ->
     if log.epochs.entries() != epochs:
         raise Broken(f"{partition}: epochs {log.epochs.entries()}, the batches say {epochs}")
     _check_producers(log, partition, count, disk)
+    _check_transactions(log, partition, count, disk)
     _check_files(log, disk, partition)
     for segment in log.segments:
         _check_segment(segment, disk)
@@ -117,7 +118,7 @@ def _check_producers(log: Log, partition: PartitionModel, count: int, disk: Simu
         raise Broken(f"{partition}: producers {entries}, the log says {expected}")
     disk.sometimes("open transaction recovered", any(entry.transaction_first_offset >= 0 for entry in expected.values()))
     for header in partition.headers[max(0, count - 1) : count]:
-        if header.producer_id >= 0:
+        if header.producer_id >= 0 and not header.is_control:
             try:
                 answer = log.producers.check(header)
             except BatchError as error:
@@ -128,13 +129,28 @@ def _check_producers(log: Log, partition: PartitionModel, count: int, disk: Simu
             disk.sometimes("duplicate recognised after recovery")
 
 
+def _check_transactions(log: Log, partition: PartitionModel, count: int, disk: SimulatedDisk) -> None:
+    aborted, going = partition.transactions(count)
+    end = partition.end_of(count)
+    if [first for first, _ in log.producers.transactions.ongoing] != going:
+        raise Broken(f"{partition}: open transactions {log.producers.transactions.ongoing}, the batches say {going}")
+    stable = min(going, default=end)
+    if log.last_stable_offset(end) != stable:
+        raise Broken(f"{partition}: last stable offset {log.last_stable_offset(end)}, the batches say {stable}")
+    found = log.aborted.between(log.segments, 0, end + 1)
+    if found != aborted:
+        raise Broken(f"{partition}: aborted {found}, the batches say {aborted}")
+    disk.sometimes("aborted transaction recovered", bool(aborted))
+    disk.sometimes("aborted transaction recovered from its index", any(one.last_offset < log.recovery_point for one in aborted))
+
+
 def _check_files(log: Log, disk: SimulatedDisk, partition: PartitionModel) -> None:
     stems = {f"{segment.base_offset:020d}" for segment in log.segments}
     for name in disk.list_directory(log.directory):
         stem, _, suffix = name.partition(".")
         if name.endswith(".tmp"):
             raise Broken(f"{partition}: {name} was left over")
-        if suffix in ("log", "index", "timeindex"):
+        if suffix in ("log", "index", "timeindex", "txnindex"):
             if stem not in stems:
                 raise Broken(f"{partition}: {name} belongs to no segment")
         elif suffix in ("snapshot", "resume") and int(stem) > log.log_end_offset:
@@ -214,6 +230,9 @@ def same_state(first: Node, second: Node) -> None:
             raise Broken(f"{log.directory}: producers differ after a second recovery")
         if log.epochs.entries() != before.epochs.entries():
             raise Broken(f"{log.directory}: epochs differ after a second recovery")
+        ends = [one.aborted.between(one.segments, 0, one.log_end_offset + 1) for one in (log, before)]
+        if ends[0] != ends[1] or log.producers.transactions.ongoing != before.producers.transactions.ongoing:
+            raise Broken(f"{log.directory}: transactions differ after a second recovery")
 
 
 OPENING_ERRORS = (LogDamaged, DirectoryDamaged, OSError)

@@ -4,7 +4,9 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
 from libs.commitlog.producers import ProducerEntry, ProducerState
+from libs.commitlog.transaction_index import AbortedTransaction
 from libs.wire.batches import BatchHeader, iter_batches
+from libs.wire.markers import read_marker
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +48,7 @@ class PartitionModel:
         self.places.append(len(self.data))
         state = ProducerState(dict(self._producers[-1]))
         if header.producer_id >= 0:
-            state.replay(header)
+            state.replay(header, read_marker(batch) if header.is_control else None)
         self._producers.append(state.entries)
 
     def keep(self, count: int) -> None:
@@ -86,6 +88,23 @@ class PartitionModel:
 
     def producers(self, count: int) -> dict[int, ProducerEntry]:
         return self._producers[count]
+
+    def transactions(self, count: int) -> tuple[list[AbortedTransaction], list[int]]:
+        """Of the first `count` batches: what was aborted, in the order of the markers, and where those began that go on."""
+        began: dict[int, int] = {}
+        aborted: list[AbortedTransaction] = []
+        for number, header in enumerate(self.headers[:count]):
+            if not header.is_transactional:
+                continue
+            offset, producer_id = header.base_offset, header.producer_id
+            if not header.is_control:
+                began.setdefault(producer_id, offset)
+                continue
+            first = began.pop(producer_id)
+            marker = read_marker(self.batch(number))
+            if marker is not None and marker.aborts:
+                aborted.append(AbortedTransaction(producer_id, first, offset, min(began.values(), default=offset + 1)))
+        return aborted, sorted(began.values())
 
     def epochs(self, count: int) -> list[tuple[int, int]]:
         """Each leader epoch of the batches, and where it began."""

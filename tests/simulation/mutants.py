@@ -11,12 +11,14 @@ from unittest.mock import patch
 
 from libs.commitlog import durable_files, opening, recovery, sync
 from libs.commitlog import log as log_module
+from libs.commitlog.aborted import AbortedTransactions
 from libs.commitlog.directory import LogDirectory
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, open_index
 from libs.commitlog.log import Log
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.segment import Segment
 from libs.commitlog.sync import SyncTargets
+from libs.commitlog.transaction_index import TransactionIndex
 from tests.simulation import node as node_module
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.node import Node
@@ -288,6 +290,20 @@ def _(plant: Plant) -> None:
         self.producers = producers
 
     plant(Log, "_cut", wrong)
+
+
+# --- transactions
+
+
+@mutant("entries for markers that were cut stay in their index", seeds=20)
+def _(plant: Plant) -> None:
+    plant(TransactionIndex, "cut", lambda self, end_offset: False)
+
+
+@mutant("transaction indexes are neither written nor missed", seeds=10)
+def _(plant: Plant) -> None:
+    plant(AbortedTransactions, "unsaved", lambda self, active_base, active_too: [])
+    plant(AbortedTransactions, "counts", {})
 
 
 # --- truncation

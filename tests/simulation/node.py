@@ -15,6 +15,7 @@ from libs.commitlog.log import BatchMeta, Log
 from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import SyncTargets
 from libs.wire.batches import BatchHeader
+from libs.wire.markers import Marker, build_marker, read_marker
 from libs.wire.records import Record, build_batch
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel, PartitionModel
@@ -86,7 +87,11 @@ class Node:
         metas = []
         for batch in batches:
             header = BatchHeader.at(batch)
-            log.producers.record(header, header.base_offset)
+            marker = read_marker(bytes(batch)) if header.is_control else None
+            if marker is not None:
+                log.producers.record_marker(header, header.base_offset, marker)
+            else:
+                log.producers.record(header, header.base_offset)
             metas.append(
                 BatchMeta(
                     *(header.base_offset, header.last_offset, header.size, header.max_timestamp, header.last_offset),
@@ -211,4 +216,15 @@ def make_batch(
         producer_epoch=0,
         base_sequence=sequence,
         transactional=transactional,
+    )
+
+
+def make_marker(random: Random, offset: int, epoch: int, producer_id: int) -> bytearray:
+    return build_marker(
+        Marker(aborts=random.random() < 0.6, coordinator_epoch=0),
+        producer_id=producer_id,
+        producer_epoch=0,
+        timestamp_ms=1000 + offset * 3,
+        base_offset=offset,
+        leader_epoch=epoch,
     )

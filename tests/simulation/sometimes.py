@@ -54,5 +54,7 @@ POINTS = (
     "a refused append left batches",
     "duplicate recognised after recovery",
     "open transaction recovered",
+    "aborted transaction recovered",
+    "aborted transaction recovered from its index",
     "epoch without records forgotten",
 )

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from libs.commitlog.config import LogConfig
+from libs.commitlog.directory import LogDirectory
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.log import Log
 from libs.commitlog.producers import ProducerState
@@ -225,3 +226,18 @@ def test_all_five_batches_are_known_after_a_truncation_behind_a_snapshot() -> No
     log.mark_synced(targets)
     log.truncate_to(4)
     assert log.producers.entries == expected
+
+
+def test_a_partition_that_a_killed_process_had_renamed_away_does_not_come_back() -> None:
+    """Its successor saw no partition any more, and the power took the rename that nobody had synced."""
+    disk = SimulatedDisk(Sometimes(), page_size=512)
+    directory = LogDirectory.open("/logs", disk, new_id=bytes(16), node_id=1)
+    directory.create_partition("t", 0, bytes(16))
+    disk.fsync_directory("/")
+    kill_after(disk, 1, lambda: directory.schedule_deletion("t", 0, bytes(16)))
+    disk.killed()
+    successor = LogDirectory.open("/logs", disk, new_id=bytes(16), node_id=1)
+    assert successor.list_partitions() == []
+    for number in range(OUTCOMES):
+        after = disk.crashed(Random(f"outcome {number}"))
+        assert LogDirectory.open("/logs", after, new_id=bytes(16), node_id=1).list_partitions() == []

@@ -6,9 +6,11 @@ from random import Random
 
 from libs.commitlog.producers import ProducerEntry
 from tests.simulation.model import DiskModel, PartitionModel
-from tests.simulation.node import Node, make_batch
+from tests.simulation.node import Node, make_batch, make_marker
 
 PARTITIONS_MAX = 3
+TRANSACTIONAL = (2, 3)
+"""Producers that write nothing outside of a transaction."""
 _WEIGHTS = {
     "append": 12,
     "round": 12,
@@ -123,11 +125,19 @@ class Workload:
         offset = partition.end
         sequences = {producer: entry.batches[-1].last_sequence + 1 for producer, entry in self._entries(partition).items()}
         epoch = max(self.epoch, self.node.logs[partition.topic_id].epochs.latest)
+        busy = {producer for producer, entry in self._entries(partition).items() if entry.transaction_first_offset >= 0}
         for _ in range(self.random.choice((1, 1, 2, 5))):
-            producer = self.random.choice((-1, 0, 1, 2))
+            producer = self.random.choice((-1, 0, 1, *TRANSACTIONAL))
             fields = {} if producer < 0 else {"producer_id": producer, "sequence": sequences.get(producer, 0)}
             size = self.random.choice((5, 30, 100, 400))
-            batch = make_batch(self.random, offset, epoch, size=size, transactional=producer == 2, **fields)
+            if producer in busy and self.random.random() < 0.5:
+                batches.append(make_marker(self.random, offset, epoch, producer))
+                busy.discard(producer)
+                offset += 1
+                continue
+            if producer in TRANSACTIONAL:
+                busy.add(producer)
+            batch = make_batch(self.random, offset, epoch, size=size, transactional=producer in TRANSACTIONAL, **fields)
             count = int.from_bytes(batch[57:61], "big")
             offset += count
             if producer >= 0:

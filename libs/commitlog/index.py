@@ -94,8 +94,12 @@ class MappedEntries:
         return index
 
     @property
-    def file(self) -> OpenFile:
-        """For a sync round. Raises OSError."""
+    def unsynced(self) -> OpenFile | None:
+        """For a sync round; None if it has nothing to do."""
+        return self._unsynced
+
+    @property
+    def _file(self) -> OpenFile:
         if self._unsynced is not None:
             return self._unsynced
         if self._owner is not None and self._owner.is_retired:
@@ -121,7 +125,7 @@ class MappedEntries:
         """Keeps the first `count` entries and makes room for more, up to `max_bytes` in all."""
         self.count = count
         self.capacity = max(capacity_of(max_bytes, self._entry), count)
-        self._preallocate(self.file)
+        self._preallocate(self._file)
 
     def _preallocate(self, file: OpenFile) -> None:
         self._cut_to_entries(file)
@@ -143,7 +147,7 @@ class MappedEntries:
         needed = min(self.count + entries, self.capacity) * self._entry.size
         if needed <= self._reserved and self._writing is not None:
             return
-        file = self.file
+        file = self._file
         if not self._preallocated:
             self._preallocate(file)
         if needed > self._reserved:
@@ -154,6 +158,7 @@ class MappedEntries:
         if self._writing is None:
             self._writing = self._open_files.mapping(self._key) or self._map(file)
             self._unsynced = file
+            self._open_files.forget(self._key)
 
     def append(self, first: int, second: int) -> None:
         """Raises OSError only if `make_room` was not asked before."""
@@ -166,14 +171,18 @@ class MappedEntries:
         self.count += 1
 
     def seal(self) -> None:
-        """Trims the file to its entries."""
+        """Trims the file to its entries. That must reach the disk: found longer, it would seem to hold more."""
         if not self.is_trimmed:
-            self._cut_to_entries(self.file)
+            file = self._file
+            self._cut_to_entries(file)
+            self._unsynced = file
         self.capacity = self.count
 
     def synced(self, version: int) -> None:
         """A round has covered all entries that were there when `version` was this."""
         if version == self.version:
+            if self._writing is not None:
+                self._open_files.keep(self._key, self._writing)
             self._unsynced = self._writing = None
 
     # --- lookups
@@ -207,7 +216,7 @@ class MappedEntries:
             self._view()
 
     def _view(self) -> memoryview:
-        return (self._writing or self._open_files.mapping(self._key) or self._map(self.file)).view
+        return (self._writing or self._open_files.mapping(self._key) or self._map(self._file)).view
 
     def _map(self, file: OpenFile) -> Mapping:
         length = (self.capacity if self._preallocated else self.count) * self._entry.size

@@ -66,7 +66,7 @@ class OpenFiles:
 
     @property
     def crowded(self) -> bool:
-        """Most of the room is held by others, so by writers that wait for a sync: a round would make room."""
+        """Most of the room is not kept here but held, so by writers that wait for a sync: a round would make room."""
         return 2 * (len(self._alive) - len(self._kept)) > self.capacity
 
     def new_key(self) -> int:
@@ -113,7 +113,7 @@ class OpenFiles:
         return Mapping(view, self._alive)
 
     def keep(self, key: int, handle: OpenFile | Mapping) -> None:
-        """Until others were used more recently."""
+        """Until others were used more recently. Whoever holds it because it is dirty forgets it here for so long."""
         self._kept[key] = handle
         self._kept.move_to_end(key)
 

@@ -18,7 +18,7 @@ from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, capacity_of, open_index
 from libs.commitlog.resume import SegmentProgress
 from libs.commitlog.segment_file import FileRegistry, SegmentFile
-from libs.commitlog.sync import Unsynced
+from libs.commitlog.sync import Unsynced, syncing
 from libs.wire.batches import HEADER_SIZE, LENGTH_END
 
 __all__ = ["BatchMeta", "BatchPlace", "FileRegistry", "Segment", "SegmentFile"]
@@ -190,6 +190,7 @@ class Segment:
         self.rebuild_indexes(self.size)
         if not takes_more:
             self._seal_indexes()
+            self._sync_indexes()  # no round will
 
     @property
     def max_timestamp(self) -> int:
@@ -358,6 +359,13 @@ class Segment:
         self.offset_index.seal()
         self.time_index.seal()
 
+    def _sync_indexes(self) -> None:
+        for index in (self.offset_index, self.time_index):
+            if index.unsynced is not None:
+                with syncing():
+                    self._fs.fdatasync(index.unsynced.fd)
+                index.synced(index.version)
+
     def cut(self, position: int) -> None:
         """Drops everything from `position` on, from the disk too. The indexes are the caller's concern."""
         self._open_files.forget(self._map_key)  # first: a mapping must not be touched beyond the file's end
@@ -377,8 +385,8 @@ class Segment:
     def sync_files(self, *, indexes: bool) -> list[OpenFile]:
         files = [self.file.handle]
         if indexes:
-            # Not through the properties: what is only synced need not be mapped.
-            files += ((self._offset_index or self.offset_index).file, (self._time_index or self.time_index).file)
+            held = [index.unsynced for index in (self._offset_index, self._time_index) if index is not None]
+            files += [file for file in held if file is not None]
         return files
 
     @property

@@ -119,10 +119,12 @@ class SegmentFile:
         """Open from now on until `synced`. Ask each time before the bytes come."""
         if self._unsynced is None:
             self._unsynced = self.handle
+            self._open_files.forget(self._key)
         self.version += 1
         return self._unsynced
 
     def synced(self, version: int) -> None:
         """A round has covered all that was written when `version` was this."""
-        if version == self.version:
-            self._unsynced = None
+        if version == self.version and self._unsynced is not None:
+            handle, self._unsynced = self._unsynced, None
+            self._open_files.keep(self._key, handle)

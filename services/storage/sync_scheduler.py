@@ -94,6 +94,7 @@ class SyncScheduler:
         if self._crowded():
             self._dirty.update(self._holding)
             self._dirty.update(dict.fromkeys([*self._lazy, hosted]))
+            self._urgent = True
             return
         unsynced = hosted.log.log_end_offset - hosted.log.durable_offset
         if hosted.replica.synced or unsynced >= hosted.config.flush_messages:
@@ -134,15 +135,24 @@ class SyncScheduler:
         """False: none of those that it took needs a round."""
         for hosted in list(islice(self._owed, OWED_PER_ROUND)):
             self._dirty[hosted] = None
-        in_flight, crowded = [], self._crowded()
+        in_flight, waiting, crowded = [], [], self._crowded()
         for hosted in self._dirty:
             self._owed.pop(hosted, None)
             self._lazy.pop(hosted, None)
             self._holding.pop(hosted, None)
-            targets = hosted.log.sync_targets(indexes=True) if crowded else hosted.log.sync_targets()
+            try:
+                targets = hosted.log.sync_targets(indexes=True) if crowded else hosted.log.sync_targets()
+            except OSError as error:  # no descriptor is left for what must be opened: those of this round will be
+                log.warning("partition waits for another sync round", extra=fields(path=self.disk, reason=error))
+                waiting.append(hosted)
+                continue
             if targets is not None:
                 in_flight.append((hosted, targets))
-        self._dirty = {}
+        self._dirty = dict.fromkeys(waiting)
+        if waiting and not in_flight:
+            self._paced_until, self._urgent = self._loop.time() + AGAIN_S, False
+            self._pace_timer = self._pace_timer or self._loop.call_at(self._paced_until, self._paced)
+            return True
         if not in_flight:
             return False
         self._running = True
@@ -184,7 +194,10 @@ class SyncScheduler:
         while (self._running or self._dirty or self._owed) and not self.failed:
             self.hurry()
             self.kick()
-            await self.quiet()
+            if self._running:
+                await self.quiet()
+            elif self._dirty:
+                await asyncio.sleep(PACE_S)  # for descriptors
 
     def fail(self, error: Exception) -> None:
         """Retires the directory, once and for all."""

@@ -1,7 +1,8 @@
 """`make bench`: Penstock beside a warm Apache Kafka, alternating, one JSON line per case.
 
-    python -m tests.bench [--raw] [--java] [--synced] [--random] [--memory] [--startup] [--recovery] [--compaction]
-                          [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
+    python -m tests.bench [--raw] [--java] [--synced] [--random] [--opened] [--memory] [--startup] [--recovery] [--partitions]
+                          [--compaction] [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40]
+                          [--durability replicated|synced]
 
 Without a group, all of them; `--durability` is that of raw and java. Machines are shared and noisy: quote the ratio, which is
 the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each server process per request (or record), a median
@@ -21,6 +22,8 @@ from tests.bench.cpu import cpu_of
 from tests.bench.footprint import memory, startup
 from tests.bench.java import java_cases
 from tests.bench.log_figures import compaction, recovery
+from tests.bench.opened_cases import opened_cases
+from tests.bench.partitions import many_partitions
 from tests.bench.sides import Side
 from tests.bench.storage_cases import random_read_cases, synced_cases
 from tests.bench.systems import start_kafka, start_penstock
@@ -30,12 +33,14 @@ CASES: dict[str, Callable[[], list[Case]]] = {
     "java": java_cases,
     "synced": synced_cases,
     "random": random_read_cases,
+    "opened": opened_cases,
 }
 DURABILITY = {"synced": "synced", "random": "replicated"}
 FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
     "memory": memory,
     "startup": startup,
     "recovery": recovery,
+    "partitions": many_partitions,
     "compaction": compaction,
 }
 

@@ -119,7 +119,7 @@ async def _run(path: Path, count: int) -> dict[str, float]:
             "rss_before_kb": before,
             "rss_kb": _rss_kb(),
             "descriptors": float(len(os.listdir("/proc/self/fd"))),
-            "mappings": float(len(Path("/proc/self/maps").read_text().splitlines())),
+            "mappings": _mappings(),
         }
         started = time.perf_counter()
         await cluster.stop()
@@ -134,6 +134,10 @@ async def _describe(cluster: StorageCluster, count: int) -> None:
         state = PartitionState((Replica(NODE_ID, ""),), NODE_ID, 1, 0, 0, (InSync(NODE_ID, 1),))
         await cluster.write(keys.partition(TOPIC_ID, index), encode(state))
     await cluster.write(keys.topic(TOPIC), encode(Topic(TOPIC, TOPIC_ID.hex(), count)))
+
+
+def _mappings() -> float:
+    return float(len(Path("/proc/self/maps").read_text().splitlines()))
 
 
 def _rss_kb() -> float:

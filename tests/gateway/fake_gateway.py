@@ -28,6 +28,7 @@ class Cluster:
     topics: dict[str, tuple[int, ...]] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=dict)
     configs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    started_with: dict[int, dict[str, str]] = field(default_factory=dict)  # broker configs by storage node
     replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by topic; default: the leader alone
 
     def image(self, revision: int = 7) -> ClusterImage:
@@ -35,7 +36,9 @@ class Cluster:
         for node_id in (*self.alive, *self.dead):
             records[keys.node(node_id)] = NodeRecord(node_id, rack=self.racks.get(node_id, ""))
         for node_id in self.alive:
-            records[keys.member("storage", node_id)] = Member("storage", node_id, 1, "host", rack=self.racks.get(node_id, ""))
+            records[keys.member("storage", node_id)] = Member(
+                "storage", node_id, 1, "host", rack=self.racks.get(node_id, ""), configs=self.started_with.get(node_id, {})
+            )
         for name, leaders in self.topics.items():
             topic_id = topic_id_of(name)
             records[keys.topic(name)] = Topic(name, topic_id.hex(), len(leaders), name.startswith("__"))

@@ -26,6 +26,7 @@ TOPIC, BROKER = 2, 4
 CLUSTER = Cluster(
     topics={"a": (1,)},
     racks={2: "z2"},
+    started_with={2: {"log.segment.bytes": "2000000"}},
     configs={("topic", "a"): {"retention.ms": "5"}, ("broker", ""): {"log.retention.ms": "7"}, ("broker", "2"): {}},
 )
 
@@ -53,6 +54,14 @@ async def test_a_topics_own_config_is_told_from_a_default() -> None:
     assert found["retention.ms"].synonyms == []
     assert found["retention.ms"].documentation is None
     assert found["retention.ms"].config_type == 5
+
+
+async def test_what_a_broker_was_started_with_is_told_by_it_and_no_other() -> None:
+    for broker, of_topic, of_broker in ((2, ("2000000", 4), ("2000000", 4)), (1, ("1073741824", 5), ("1073741824", 5))):
+        topics = configs(await describe(TOPIC, "a", broker_id=broker))["segment.bytes"]
+        brokers = configs(await describe(BROKER, str(broker), broker_id=broker))["log.segment.bytes"]
+        assert (topics.value, topics.config_source) == of_topic
+        assert (brokers.value, brokers.config_source) == of_broker
 
 
 async def test_synonyms_and_documentation_come_on_request() -> None:

@@ -19,7 +19,7 @@ from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.hosted import Hosted
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 from tests.storage.held_disk import HeldDisk
 
 HOUR = 3_600_000
@@ -312,3 +312,27 @@ async def test_a_topic_made_again_does_not_start_where_its_former_self_did(clust
     assert "again" not in checkpoint.read_text()  # a crash now must not wipe the new one
     assert await earliest(cluster, topic) == 0
     assert (await cluster.append(topic, now_batch(clock))).base_offset == 0
+
+
+async def test_the_files_of_a_deleted_topic_stay_for_the_brokers_delay(cluster: StorageCluster, clock: SetClock) -> None:
+    await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "3600000"})))
+    kept = await make(cluster, "kept")
+    await fill(cluster, clock, kept)
+
+    async def delete(name: str, topic: bytes) -> None:
+        await cluster.write(keys.topic(name), None)
+        await cluster.write(keys.partition(topic, 0), None)
+
+    def left(name: str) -> list[str]:
+        return [path.name for path in Path(cluster.config.directories[0]).iterdir() if path.name.startswith(name)]
+
+    await delete("kept", kept)
+    await eventually(lambda: [name for name in left("kept-0") if name.endswith("-delete")])
+    assert cluster.node is not None
+    assert cluster.node._residents is not None
+    await cluster.node._residents.settled()
+    await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "0"})))
+    gone = await make(cluster, "gone", file_delete_delay_ms="3600000")  # it goes with the topic, as in Kafka
+    await delete("gone", gone)
+    await eventually(lambda: not left("gone-0"))
+    assert left("kept-0")

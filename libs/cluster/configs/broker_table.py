@@ -39,7 +39,7 @@ def _topic_defaults() -> list[ConfigDef]:
     found: list[ConfigDef] = []
     for topic in TOPIC_CONFIGS.values():
         for name in topic.synonyms:
-            base = replace(topic, name=name, synonyms=topic.synonyms if name == topic.synonyms[0] else (name,))
+            base = replace(topic, name=name, synonyms=(name,) if name == "log.flush.scheduler.interval.ms" else topic.synonyms)
             if name in _COARSE:
                 kind, default, check = _COARSE[name]
                 base = replace(base, type=kind, default=default, check=check, read_only=True)

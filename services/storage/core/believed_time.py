@@ -27,7 +27,7 @@ class BelievedTime:
 
     def at(self, wall_ms: int, monotonic_s: float) -> int:
         """What the wall time is to be taken for."""
-        expected_ms = self._wall_ms + int((monotonic_s - self._monotonic_s) * 1000)
+        expected_ms = self._wall_ms + round((monotonic_s - self._monotonic_s) * 1000)
         if wall_ms - expected_ms >= JUMP_MS_MIN:
             if self._doubted_since is None:
                 self._doubted_since = monotonic_s

@@ -79,7 +79,7 @@ class Lookup:
         except (LogDamaged, OSError) as error:
             self.hosted.failed_reads.tell(self.hosted, error, timestamp=self.timestamp)
             return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
-        if found is None or found.offset >= self.end:
+        if found is None:
             return NOT_FOUND
         if found.offset >= self.end:
             return NOT_AVAILABLE if is_behind(self.hosted) else NOT_FOUND

@@ -215,6 +215,22 @@ def test_the_map_stays_within_the_memory_it_was_granted(tmp_path: Path, key_byte
     assert result.keys * (80 + min(key_bytes, 41)) > limit * 0.4
 
 
+def test_a_few_records_that_stay_do_not_hold_all_of_the_source_in_memory(partition: CompactedPartition) -> None:
+    for i in range(60):
+        partition.put_values((b"stays-%d" % i, b"v"))
+        partition.put_values((b"goes", b"v" * (1 << 20)))
+    partition.roll()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        result = partition.clean()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert result.records_kept == 61
+    assert peak < 16 << 20
+
+
 def test_the_weight_of_the_map_is_what_python_takes_for_it() -> None:
     limit = 8 << 20
     gc.collect()

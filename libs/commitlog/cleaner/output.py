@@ -12,6 +12,7 @@ from libs.commitlog.transaction_index import AbortedTransaction
 POSITION_MAX = 0x7FFF_FFFF
 _FLUSH_BYTES = 1 << 20
 _BUFFERS_MAX = 512  # of one write; the kernel takes 1024
+_VIEW_MIN = 64 * 1024
 _NO_TIMESTAMP = -1
 
 
@@ -90,7 +91,9 @@ class Output:
 
     def _end_run(self) -> None:
         if self._run_stop > self._run_start:
-            self._buffers.append(self._run[self._run_start : self._run_stop])
+            run = self._run[self._run_start : self._run_stop]
+            # A view keeps its whole piece of the source in memory until it is written.
+            self._buffers.append(run if len(run) >= _VIEW_MIN else bytes(run))
         self._run_start = self._run_stop
 
     def _flush(self) -> None:

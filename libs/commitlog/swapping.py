@@ -125,8 +125,9 @@ class SegmentSwap:
 def finish_swaps(fs: FileSystem, directory: str) -> None:
     """Before a log is opened: what the last process, which may have been Kafka's, left of a swap is ended or undone.
 
-    As in Kafka, a whole output replaces the segments that begin within it. One that lies beyond a file that was still being
-    written is one of several, and not yet all of them are there. Raises OSError, and LogDamaged if an output is not whole.
+    As in Kafka, a whole output replaces the segments that begin within it; if it is ours, also those of which it kept nothing.
+    One that lies beyond a file that was still being written is one of several, and not yet all of them are there. Raises OSError,
+    and LogDamaged if an output is not whole.
     """
     names = set(fs.list_directory(directory))
     if not any(name.endswith(SWAP_SUFFIX) for name in names):
@@ -176,11 +177,12 @@ def _unlink(fs: FileSystem, directory: str, base: int, suffix: str) -> None:
 
 
 def _end_of(fs: FileSystem, path: str, base: int) -> int:
-    """The offset after the last batch. Raises LogDamaged."""
+    """The offset after the last batch, or after the last source if that is known. Raises LogDamaged."""
     file = OpenFile(fs, fs.open_read(path))
     size = fs.size(file.fd)
     view = fs.map_read(file.fd, size)
     position, end = 0, base
+    swaps = gapless.read_gaps(fs, path.rpartition("/")[0]).swaps
     while position < size:
         if position + HEADER_SIZE > size:
             raise LogDamaged(f"{path}: a batch begins {size - position} bytes before the end")
@@ -189,7 +191,8 @@ def _end_of(fs: FileSystem, path: str, base: int) -> int:
         if base_offset < end or delta < 0 or length < HEADER_SIZE - LENGTH_END or stop > size:
             raise LogDamaged(f"{path}: no batch at position {position}")
         end, position = base_offset + delta + 1, stop
-    return end
+    ours = [swap.end_offset for swap in swaps if (swap.base_offset, swap.size) == (base, size)]
+    return max([end, *ours[-1:]])
 
 
 def _offsets(names: "set[str] | list[str]", suffix: str) -> list[int]:

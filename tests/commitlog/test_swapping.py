@@ -367,6 +367,37 @@ def test_gaps_are_legal_only_where_something_was_cleaned(tmp_path: Path) -> None
     assert gapless_from(FS, log.directory) == NOWHERE
 
 
+def test_no_older_resume_point_names_what_is_gone(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for _ in range(2):
+        for _ in range(30):
+            append(log, keyed(log.log_end_offset))
+        sync(log, resume_point=True)
+    older, newest = files(tmp_path, ".resume")
+    sources = log.segments[:-1]
+    assert int(older[:20]) < sources[-1].next_offset <= int(newest[:20])
+    size = clean_by_hand(FS, sources, log.directory, latest_of_each_key(log, sources[-1].next_offset))
+    swap_in(FS, log, sources, size)
+    assert files(tmp_path, ".resume") == [newest]
+    expected = batches_of(log)
+    (tmp_path / newest).write_bytes(b"damaged")
+    assert batches_of(open_log(tmp_path)) == expected
+
+
+def test_what_an_earlier_child_left_does_not_undo_a_swap_that_has_begun(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log = filled(tmp_path, fs=fs)
+    sources, before = log.segments[1:3], batches_of(log)
+    (tmp_path / f"{0:020d}.log.cleaned").write_bytes(b"")
+    gone = range(sources[0].base_offset, sources[-1].next_offset)
+    swap = planned(log, sources, clean_by_hand(fs, sources, log.directory, lambda batch: False))
+    assert swap.stage(fs)
+    fs.fail("rename", after=5, error=errno.EIO)
+    with pytest.raises(LogWriteError, match="half-way"):
+        log.replace_segments(swap, sources)
+    assert batches_of(open_log(tmp_path)) == [batch for batch in before if offset_of(batch) not in gone]
+
+
 def kafkas_swap(path: Path, *, log_first: bool) -> tuple[list[bytes], int]:
     """A directory as Kafka leaves it in the middle of a swap: no resume points and no sidecars of ours."""
     log = filled(path)

@@ -26,8 +26,6 @@ __all__ = ["BatchMeta", "BatchPlace", "FileRegistry", "Segment", "SegmentFile"]
 # base offset, batch length, last offset delta, max timestamp: what a walk over headers needs
 WALK = struct.Struct(">qi11xi8xq")
 _SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
-_REMAP_BYTES = 256 * 1024
-_IOV_MAX = 1024
 RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
 NO_TIMESTAMP = -1
 
@@ -60,7 +58,6 @@ class Segment:
         "_fs",
         "_index_bytes",
         "_index_interval_bytes",
-        "_map_key",
         "_max_timestamp",
         "_offset_index",
         "_offset_of_max_timestamp",
@@ -77,7 +74,6 @@ class Segment:
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> None:
         self._fs = fs
         self._open_files = registry.open_files
-        self._map_key = self._open_files.new_key()
         self.base_offset = base_offset
         self.file = SegmentFile(fs, f"{directory}/{base_offset:020d}.log", base_offset, registry)
         self.size = 0
@@ -94,9 +90,6 @@ class Segment:
         self._first_timestamp: int | None = None
         self.is_replaced = False
         """Another segment bears its files' names: what it has open may be read on, and nothing is opened."""
-
-    def __del__(self) -> None:
-        self._open_files.forget(self._map_key)
 
     @classmethod
     def create(cls, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> "Segment":
@@ -278,35 +271,7 @@ class Segment:
 
     def write(self, buffers: Sequence[Buffer], total_bytes: int) -> None:
         """At the end, where nothing is readable yet. Raises OSError with nothing left behind, or LogDamaged if it cannot cut."""
-        was_synced, position = not self.file.is_unsynced, self.size
-        fd = self.file.for_writing().fd
-        try:
-            written = self._fs.pwritev(fd, buffers, position) if len(buffers) <= _IOV_MAX else 0
-            if written != total_bytes:
-                self._write_rest(fd, buffers, position, written)
-        except OSError as error:
-            try:
-                self._fs.truncate(fd, position)
-            except OSError as cut_error:
-                raise LogDamaged(f"{self.file.path}: a failed write could not be cut back: {cut_error}") from error
-            if was_synced:
-                self.file.synced(self.file.version)
-            raise
-
-    def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
-        """What a short write, or more buffers than one call takes, left over."""
-        position += written
-        rest = [memoryview(buffer).cast("B") for buffer in buffers]
-        while rest:
-            while rest and written >= len(rest[0]):
-                written -= len(rest[0])
-                del rest[0]
-            if rest:
-                rest[0] = rest[0][written:]
-                written = self._fs.pwritev(fd, rest[:_IOV_MAX], position)
-                if written <= 0:
-                    raise OSError(5, f"{self.file.path}: the disk took none of a write")
-                position += written
+        self.file.write(buffers, total_bytes, self.size)
 
     def extend(self, batches: Sequence[BatchMeta]) -> None:
         """The batches that were just written; `make_room` was asked before."""
@@ -368,11 +333,9 @@ class Segment:
 
     def cut(self, position: int) -> None:
         """Drops everything from `position` on, from the disk too. The indexes are the caller's concern."""
-        self._open_files.forget(self._map_key)  # first: a mapping must not be touched beyond the file's end
         self._first_timestamp = None
         self.size = position  # first: whatever the disk answers, nobody may read further
-        handle = self.file.handle
-        self._fs.truncate(handle.fd, position)
+        handle = self.file.cut(position)
         self._fs.fdatasync(handle.fd)
 
     def remove(self) -> None:
@@ -473,19 +436,5 @@ class Segment:
         return BatchPlace(position, base_offset, base_offset + delta, size, max_timestamp)
 
     def _window(self, position: int) -> tuple[Buffer, int]:
-        """Bytes that hold the header at `position`, which lies within `size`, and where.
-
-        Through a mapping that grows in steps: mapping anew for each batch at the tail would cost more than reading it.
-        """
-        mapping = self._open_files.mapping(self._map_key)
-        if mapping is not None and position + HEADER_SIZE <= len(mapping.view):
-            return mapping.view, position
-        handle = self.file.handle
-        if mapping is None or self.size - len(mapping.view) >= _REMAP_BYTES:
-            mapping = self._open_files.map(self._fs, handle, self.size, write=False)
-            self._open_files.keep(self._map_key, mapping)
-            return mapping.view, position
-        header = self._fs.pread(handle.fd, HEADER_SIZE, position)
-        if len(header) < HEADER_SIZE:
-            raise LogDamaged(f"{self.file.path}: the file ends before position {position + HEADER_SIZE}")
-        return header, 0
+        """Bytes that hold the header at `position`, which lies within `size`, and where."""
+        return self.file.window(position, HEADER_SIZE, self.size)

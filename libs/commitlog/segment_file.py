@@ -3,10 +3,15 @@
 import errno
 import itertools
 import os
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
-from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.open_files import OpenFiles
+
+_REMAP_BYTES = 256 * 1024
+_IOV_MAX = 1024
 
 
 class FileRegistry:
@@ -49,6 +54,7 @@ class SegmentFile:
         "_filesystem",
         "_identity",
         "_key",
+        "_map_key",
         "_open_files",
         "_unsynced",
         "base_offset",
@@ -61,7 +67,7 @@ class SegmentFile:
     def __init__(self, filesystem: FileSystem, path: str, base_offset: int, registry: FileRegistry) -> None:
         self._filesystem = filesystem
         self._open_files = registry.open_files
-        self._key = self._open_files.new_key()
+        self._key, self._map_key = self._open_files.new_key(), self._open_files.new_key()
         self._unsynced: OpenFile | None = None
         self._identity: tuple[int, int] | None = None
         self.is_retired = False
@@ -73,6 +79,7 @@ class SegmentFile:
 
     def __del__(self) -> None:
         self._open_files.forget(self._key)
+        self._open_files.forget(self._map_key)
 
     @property
     def handle(self) -> OpenFile:
@@ -108,6 +115,64 @@ class SegmentFile:
         """A new descriptor, which the caller closes."""
         handle = self.handle
         return self._filesystem.reopen_read(handle.fd)
+
+    # --- bytes
+
+    def window(self, position: int, length: int, size: int) -> tuple[Buffer, int]:
+        """Bytes that hold so many from `position` on, and where; the file has `size`. Raises LogDamaged, OSError.
+
+        Through a mapping that grows in steps: mapping anew for each batch at the tail would cost more than reading it.
+        """
+        mapping = self._open_files.mapping(self._map_key)
+        if mapping is not None and position + length <= len(mapping.view):
+            return mapping.view, position
+        handle = self.handle
+        if mapping is None or size - len(mapping.view) >= _REMAP_BYTES:
+            mapping = self._open_files.map(self._filesystem, handle, size, write=False)
+            self._open_files.keep(self._map_key, mapping)
+            return mapping.view, position
+        found = self._filesystem.pread(handle.fd, length, position)
+        if len(found) < length:
+            raise LogDamaged(f"{self.path}: the file ends before position {position + length}")
+        return found, 0
+
+    def write(self, buffers: Sequence[Buffer], total_bytes: int, position: int) -> None:
+        """At the file's end. Raises OSError with nothing left behind, or LogDamaged if it cannot cut back."""
+        was_synced, fd = not self.is_unsynced, self.for_writing().fd
+        try:
+            written = self._filesystem.pwritev(fd, buffers, position) if len(buffers) <= _IOV_MAX else 0
+            if written != total_bytes:
+                self._write_rest(fd, buffers, position, written)
+        except OSError as error:
+            try:
+                self._filesystem.truncate(fd, position)
+            except OSError as cut_error:
+                raise LogDamaged(f"{self.path}: a failed write could not be cut back: {cut_error}") from error
+            if was_synced:
+                self.synced(self.version)
+            raise
+
+    def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
+        """What a short write, or more buffers than one call takes, left over."""
+        position += written
+        rest = [memoryview(buffer).cast("B") for buffer in buffers]
+        while rest:
+            while rest and written >= len(rest[0]):
+                written -= len(rest[0])
+                del rest[0]
+            if rest:
+                rest[0] = rest[0][written:]
+                written = self._filesystem.pwritev(fd, rest[:_IOV_MAX], position)
+                if written <= 0:
+                    raise OSError(errno.EIO, f"{self.path}: the disk took none of a write")
+                position += written
+
+    def cut(self, position: int) -> OpenFile:
+        """Drops everything from `position` on; the caller syncs that. Raises OSError."""
+        self._open_files.forget(self._map_key)  # first: a mapping must not be touched beyond the file's end
+        handle = self.handle
+        self._filesystem.truncate(handle.fd, position)
+        return handle
 
     # --- what is not on disk yet
 

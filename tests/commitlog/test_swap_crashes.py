@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from libs.clock import SystemClock
+from libs.commitlog.cleaner.cleaning import clean_with
+from libs.commitlog.cleaner.job import CleanJob, ProducerEnd, SourceSegment
+from libs.commitlog.cleaner.pace import Pace
 from libs.commitlog.config import LogConfig
 from libs.commitlog.log import Log
 from libs.commitlog.retiring import remove_retired
@@ -123,6 +126,39 @@ def compact(disk: SimulatedDisk, log: Log, keep: Keep, groups: int) -> None:
         remove_retired(disk, swap.settle(disk))
 
 
+def compact_as_the_service_does(disk: SimulatedDisk, log: Log) -> None:
+    """With the real cleaner."""
+    sealed = {segment.base_offset: segment for segment in log.segments[:-1]}
+    entry = log.producers.entries[9]
+    job = CleanJob(
+        directory=PATH,
+        segments=tuple(SourceSegment(s.base_offset, s.next_offset, s.size) for s in sealed.values()),
+        log_start_offset=0,
+        first_dirty_offset=0,
+        end_offset=log.segments[-1].base_offset,
+        now_ms=10_000,
+        delete_retention_ms=0,
+        segment_bytes=1000,
+        segment_index_bytes=240,
+        index_interval_bytes=150,
+        max_message_bytes=10_000,
+        map_bytes=1 << 20,
+        bytes_per_second=0,
+        producers={9: ProducerEnd(entry.batches[-1].last_offset, entry.epoch)},
+    )
+    time = SystemClock()
+    result = clean_with(disk, job, lambda _: None, Pace(time.monotonic, lambda _: None))
+    assert len(result.segments) > 1
+    for cleaned in result.segments:
+        sources = [sealed[base] for base in cleaned.sources]
+        swap = planned(log, sources, cleaned.size)
+        assert swap.stage(disk)
+        assert log.replace_segments(swap, sources)
+        append_keyed(log, 1)
+        sync(log)
+        remove_retired(disk, swap.settle(disk))
+
+
 def check(crash: Crash, before: list[bytes], keep: Keep, end: int) -> Log:
     """What was synced and is the latest of its key is there, nothing else came, in order."""
     log = opened(crash.disk)
@@ -167,6 +203,15 @@ def test_no_crash_within_a_swap_loses_the_latest_of_a_key(groups: int) -> None:
         sync(again, resume_point=True)
         assert len(batches_of(opened(crash.disk.crashed(Unkind())))) == len(content) + 3, crash
     assert {BatchHeader.at(batch).base_offset for batch in batches_of(log)} >= {offset_of(b) for b in before if keep(b)}
+
+
+def test_no_crash_within_a_real_run_does() -> None:
+    disk, log, before, keep, end = started(1, keep_none=False)
+    crashes = crashes_of(disk, lambda: compact_as_the_service_does(disk, log), list(SURVIVALS))
+    assert len({crash.step for crash in crashes}) > 60
+    for crash in crashes:
+        again = check(crash, before, keep, end)
+        assert batches_of(opened(crash.disk)) == batches_of(again), crash
 
 
 @pytest.mark.parametrize("groups", [1, 2])

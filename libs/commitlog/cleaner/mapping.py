@@ -54,7 +54,7 @@ def _map_segment(source: Source, first: int, transactions: CleanedTransactions, 
             if offsets and not keys.has_room(count):
                 return base_offset
             data, start, stop = batch.records()
-            note_keys(offsets, data, start, stop, count, base_offset, delta, first)
+            note_keys(offsets, data, start, stop, count, base_offset, delta)
     except (NonsenseRecord, UnnamedAbort) as error:
         raise source.damaged(error) from error
     return None

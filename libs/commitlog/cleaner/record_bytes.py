@@ -37,11 +37,10 @@ def longer(data: bytes, position: int, raw: int) -> tuple[int, int]:
 
 
 def note_keys(
-    offsets: dict[bytes, int], data: bytes, position: int, stop: int, count: int, base_offset: int, last_delta: int, first: int
+    offsets: dict[bytes, int], data: bytes, position: int, stop: int, count: int, base_offset: int, last_delta: int
 ) -> None:
-    """Sets each key's offset, from the offset `first` on, of the `count` records in `data[position:stop]`."""
+    """Sets the offset of each key of the `count` records in `data[position:stop]`."""
     delta_max = last_delta << 1
-    first_delta = (first - base_offset) << 1
     negative = 0
     try:
         for _ in range(count):
@@ -79,7 +78,7 @@ def note_keys(
             if key_length & 1:
                 if key_length != NULL:
                     raise NonsenseRecord("a key of negative length")
-            elif delta >= first_delta:
+            else:
                 key = data[position:key_end]
                 offsets[digest(key) if key_length > 80 else key] = base_offset + (delta >> 1)
             position = end

@@ -1,7 +1,9 @@
 """Whatever happens to a log, it equals a list of batches: the dumb model."""
 
+import errno
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from hypothesis import settings
@@ -9,11 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogDamaged
 from libs.commitlog.log import Log
 from libs.commitlog.producers import CachedBatch, ProducerState
 from libs.commitlog.retiring import remove_retired
 from libs.wire.batches import BatchHeader
-from tests.commitlog.harness import QuickFileSystem, append, batch_at, open_log, read_batches, sync
+from tests.commitlog.cleaned import clean_by_hand, planned
+from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem, append, batch_at, open_log, read_batches, sync
 
 CONFIGS = [
     LogConfig(segment_bytes=700, segment_index_bytes=120, index_interval_bytes=150),
@@ -40,7 +44,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @property
     def end(self) -> int:
-        return BatchHeader.at(self.model[-1]).last_offset + 1 if self.model else self.last_end
+        return max(BatchHeader.at(self.model[-1]).last_offset + 1 if self.model else 0, self.last_end)
 
     @rule(counts=st.lists(st.integers(1, 5), min_size=1, max_size=6), producer=st.integers(-1, 2), size=st.integers(0, 150))
     def append(self, counts: list[int], producer: int, size: int) -> None:
@@ -74,12 +78,14 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start, self.end))
+        headers = [BatchHeader.at(batch) for batch in self.model]
+        expected = next((one.base_offset for one in headers if one.base_offset < offset <= one.last_offset), offset)
         new_end = self.log.truncate_to(offset)
         self.model = [batch for batch in self.model if BatchHeader.at(batch).last_offset < offset]
         self.history = [batch for batch in self.history if BatchHeader.at(batch).last_offset < offset]
-        if self.end < self.start or not self.model:  # the start lay within the batch that went
-            self.model, self.last_end = [], max(self.start, min(offset, self.last_end))
-        self.last_end = new_end if not self.model else self.last_end
+        if expected < self.start:  # it lay within the batch that went
+            self.model, expected = [], self.start
+        self.last_end = expected
         assert new_end == self.log.log_end_offset == self.end
         # Sequences go on from what the log knows, as a producer that saw the truncation would.
         for producer, entry in self.log.producers.entries.items():
@@ -105,6 +111,36 @@ class LogMachine(RuleBasedStateMachine):
         assert first <= self.start
         self.last_end = self.end
         self.model = [batch for batch in self.model if BatchHeader.at(batch).base_offset >= first]
+
+    @rule(data=st.data(), modulus=st.integers(1, 4), crash_after=st.integers(0, 20))
+    def compact(self, data: st.DataObject, modulus: int, crash_after: int) -> None:
+        """Some neighbours become one; of the batches of no producer, only some stay. It may stop in the middle of the names."""
+        sync(self.log, resume_point=True)
+        sealed = self.log.segments[:-1]
+        if not sealed:
+            return
+        first = data.draw(st.integers(0, len(sealed) - 1))
+        sources = sealed[first : data.draw(st.integers(first + 1, len(sealed)))]
+        start, end = sources[0].base_offset, sources[-1].next_offset
+
+        def stays(batch: bytes) -> bool:
+            header = BatchHeader.at(batch)
+            return header.producer_id >= 0 or header.base_offset % modulus == 0 or not start <= header.base_offset < end
+
+        fs = FaultyFileSystem()
+        swap = planned(self.log, sources, clean_by_hand(fs, sources, self.log.directory, stays))
+        assert swap.stage(fs)
+        self.last_end = self.end
+        self.model = [batch for batch in self.model if stays(batch)]
+        if crash_after < 10:
+            fs.fail("rename", after=crash_after, error=errno.EIO)
+            with suppress(LogDamaged, OSError):
+                swap.perform(fs)
+            self.log = open_log(self.path, config=self.config, log_start_offset=self.start)
+            self.forget_what_left()
+        else:
+            assert self.log.replace_segments(swap, sources)
+            remove_retired(fs, swap.settle(fs))
 
     @rule(clean=st.booleans(), config=st.sampled_from(CONFIGS))
     def reopen(self, clean: bool, config: LogConfig) -> None:

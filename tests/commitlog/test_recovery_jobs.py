@@ -1,0 +1,113 @@
+"""A log that was recovered as a job of its own is as if its owner had recovered it, and has nothing left to read."""
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+
+from libs.commitlog.errors import LogDamaged, MuchToRead, SyncFailed
+from libs.commitlog.log import Log
+from libs.commitlog.recovering import HowToOpen, recover
+from tests.commitlog.harness import SMALL, FaultyFileSystem, QuickFileSystem, SetClock, all_bytes, append_some, open_log, sync
+
+
+def crashed(path: Path) -> Path:
+    """Several segments after the resume point, and a torn end."""
+    log = open_log(path)
+    append_some(log, 20, producer_id=3, producer_epoch=0, base_sequence=0)
+    sync(log, resume_point=True)
+    append_some(log, 40, producer_id=4, producer_epoch=0, base_sequence=0, epoch=2)
+    with open(log.active.file.path, "ab") as file:
+        file.write(bytes(100))
+    return path
+
+
+def how(path: Path, fs: QuickFileSystem | None = None, **options: int) -> HowToOpen:
+    return HowToOpen(str(path), "t", 0, SMALL, fs or QuickFileSystem(), **options)
+
+
+def state(log: Log) -> object:
+    segments = [(one.base_offset, one.size, one.max_timestamp, one.offset_index.count) for one in log.segments]
+    return all_bytes(log), log.log_end_offset, log.producers.entries, log.epochs.entries(), segments
+
+
+def test_afterwards_there_is_nothing_to_read_and_everything_is_durable(tmp_path: Path) -> None:
+    path = crashed(tmp_path / "one")
+    shutil.copytree(path, tmp_path / "two")
+    expected = state(open_log(tmp_path / "two"))
+    reports: list[object] = []
+    recovered = recover(how(path), reports.append)
+    assert (recovered.cut_bytes, recovered.end_offset) == (100, 60)
+    assert sum(reports) == recovered.read_bytes > 0  # type: ignore[arg-type]
+    log = open_log(path, read_bytes_max=0)
+    assert log.scanned_bytes == log.cut_bytes == 0
+    assert state(log) == expected
+    assert log.durable_offset == log.recovery_point == 60
+
+
+def test_a_log_with_more_to_read_than_it_may_is_left_as_it_is(tmp_path: Path) -> None:
+    path = crashed(tmp_path / "one")
+    before = {one.name: one.read_bytes() for one in path.glob("*.log")}
+    with pytest.raises(MuchToRead) as much:
+        open_log(path, read_bytes_max=1000)
+    assert {one.name: one.read_bytes() for one in path.glob("*.log")} == before
+    reports: list[int] = []
+    log = open_log(path, read_bytes_max=much.value.total_bytes, on_read=reports.append)
+    assert much.value.total_bytes == sum(reports) + 100
+    assert log.log_end_offset == 60
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
+def test_wherever_a_job_ends_the_log_is_recovered_from_what_it_left(tmp_path: Path, error: int) -> None:
+    source = crashed(tmp_path / "source")
+    shutil.copytree(source, tmp_path / "whole")
+    expected = state(open_log(tmp_path / "whole"))
+    sync_failed = others_failed = 0
+    for step in range(1000):
+        path = shutil.copytree(source, tmp_path / f"copy-{step}")
+        fs = FaultyFileSystem()
+        fs.fail("any", after=step, error=error)
+        ended = False
+        try:
+            recover(how(path, fs), lambda _: None)
+            ended = step >= len(fs.calls)
+        except SyncFailed:
+            assert fs.calls[-1] in ("fdatasync", "fsync_directory", "sync_all", "create", "open", "pwritev", "rename", "truncate")
+            sync_failed += 1
+        except OSError:
+            others_failed += 1
+        assert state(open_log(path)) == expected, (step, fs.calls[-1])
+        shutil.rmtree(path)
+        if ended:
+            break
+    else:
+        raise AssertionError("it never ends")
+    assert (sync_failed > 0) is (error != errno.EMFILE)
+    assert others_failed > 0
+
+
+def test_a_full_disk_leaves_it_to_be_read_again(tmp_path: Path) -> None:
+    path = crashed(tmp_path / "one")
+    fs = FaultyFileSystem()
+    fs.fail("rename", after=0, error=errno.ENOSPC)
+    recover(how(path, fs), lambda _: None)
+    with pytest.raises(MuchToRead):
+        open_log(path, read_bytes_max=0)
+    assert open_log(path).log_end_offset == 60
+
+
+def test_damage_before_the_recovery_point_is_said_as_by_its_owner(tmp_path: Path) -> None:
+    path = crashed(tmp_path / "one")
+    min(path.glob("*.log")).unlink()
+    with pytest.raises(LogDamaged, match="is gone, it was synced"):
+        recover(how(path), lambda _: None)
+
+
+def test_what_a_job_is_told_is_what_its_owner_would_use(tmp_path: Path) -> None:
+    path = crashed(tmp_path / "one")
+    with pytest.raises(LogDamaged, match="offsets 60 to 99 were synced"):
+        recover(how(path, committed_offset=100), lambda _: None)
+    told = how(path, log_start_offset=10)
+    log = told.open(open_log(tmp_path / "other")._registry, SetClock())
+    assert log.log_start_offset == 10

@@ -59,7 +59,7 @@ def find_missing(
     The cleaner may have been at work since the list was written: what took part in one of `swaps` is in its output, if that is
     there.
     """
-    ends = [*(segment.base_offset for segment in listed[1:]), end_offset]
+    ends = [segment.base_offset for segment in listed[1:]] + [end_offset] * bool(listed)
     for segment, next_offset in zip(listed, ends, strict=True):
         size = sizes.get(segment.base_offset, -1)
         if (

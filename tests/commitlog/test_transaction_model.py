@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from libs.commitlog.config import LogConfig
+from libs.commitlog.directory import LOG_START_OFFSETS
+from libs.commitlog.durable_files import format_checkpoint
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.log import Log
@@ -57,7 +59,9 @@ def transactions(batches: list[Batch]) -> list[Transaction]:
 class TransactionMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.path = Path(tempfile.mkdtemp(prefix="transactions-"))
+        self.root = Path(tempfile.mkdtemp(prefix="transactions-"))
+        self.path = self.root / "t-0"
+        self.path.mkdir()
         (self.path / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
         self.history: list[Batch] = []  # with what retention took
         self.start = 0
@@ -65,7 +69,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.log: Log = open_log(self.path, config=CONFIGS[0])
 
     def teardown(self) -> None:
-        shutil.rmtree(self.path)
+        shutil.rmtree(self.root)
 
     @property
     def end(self) -> int:
@@ -95,7 +99,8 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def replicate(self, data: st.DataObject) -> None:
-        self.high_watermark = data.draw(st.integers(self.high_watermark, self.end))
+        ends = [batch.last + 1 for batch in self.history if batch.last >= self.high_watermark]
+        self.high_watermark = data.draw(st.sampled_from([self.high_watermark, *ends]))
         self.log.high_watermark = self.high_watermark
 
     @rule(resume_point=st.booleans())
@@ -115,6 +120,7 @@ class TransactionMachine(RuleBasedStateMachine):
     def delete(self, data: st.DataObject) -> None:
         self.start = data.draw(st.integers(self.start, self.high_watermark))
         self.log.delete_before(self.start, self.high_watermark)
+        (self.root / LOG_START_OFFSETS).write_bytes(format_checkpoint([f"t 0 {self.start}"]))
         self.log.advance_start()
         sync(self.log)
         retired = self.log.retire_segments()
@@ -127,7 +133,8 @@ class TransactionMachine(RuleBasedStateMachine):
             self.log.close(clean=True)
             findings = Findings()
             verify(QuickFileSystem(), str(self.path), findings, records=True)
-            assert [found for found in findings.found if found.severity == "problem"] == []
+            problems = [found.words for found in findings.found if found.severity == "problem"]
+            assert not problems, problems
         self.open(config)
 
     @rule()

@@ -225,8 +225,8 @@ DIFFERENCES: Final = (
     Difference(
         "topic-configs-not-acted-on",
         ApiKey.CREATE_TOPICS,
-        "A config that Kafka takes and Penstock does not act on yet, such as cleanup.policy=compact, answers INVALID_CONFIG "
-        "rather than being ignored.",
+        "A config that Kafka takes and Penstock does not act on, such as unclean.leader.election.enable=true, answers "
+        "INVALID_CONFIG rather than being ignored.",
     ),
     Difference(
         "replication-factor-1",

@@ -56,6 +56,12 @@ OF_A_TOPIC = {
 }
 
 OF_A_BROKER = {
+    "log.cleaner.backoff.ms": NUMBERS,
+    "log.cleaner.delete.retention.ms": NUMBERS,
+    "log.cleaner.max.compaction.lag.ms": NUMBERS,
+    "log.cleaner.min.cleanable.ratio": FRACTIONS,
+    "log.cleaner.min.compaction.lag.ms": NUMBERS,
+    "log.cleanup.policy": POLICIES,
     "log.flush.interval.messages": NUMBERS,
     "log.flush.interval.ms": NUMBERS,
     "log.index.interval.bytes": NUMBERS,

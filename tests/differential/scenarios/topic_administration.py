@@ -112,9 +112,13 @@ CREATING = (
         "compaction",
         CREATE,
         create("compact", **config("cleanup.policy", "compact")),
-        differs=(
-            Differs("topic-configs-not-acted-on", "topics.*.error_code", 0, 40),
-            Differs("topic-configs-not-acted-on", "topics.*.configs|num_partitions|replication_factor|topic_id"),
+        differs=NEW,
+    ),
+    Scenario(
+        "a smallest compaction lag above the largest",
+        CREATE,
+        create(
+            "lags", configs=[{"name": f"{end}.compaction.lag.ms", "value": value} for end, value in (("min", "9"), ("max", "8"))]
         ),
     ),
     Scenario("a cleanup policy that is none", CREATE, create("policy", **config("cleanup.policy", "burn"))),

@@ -8,13 +8,15 @@ import pytest
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.log import Log
+from libs.commitlog.producer_snapshot import parse_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.retiring import remove_retired
+from libs.commitlog.segment import FileRegistry, Segment
 from libs.commitlog.transaction_index import ENTRY, AbortedTransaction
 from libs.wire.batches import BatchError, BatchHeader
 from libs.wire.errors import ErrorCode
 from libs.wire.markers import Marker, build_marker, read_marker
-from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem, append_some, files, open_log, sync
+from tests.commitlog.harness import SMALL, FaultyFileSystem, QuickFileSystem, append_some, batch_at, files, meta, open_log, sync
 from tests.commitlog.transactional import end, is_open, produce, read_committed
 
 
@@ -420,3 +422,35 @@ def test_the_index_is_on_disk_before_the_resume_point_behind_it(tmp_path: Path) 
     end(log, 1, commit=False)
     sync(log, resume_point=True)
     assert fs.named.index("txnindex") < fs.named.index("resume")
+
+
+def test_a_snapshot_between_a_transaction_and_its_marker_has_it_open(tmp_path: Path) -> None:
+    """Regression 31: a marker that is written with the batches before it, and begins the next segment."""
+    log = open_log(tmp_path)
+    marker = Marker(aborts=True, coordinator_epoch=0)
+    data = batch_at(0, size=870, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    ending = build_marker(marker, producer_id=1, producer_epoch=0, timestamp_ms=1000, base_offset=1, leader_epoch=0)
+    log.producers.record(BatchHeader.at(data), 0)
+    log.producers.record_marker(BatchHeader.at(ending), 1, marker)
+    log.append([data, ending], [meta(data), meta(ending)])
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    sync(log)
+    path = tmp_path / f"{1:020d}.snapshot"
+    assert parse_snapshot(path.read_bytes(), str(path))[1].transaction_first_offset == 0
+    assert read_committed(log, 2).offsets == []
+    log.close(clean=True)
+    assert index_of(tmp_path, 1) == [AbortedTransaction(1, 0, 1, 2)]
+
+
+def test_a_segment_that_takes_the_place_of_others_brings_its_index(tmp_path: Path) -> None:
+    log = write_two_segments(tmp_path)
+    log.close(clean=True)
+    first, second = (segment.base_offset for segment in log.segments[:2])
+    merged = index_of(tmp_path, second)[0]
+    (tmp_path / f"{first:020d}.txnindex").write_bytes(ENTRY.pack(0, *merged))
+    (tmp_path / f"{second:020d}.txnindex").unlink()
+    log.aborted.replaced((first, second), first)
+    assert log.aborted.counts == {first: 1}
+    fresh = Segment(QuickFileSystem(), str(tmp_path), first, SMALL, FileRegistry())
+    fresh.next_offset = log.segments[2].base_offset
+    assert log.aborted.between([fresh, *log.segments[2:]], 0, 100) == [merged]

@@ -40,6 +40,7 @@ class Openings:
         self._fs, self._registry, self._clock = fs, registry, clock
         self._recovery = recovery
         self._slots = asyncio.Semaphore(OPENINGS_MAX)
+        self._told: dict[Key, tuple[str, str]] = {}  # topic, what was said
         self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # and when its directory last changed
 
     async def open(self, disk: Disk, key: Key, topic: str, config: LogConfig) -> Log:
@@ -63,9 +64,22 @@ class Openings:
             self._damaged[key] = damage, await disk.files.submit(changed_ms)
             raise
 
-    def forget(self, key: Key) -> None:
-        """It is not asked for any more."""
+    def tell(self, disk: Disk, key: Key, topic: str, error: Exception) -> None:
+        """Of what `open` raised; once, however often it is tried again."""
+        if self._told.get(key) == (topic, str(error)):
+            return
+        self._told[key] = topic, str(error)
+        path = disk.directory.partition_path(topic, key[1])
+        what = {"topic": topic, "partition": key[1], "path": path, "reason": error}
+        if isinstance(error, LogDamaged):
+            log.error("partition is offline: what was synced is not there", extra=fields(**what, do=what_to_do(path)))
+        else:
+            log.error("log cannot be opened", extra=fields(**what))
+
+    def forget(self, key: Key) -> str | None:
+        """It is not asked for any more. Its topic, if it could not be opened."""
         self._damaged.pop(key, None)
+        return self._told.pop(key, ("", ""))[0] or None
 
     def _changed_ms(self, path: str) -> int:
         try:
@@ -93,6 +107,7 @@ class Openings:
 
     def _opened(self, disk: Disk, key: Key, topic: str, opened: Log, read_bytes: int, cut_bytes: int) -> Log:
         disk.opened(key, topic)
+        self._told.pop(key, None)
         if read_bytes:
             log.info("recovered", extra=fields(path=opened.directory, scanned=read_bytes, cut=cut_bytes))
         return opened

@@ -13,7 +13,6 @@ from functools import partial
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
-from libs.commitlog.errors import LogDamaged
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
@@ -23,7 +22,7 @@ from services.storage.core.replica import Replica, recovered_high_watermark
 from services.storage.disks import Disk, Disks
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted, Key
-from services.storage.openings import TROUBLE, Openings, what_to_do
+from services.storage.openings import TROUBLE, Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.topic_settings import TopicConfigs, log_config
@@ -64,7 +63,6 @@ class Residents:
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._again: set[Key] = set()
-        self._trouble: dict[Key, tuple[str, str]] = {}  # topic, what was said
         self._names: dict[str, asyncio.Lock] = {}
         self._loop = asyncio.get_running_loop()
         self._timers: set[asyncio.TimerHandle] = set()
@@ -133,9 +131,8 @@ class Residents:
         desired = self._desired(key)
         if desired is None:
             self._partitions.broken.discard(key)
-            self._openings.forget(key)
-            if key in self._trouble:
-                self._disks.forget_gone(self._trouble.pop(key)[0], key[1])
+            if (name := self._openings.forget(key)) is not None:
+                self._disks.forget_gone(name, key[1])
         if hosted is None:
             return
         if desired is None:
@@ -247,12 +244,11 @@ class Residents:
         except TROUBLE as error:
             self._partitions.broken.add(key)
             disk.hosted.discard(key)
-            self._tell_trouble(key, topic, disk, error)
+            self._openings.tell(disk, key, topic.name, error)
             if not disk.sync.failed:
                 self._later(RETRY_S, partial(self._work_on, key))
             return None
         self._partitions.broken.discard(key)
-        self._trouble.pop(key, None)
         config = self._configs.of(topic.name)  # it may have changed meanwhile
         replica = Replica(
             self._node_id,
@@ -274,19 +270,6 @@ class Residents:
         if assigned != disk.directory_id:
             self._placements.settled(key, disk.directory_id)
         return hosted
-
-    def _tell_trouble(self, key: Key, topic: Topic, disk: Disk, error: Exception) -> None:
-        """Once, however often it is tried again."""
-        told = topic.name, str(error)
-        if self._trouble.get(key) == told:
-            return
-        self._trouble[key] = told
-        path = disk.directory.partition_path(topic.name, key[1])
-        what = {"topic": topic.name, "partition": key[1], "path": path, "reason": error}
-        if isinstance(error, LogDamaged):
-            log.error("partition is offline: what was synced is not there", extra=fields(**what, do=what_to_do(path)))
-        else:
-            log.error("log cannot be opened", extra=fields(**what))
 
     async def _make_way(self, topic: str, key: Key) -> None:
         """A topic that was deleted and made again at once may find its former self here, still open: that one is buried first."""

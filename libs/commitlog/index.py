@@ -151,7 +151,7 @@ class MappedEntries:
         if not self._preallocated:
             self._preallocate(file)
         if needed > self._reserved:
-            chunk = max(needed - self._reserved, min(max(self._reserved, _RESERVED_MIN), _RESERVED_MAX))
+            chunk = max(needed - self._reserved, min(max(self._reserved // 4, _RESERVED_MIN), _RESERVED_MAX))
             length = min(chunk, self.capacity * self._entry.size - self._reserved)
             self._fs.reserve(file.fd, self._reserved, length)
             self._reserved += length

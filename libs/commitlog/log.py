@@ -478,7 +478,11 @@ class Log:
         self._failure = f"{self.directory} is closed"
         if clean and not (self.active.is_trimmed and self.sync_targets(resume_point=True) is None):  # else it is as it was opened
             self.active.seal(self.log_end_offset)
-            self._ledger.snapshot(self.log_end_offset, self.producers)
+            if self.log_end_offset > self._segments[0].base_offset:
+                self._ledger.snapshot(self.log_end_offset, self.producers)
+            else:  # its indexes are made anew when it is opened
+                for one, version in self.active.unsynced(indexes=True):
+                    one.synced(version)
             targets = self.sync_targets(resume_point=True)
             if targets is not None:
                 run_round([targets], self._fs, self.directory)

@@ -46,7 +46,8 @@ def scan(
     Its indexes must have been resumed or begun at `position`. `on_read` hears of every stretch of bytes that was read.
     """
     epochs, producers = state
-    end = fs.size(segment.file.fd)
+    handle = segment.file.handle
+    end = fs.size(handle.fd)
     segment.extend_indexes(end - position)
     unpack, crc_of = HEADER.unpack_from, crc32c
     offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
@@ -121,9 +122,10 @@ def _crc_of(fs: FileSystem, segment: Segment, position: int, end: int) -> int:
 def _read(fs: FileSystem, segment: Segment, length: int, position: int) -> bytes:
     """Less than `length` only at the file's end. Raises OSError, which names the file."""
     try:
-        content = fs.pread(segment.file.fd, length, position)
+        handle = segment.file.handle
+        content = fs.pread(handle.fd, length, position)
         while len(content) < length:
-            rest = fs.pread(segment.file.fd, length - len(content), position + len(content))
+            rest = fs.pread(handle.fd, length - len(content), position + len(content))
             if not rest:
                 break
             content += rest

@@ -98,7 +98,8 @@ class Segment:
         try:
             segment.file.create()
             if config.preallocate:
-                fs.reserve(segment.file.fd, 0, config.segment_bytes)
+                handle = segment.file.handle
+                fs.reserve(handle.fd, 0, config.segment_bytes)
             segment.begin_indexes()
         except OSError:
             segment.remove()
@@ -262,12 +263,12 @@ class Segment:
             yield BatchMeta(place.base_offset, place.last_offset, place.size, place.max_timestamp, place.last_offset, -1)
 
     def extend_indexes(self, total_bytes: int) -> None:
-        """Room for the entries of so many bytes of batches that are in the file already, whatever the config allows now."""
+        """For the entries of so many bytes of batches that are in the file already, whatever the config allows now. Space is
+        taken as entries come: for all that there might be, a full disk could keep a log from opening that had fewer."""
         entries = total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 2
         for index in (self.offset_index, self.time_index):
             if index.count + entries > index.capacity:
                 index.unseal(index.count, (index.count + entries) * index.entry_size)
-            index.make_room(entries)
 
     def write(self, buffers: Sequence[Buffer], total_bytes: int) -> None:
         """At the end, where nothing is readable yet. Raises OSError with nothing left behind, or LogDamaged if it cannot cut."""
@@ -318,7 +319,7 @@ class Segment:
         self._seal_indexes()
         if self._preallocate:
             with contextlib.suppress(OSError):  # what is left over costs space, and nothing else
-                self._fs.truncate(self.file.fd, self.size)
+                self.file.cut(self.size)
 
     def _seal_indexes(self) -> None:
         self.offset_index.seal()

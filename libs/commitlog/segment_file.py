@@ -83,13 +83,11 @@ class SegmentFile:
 
     @property
     def handle(self) -> OpenFile:
-        """Hold it for as long as its descriptor is used. Raises OSError: FileNotFoundError if it is retired or was replaced."""
-        return self._unsynced or self._open_files.file(self._key) or self._open()
+        """Hold it for as long as its descriptor is used: another thread may make it close, and open another file by that number.
 
-    @property
-    def fd(self) -> int:
-        """For whoever holds `handle`, or has written: the file may close at any time otherwise."""
-        return self.handle.fd
+        Raises OSError: FileNotFoundError if it is retired or was replaced.
+        """
+        return self._unsynced or self._open_files.file(self._key) or self._open()
 
     def _open(self) -> OpenFile:
         if not self.is_retired:

@@ -6,6 +6,7 @@ A parked fetch holds no bytes, only what it asked for; when it wakes it reads ag
 import asyncio
 from functools import partial
 
+from libs.commitlog.filesystem import OpenFile
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import Fetch
 from libs.rpc.errors import ContractError
@@ -18,6 +19,7 @@ from services.storage.partitions import Partitions
 from services.storage.reading import PartitionRead, Reading, read
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
+STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 INVALID_FETCH_SIZE = int(ErrorCode.INVALID_FETCH_SIZE)
 INLINE_BYTES_MAX = 64 << 20
 """An inline answer is one frame; a gateway that shares no kernel with us asks for no more than it would forward."""
@@ -109,12 +111,25 @@ class Fetches:
         self._meters.fetch_requests += len(reading.partitions)
         self._meters.bytes_out += reading.taken
         self._meters.failed_fetches += sum([result.error != 0 for result in reading.partitions])
+        files = _opened(reading) if inline else []
         rows = [_fetched(result, inline=inline) for result in reading.partitions]
         if inline:
-            slices = [result.slice for result in reading.partitions if result.slice is not None]
-            call.reply([rows], files=[(found.file.fd, found.position, found.length) for found in slices])
+            call.reply([rows], files=[(handle.fd, position, length) for handle, position, length in files])
         else:
             call.reply([rows])
+
+
+def _opened(reading: Reading) -> list[tuple[OpenFile, int, int]]:
+    """The files of what is read, held open together: any of them may close when another opens. One that cannot be opened (it has
+    just left the log, or there is no descriptor) is an error of its partition."""
+    files = []
+    for result in reading.partitions:
+        if result.slice is not None:
+            try:
+                files.append((result.slice.file.handle, result.slice.position, result.slice.length))
+            except OSError:
+                result.slice, result.error = None, STORAGE_ERROR
+    return files
 
 
 def _fetched(result: PartitionRead, *, inline: bool) -> list[object]:

@@ -98,10 +98,10 @@ def check_log(log: Log, disk: SimulatedDisk, held: Recovered, random: Random) ->
 def _content(log: Log, disk: SimulatedDisk) -> bytes:
     parts = []
     for segment in log.segments:
-        size = disk.size(segment.file.fd)
+        size = disk.size(segment.file.handle.fd)
         if size != segment.size:
             raise Broken(f"{segment.file.path} has {size} bytes, the log counts {segment.size}")
-        parts.append(disk.pread(segment.file.fd, size, 0))
+        parts.append(disk.pread(segment.file.handle.fd, size, 0))
     return b"".join(parts)
 
 
@@ -159,7 +159,7 @@ def _check_files(log: Log, disk: SimulatedDisk, partition: PartitionModel) -> No
 
 def _check_segment(segment: Segment, disk: SimulatedDisk) -> None:
     """Every index entry is true, and in order."""
-    batches = list(_batches(disk.pread(segment.file.fd, segment.size, 0)))
+    batches = list(_batches(disk.pread(segment.file.handle.fd, segment.size, 0)))
     if batches and batches[0][1].base_offset < segment.base_offset:
         raise Broken(f"{segment.file.path} begins before its name")
     places = dict(batches)

@@ -110,7 +110,7 @@ def test_indexes_that_recovery_sealed_are_synced_before_a_later_resume_point() -
     names = log.sync_targets()
     assert names is not None
     disk.fsync_directory("/logs/t-0")
-    disk.fdatasync(log.active.file.fd)  # the round had come so far
+    disk.fdatasync(log.active.file.handle.fd)  # the round had come so far
     disk = disk.crashed(Random("the new segment's name is there"))
     log = open_on(disk)
     append_some(log, 1)

@@ -104,6 +104,9 @@ class SegmentSwap:
         for offset in _offsets(names, resume.SUFFIX):
             if offset <= self.end_offset and offset != self.resume_offset:
                 fs.unlink(f"{self.directory}/{offset:020d}{resume.SUFFIX}")
+        for name in names:
+            if name.endswith(SWAP_SUFFIX):
+                fs.unlink(f"{self.directory}/{name}")  # of a swap that failed, and could not be discarded
         for suffix in _SUFFIXES:
             # One that somebody left before us would make the opening doubt our swap.
             for base in _offsets(names, suffix + CLEANED_SUFFIX):

@@ -108,7 +108,6 @@ class Run:
             environment = {
                 NODE: {
                     "PENSTOCK_DATA_DIR": str(disk.at),
-                    "PENSTOCK_FILE_DELETE_DELAY_S": "0.5",
                     "PENSTOCK_HIGH_WATERMARK_CHECKPOINT_S": "0.5",
                     "PENSTOCK_RECOVERY_CHECKPOINT_S": "2",
                 },
@@ -247,7 +246,7 @@ async def _look_after_logs_often(etcd: str) -> None:
     """By retention and by the cleaner. No client may set these while a node runs, as in Kafka."""
     store = EtcdStore([etcd])
     try:
-        often = ConfigOverrides({"log.retention.check.interval.ms": "100", "log.cleaner.backoff.ms": "100"})
-        await store.txn([], [Put(keys.config("broker", ""), encode(often))])
+        names = ("log.retention.check.interval.ms", "log.cleaner.backoff.ms", "log.segment.delete.delay.ms")
+        await store.txn([], [Put(keys.config("broker", ""), encode(ConfigOverrides(dict.fromkeys(names, "100"))))])
     finally:
         await store.close()

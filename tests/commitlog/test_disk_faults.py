@@ -1,6 +1,7 @@
 """Disks that are full, take part of a write, or fail: an append happens whole or not at all, and reads go on."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,22 @@ def test_a_failed_truncation_stops_appends_until_reopened(tmp_path: Path) -> Non
         again = open_log(path)
         assert again.log_end_offset >= 11
         assert whole.startswith(all_bytes(again))
+
+
+class FullForTimes(FaultyFileSystem):
+    """Gives a time index its first block and no more."""
+
+    def reserve(self, fd: int, position: int, length: int) -> None:
+        if position + length > 4096 and os.readlink(f"/proc/self/fd/{fd}").endswith(".timeindex"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().reserve(fd, position, length)
+
+
+def test_a_log_is_opened_after_a_crash_in_the_room_that_its_indexes_had(tmp_path: Path) -> None:
+    config = LogConfig(index_interval_bytes=700)
+    log = open_log(tmp_path, FullForTimes(), config)
+    append_some(log, 12_000)  # all of the same time
+    expected = all_bytes(log)
+    again = open_log(tmp_path, FullForTimes(), config)
+    assert again.scanned_bytes == len(expected)
+    assert all_bytes(again) == expected

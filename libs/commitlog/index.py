@@ -104,7 +104,12 @@ class MappedEntries:
             return self._unsynced
         if self._owner is not None and self._owner.is_retired:
             raise FileNotFoundError(errno.ENOENT, "its segment was removed or replaced", self.path)
-        return self._open_files.open(self._fs, self.path)
+        try:
+            return self._open_files.open(self._fs, self.path)
+        except FileNotFoundError:
+            if self.count:
+                raise
+            return self._open_files.open(self._fs, self.path, create=True)
 
     @property
     def entry_size(self) -> int:

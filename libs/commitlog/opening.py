@@ -15,9 +15,9 @@ from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.losses import ACCEPTED, Losses
 from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
-from libs.commitlog.resume import ResumePoint
+from libs.commitlog.resume import ResumePoint, SegmentProgress
 from libs.commitlog.saved_state import SNAPSHOT_SUFFIX, SavedState
-from libs.commitlog.segment import FileRegistry, Segment
+from libs.commitlog.segment import NO_TIMESTAMP, FileRegistry, Segment
 from libs.commitlog.segment_list import Missing, find_missing
 from libs.commitlog.swapping import SWAP_SUFFIX, finish_swaps
 from libs.commitlog.sync import syncing
@@ -263,7 +263,9 @@ class LogOpener:
         producers, snapshot_offset = self._saved.newest_snapshot(segments[0].base_offset, segments[at].base_offset)
         older = [segment for segment in segments[:at] if segment.next_offset > snapshot_offset]
         recovery.replay_headers(older, max(snapshot_offset, 0), segments[at].base_offset, producers)
-        segments[at].begin_indexes()
+        nothing = SegmentProgress(segments[at].base_offset, 0, 0, 0, NO_TIMESTAMP, segments[at].base_offset, 0)
+        if not (self._clean and segments[at].size == 0 and segments[at].resume_indexes(nothing, closed=True)):
+            segments[at].begin_indexes()
         gapless_from = gapless.gapless_from(self._fs, self._directory)
         whole = self._scan(segments[at:], 0, segments[at].base_offset, (epochs, producers), gapless_from)
         return segments[:at] + whole, producers, epochs

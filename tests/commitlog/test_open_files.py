@@ -254,6 +254,23 @@ def test_an_index_that_somebody_took_while_it_was_closed_is_made_again(tmp_path:
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("batches", [0, 1])
+def test_an_empty_index_that_somebody_took_after_a_clean_stop_is_begun_again(tmp_path: Path, batches: int) -> None:
+    log = open_log(tmp_path, registry=bounded())
+    append_some(log, batches)
+    sync(log)
+    log.close(clean=True)
+    (tmp_path / f"{0:020d}.index").unlink()
+    (tmp_path / f"{0:020d}.timeindex").unlink()
+    again = open_log(tmp_path, registry=bounded(), clean=True)
+    append_some(again, 8)
+    sync(again)
+    assert again.offset_for_timestamp(1000, again.log_end_offset) is not None
+    assert len(read_batches(again, 0)) == 8 + batches
+    again.roll()
+    assert (tmp_path / f"{0:020d}.index").stat().st_size > 0
+
+
 def test_an_idle_partition_reserves_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path, config=LogConfig())
     append_some(log, 3)

@@ -68,7 +68,7 @@ class Writer:
     def padding(self) -> None:
         """Keys of its own: what came before is no longer in the active segment."""
         for number in range(600):
-            self._write(b"padding-%d-%d" % (self._generation, number), os.urandom(100))
+            self._write(b"padding-%d-%d" % (self._generation, number), os.urandom(100).hex().encode())
         self._flush()
 
     def _write(self, key: bytes, value: bytes | None) -> None:

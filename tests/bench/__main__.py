@@ -1,7 +1,7 @@
 """`make bench`: Penstock beside a warm Apache Kafka, alternating, one JSON line per case.
 
     python -m tests.bench [--raw] [--java] [--synced] [--random] [--opened] [--memory] [--startup] [--recovery] [--partitions]
-                          [--compaction] [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40]
+                          [--compaction] [--background] [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40]
                           [--durability replicated|synced]
 
 Without a group, all of them; `--durability` is that of raw and java. Machines are shared and noisy: quote the ratio, which is
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from tests.bench.background import background
 from tests.bench.cases import Case, raw_cases
 from tests.bench.cpu import cpu_of
 from tests.bench.footprint import memory, startup
@@ -42,6 +43,7 @@ FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
     "recovery": recovery,
     "partitions": many_partitions,
     "compaction": compaction,
+    "background": background,
 }
 
 

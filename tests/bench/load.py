@@ -4,13 +4,14 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.bench import frames
 from tests.bench.frames import FetchFrame
 
 Address = tuple[str, int]
+IN_FLIGHT = 20
 
 
 class BenchError(Exception):
@@ -75,20 +76,36 @@ def check_answer(answer: bytes, error_position: int) -> None:
 
 
 def produce_rising(address: Address, topic: str, batch: bytes, error_position: int, *, count: int, step_ms: int) -> int:
-    """`count` copies of a batch, each `step_ms` later than the one before, many in flight. Returns how many were acknowledged."""
+    """`count` copies of a batch, each `step_ms` later than the one before. Returns how many were acknowledged."""
     (first_ms,) = struct.unpack_from(">q", batch, 27)
-    stamped, sock = bytearray(batch), connect(address)
-    first_answer(sock, frames.produce_frame(topic, 0, batch, -1), error_position)
-    sent = done = 1
-    while done < count:
-        while sent < count and sent - done < 20:
-            frames.stamped(stamped, first_ms + sent * step_ms)
-            sock.sendall(frames.produce_frame(topic, 0, bytes(stamped), -1))
-            sent += 1
+    stamped = bytearray(batch)
+
+    def later() -> Iterator[bytes]:
+        for turn in range(count):
+            frames.stamped(stamped, first_ms + turn * step_ms)
+            yield bytes(stamped)
+
+    return produce_each(address, topic, later(), error_position)
+
+
+def produce_each(address: Address, topic: str, batches: Iterable[bytes], error_position: int) -> int:
+    """Each of the batches once, to partition 0, many in flight. Returns how many were acknowledged: all."""
+    sock, sent, done = connect(address), 0, 0
+    for batch in batches:
+        frame = frames.produce_frame(topic, 0, batch, -1)
+        if not sent:
+            first_answer(sock, frame, error_position)
+            sent = done = 1
+            continue
+        if sent - done == IN_FLIGHT:
+            check_answer(read_frame(sock), error_position)
+            done += 1
+        sock.sendall(frame)
+        sent += 1
+    for _ in range(sent - done):
         check_answer(read_frame(sock), error_position)
-        done += 1
     sock.close()
-    return done
+    return sent
 
 
 class _Producer:

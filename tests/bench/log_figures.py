@@ -97,7 +97,7 @@ def _compaction(log_bytes: int, value_bytes: int) -> dict[str, object]:
     config = LogConfig(segment_bytes=64 * 1024**2)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root:
         directory = Path(root) / "compacted-0"
-        _write(directory, _keyed_batches(value_bytes, log_bytes), log_bytes, config)
+        _write(directory, keyed_batches(value_bytes, log_bytes), log_bytes, config)
         ours = statistics.median([_clean_with_ours(directory, config) for _ in range(3)])
         theirs = _clean_with_kafka(directory, Path(root) / "kafka")
     return {
@@ -115,7 +115,7 @@ def _compaction(log_bytes: int, value_bytes: int) -> dict[str, object]:
     }
 
 
-def _keyed_batches(value_bytes: int, log_bytes: int) -> list[tuple[bytes, int]]:
+def keyed_batches(value_bytes: int, log_bytes: int) -> list[tuple[bytes, int]]:
     """As many different batches as give each key five records, in random order."""
     choose = random.Random(3)
     per_batch = max(1, 16 * KIB // (value_bytes + 40))

@@ -36,7 +36,7 @@ def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Loca
         }  # it reads the same files, and a file takes its space while anyone has it open
         with LocalCluster(environment_of={"storage-1": storage, "gateway-1": gateway}) as cluster:
             admin = Admin(cluster.bootstrap)
-            admin.set_config(ResourceType.BROKER, "", "log.segment.delete.delay.ms", "100")
+            admin.set_config(ResourceType.BROKER, "1", "log.segment.delete.delay.ms", "100")
             admin.close()
             yield cluster, disk
 
@@ -47,14 +47,14 @@ class Filler:
     def __init__(self, client: RawClient, topic: str) -> None:
         self.topic = topic
         self.stored: dict[int, bytes] = {}  # offset -> value
-        self._client = client
+        self.client = client
         self._number = 0
 
     async def write(self, size: int) -> int:
         """Answers the error code."""
         self._number += 1
         value = b"%d " % self._number + os.urandom(size)
-        (answer,) = await self._client.produce(
+        (answer,) = await self.client.produce(
             VERSION, produce_body(VERSION, [(self.topic, [(0, batch(value))])], timeout_ms=600_000)
         )
         if answer.error == 0:
@@ -71,9 +71,9 @@ class Filler:
             else:
                 raise AssertionError("it never got full")
 
-    async def readable(self, client: RawClient) -> None:
+    async def readable(self, client: RawClient, offset: int = 0) -> None:
         async with asyncio.timeout(30):
-            while (await self._fetch(client, 0)).error != 0:
+            while (found := await self._fetch(client, offset)).error != 0 or not found.records:
                 pass
 
     async def _fetch(self, client: RawClient, offset: int) -> Fetched:
@@ -124,6 +124,22 @@ async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_a
     async with raw_client(cluster.shape.port + 1) as client:
         await kept.readable(client)
         await kept.check(client)
+
+
+async def test_a_partition_on_a_completely_full_disk_is_served_after_a_kill(small: tuple[LocalCluster, Path]) -> None:
+    cluster, disk = small
+    Admin(cluster.bootstrap).create("kept", config={"retention.ms": "-1"})  # its records are very old
+    async with raw_client(cluster.shape.port + 1) as client:
+        kept = Filler(client, "kept")
+        await kept.until_full()
+    take_what_is_left(disk / "crumbs")
+    cluster.restart("storage-1", signal.SIGKILL)
+    take_what_is_left(disk / "more-crumbs")
+    async with raw_client(cluster.shape.port + 1) as client:
+        kept.client = client
+        await kept.readable(client, max(kept.stored))  # its end is shown once a round has synced what was found
+        await kept.check(client)
+        assert await kept.write(5_000) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_a_topic_that_does_not_fit_any_more_is_there_once_it_fits(small: tuple[LocalCluster, Path]) -> None:

@@ -141,7 +141,8 @@ class Cluster:
         pid = self.pid_of(name)
         if pid is None:
             raise LauncherError(f"{name} is not running")
-        os.kill(pid, number)
+        if number != signal.SIGTERM:  # which `_end` sends, and a second one cuts the draining short
+            os.kill(pid, number)
         if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             self._end([pid])
 

@@ -13,6 +13,13 @@ def test_a_process_can_be_killed_and_comes_back_ready():
         assert cluster.memory_bytes("storage-1") > 0
 
 
+def test_a_process_that_is_asked_to_stop_is_asked_once():
+    with LocalCluster(storage=1) as cluster:
+        cluster.restart("storage-1", signal.SIGTERM)
+        assert 'event="stopping"' in cluster.log("storage-1")
+        assert 'event="aborting"' not in cluster.log("storage-1")
+
+
 def test_a_traceback_in_a_log_fails_the_test_that_ran_the_cluster():
     cluster = LocalCluster(storage=1)
     cluster.up()

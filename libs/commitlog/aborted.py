@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from libs.commitlog import recovery
 from libs.commitlog.durable_files import FileWrite, read_file
 from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.file_names import TRANSACTION_INDEX, path_of
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.rewinding import producers_at
 from libs.commitlog.segment import Segment
-from libs.commitlog.transaction_index import ENTRY, SUFFIX, AbortedTransaction, TransactionIndex
+from libs.commitlog.transaction_index import ENTRY, AbortedTransaction, TransactionIndex
 from libs.commitlog.transactions import EndedTransaction
 
 log = logging.getLogger(__name__)
@@ -189,7 +190,7 @@ class AbortedTransactions:
         self._counts = dict(sorted(self._counts.items()))
 
     def _path(self, base: int) -> str:
-        return f"{self._directory}/{base:020d}{SUFFIX}"
+        return path_of(self._directory, base, TRANSACTION_INDEX)
 
 
 def _slot_of(segments: Sequence[Segment], offset: int) -> int:

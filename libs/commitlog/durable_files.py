@@ -4,6 +4,7 @@ import posixpath
 from typing import NamedTuple
 
 from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.file_names import TEMPORARY
 from libs.commitlog.filesystem import FileSystem, OpenFile
 
 
@@ -16,7 +17,7 @@ class FileWrite(NamedTuple):
 
 def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
     """Afterwards the file holds `content`, or, after a crash, its old content; never a mixture."""
-    beside = path + ".tmp"
+    beside = path + TEMPORARY
     if fs.exists(beside):
         fs.unlink(beside)
     file = OpenFile(fs, fs.open_append(beside, create=True))

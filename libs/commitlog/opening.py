@@ -5,26 +5,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.commitlog import epochs as epoch_file
-from libs.commitlog import gapless, recovery, resume, transaction_index
+from libs.commitlog import gapless, recovery
 from libs.commitlog.aborted import AbortedTransactions
 from libs.commitlog.config import LogConfig
 from libs.commitlog.durable_files import FileWrite
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.errors import MuchToRead
+from libs.commitlog.file_names import (
+    INDEX,
+    LEFTOVERS,
+    LOG,
+    RESUME,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    path_of,
+)
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.losses import ACCEPTED, Losses
 from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint, SegmentProgress
-from libs.commitlog.saved_state import SNAPSHOT_SUFFIX, SavedState
+from libs.commitlog.saved_state import SavedState
 from libs.commitlog.segment import NO_TIMESTAMP, FileRegistry, Segment
 from libs.commitlog.segment_list import Missing, find_missing
-from libs.commitlog.swapping import SWAP_SUFFIX, finish_swaps
+from libs.commitlog.swapping import finish_swaps
 from libs.commitlog.sync import syncing
 
 log = logging.getLogger(__name__)
-
-_LEFTOVERS = (".tmp", ".cleaned", ".deleted")
 
 
 @dataclass(slots=True)
@@ -117,7 +126,7 @@ class LogOpener:
         resume_points = self._saved.remove_useless(segments[0].base_offset, segments[-1].next_offset)
         epochs.truncate_end(segments[-1].next_offset)
         resume_segment = point.segment.base_offset if point is not None else -1
-        aborted = AbortedTransactions(self._fs, self._directory, self._saved.offsets_of(transaction_index.SUFFIX))
+        aborted = AbortedTransactions(self._fs, self._directory, self._saved.offsets_of(TRANSACTION_INDEX))
         expected = point.aborted if point is not None else {}
         if expected:  # the cleaner may have dropped some since
             cleaned_to = gapless.gapless_from(self._fs, self._directory)
@@ -140,7 +149,7 @@ class LogOpener:
     def _synced_to(self, segments: list[Segment], committed_offset: int) -> int:
         """The name of a resume point says it too, whatever became of its content. Of a log that Kafka wrote nobody knows what
         was synced of it, only committed."""
-        points = self._saved.offsets_of(resume.SUFFIX)
+        points = self._saved.offsets_of(RESUME)
         is_ours = points or gapless.FILE_NAME in self._saved.names or not segments
         return max([*points, committed_offset if is_ours else 0])
 
@@ -184,7 +193,7 @@ class LogOpener:
         log.warning("%s ends at %d, before its start: begun anew at %d", self._directory, segments[-1].next_offset, offset)
         for name in self._saved.names:
             path = f"{self._directory}/{name}"
-            if name.endswith((resume.SUFFIX, SNAPSHOT_SUFFIX, epoch_file.FILE_NAME)) and self._fs.exists(path):
+            if name.endswith((RESUME, SNAPSHOT, epoch_file.FILE_NAME)) and self._fs.exists(path):
                 self._fs.unlink(path)
         with syncing():
             self._fs.fsync_directory(self._directory)  # they vouch for segments
@@ -207,11 +216,11 @@ class LogOpener:
     def _sweep(self) -> None:
         """Files that were on their way in or out when the last process stopped."""
         names = self._fs.list_directory(self._directory)
-        if any(name.endswith(SWAP_SUFFIX) for name in names):
+        if any(name.endswith(SWAP) for name in names):
             finish_swaps(self._fs, self._directory)
             names = self._fs.list_directory(self._directory)
         for name in names:
-            if name.endswith(_LEFTOVERS):
+            if name.endswith(LEFTOVERS):
                 self._fs.unlink(f"{self._directory}/{name}")
             else:
                 self._saved.names.append(name)
@@ -226,7 +235,7 @@ class LogOpener:
             self._fs.fsync_directory(self._directory)
 
     def _list_segments(self) -> list[Segment]:
-        bases = sorted(self._saved.offsets_of(".log"))
+        bases = sorted(self._saved.offsets_of(LOG))
         segments = []
         for base in bases:
             segment = Segment(self._fs, self._directory, base, self._config, self._registry)
@@ -234,9 +243,9 @@ class LogOpener:
             segments.append(segment)
         for segment, base in zip(segments, bases[1:], strict=False):
             segment.next_offset = base
-        for suffix in (".index", ".timeindex", transaction_index.SUFFIX):
+        for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
             for orphan in set(self._saved.offsets_of(suffix)) - set(bases):
-                self._fs.unlink(f"{self._directory}/{orphan:020d}{suffix}")
+                self._fs.unlink(path_of(self._directory, orphan, suffix))
         return segments
 
     def _recover_from(self, point: ResumePoint, segments: list[Segment]) -> tuple[list[Segment], ProducerState, LeaderEpochs]:
@@ -319,7 +328,7 @@ class LogOpener:
 
     def _note_snapshot(self, offset: int, producers: ProducerState) -> None:
         """Rolling left one for the next sync round, and the crash may have come before."""
-        path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+        path = path_of(self._directory, offset, SNAPSHOT)
         if not self._fs.exists(path):
             self._snapshots.append(FileWrite(path, format_snapshot(producers.as_of(offset))))
 

@@ -14,7 +14,6 @@ from libs.commitlog.errors import DirectoryDamaged
 from libs.commitlog.producers import CachedBatch, ProducerEntry
 from libs.commitlog.segment_list import SegmentList, format_segments, parse_segments
 
-SUFFIX = ".resume"
 _HEAD = struct.Struct(">4sI")
 _MAGIC = b"PSR1"
 _BODY = struct.Struct(">qqqiiqqqi")

@@ -8,10 +8,8 @@ import posixpath
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from libs.commitlog.file_names import DELETED, segment_files
 from libs.commitlog.filesystem import FileSystem
-
-DELETED_SUFFIX = ".deleted"
-_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 class RetiredSegments(NamedTuple):
@@ -22,11 +20,9 @@ class RetiredSegments(NamedTuple):
         """Blocks. Returns the new names, for `remove_retired`. Raises OSError, and may then have renamed some."""
         renamed = []
         for base_offset in self.base_offsets:
-            for suffix in _SUFFIXES:
-                path = f"{self.directory}/{base_offset:020d}{suffix}"
-                if fs.exists(path):
-                    fs.rename(path, path + DELETED_SUFFIX)
-                    renamed.append(path + DELETED_SUFFIX)
+            for path in reversed(segment_files(fs, self.directory, base_offset)):  # the `.log` first: it needs its indexes
+                fs.rename(path, path + DELETED)
+                renamed.append(path + DELETED)
         fs.fsync_directory(self.directory)
         return renamed
 

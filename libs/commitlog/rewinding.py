@@ -1,15 +1,14 @@
 """Producer state of a log that was cut: what was saved beyond the cut must go first, the rest is replayed from what remains."""
 
-from libs.commitlog import recovery, resume
+from libs.commitlog import recovery
 from libs.commitlog.durable_files import read_file
 from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.file_names import CLEANED, RESUME, SNAPSHOT, SWAP, offset_of, path_of
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.producer_snapshot import parse_snapshot
 from libs.commitlog.producers import ProducerEntry, ProducerState
 from libs.commitlog.resume import parse_resume
 from libs.commitlog.segment import Segment
-
-_SUFFIXES = (resume.SUFFIX, ".snapshot")
 
 
 def remove_state_beyond(fs: FileSystem, directory: str, end_offset: int) -> None:
@@ -17,10 +16,10 @@ def remove_state_beyond(fs: FileSystem, directory: str, end_offset: int) -> None
 
     A cleaned segment that is about to take its place goes as well: it may hold what is cut.
     """
-    doomed = [name for offset, name in _saved_states(fs, directory) if offset > end_offset]
-    doomed += [name for name in fs.list_directory(directory) if name.endswith((".cleaned", ".swap"))]
-    for name in doomed:
-        fs.unlink(f"{directory}/{name}")
+    doomed = [path_of(directory, offset, suffix) for suffix, offset in _saved_states(fs, directory) if offset > end_offset]
+    doomed += [f"{directory}/{name}" for name in fs.list_directory(directory) if name.endswith((CLEANED, SWAP))]
+    for path in doomed:
+        fs.unlink(path)
     if doomed:
         fs.fsync_directory(directory)
 
@@ -33,12 +32,12 @@ def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_of
     """
     first_offset = segments[0].base_offset if segments else end_offset
     # Resume points first, even older ones: a snapshot holds only the last batch of each producer.
-    for offset, name in sorted(_saved_states(fs, directory), key=lambda s: (s[1].endswith(resume.SUFFIX), s[0]), reverse=True):
+    for suffix, offset in sorted(_saved_states(fs, directory), key=lambda state: (state[0] == RESUME, state[1]), reverse=True):
         if first_offset <= offset <= end_offset:
-            path = f"{directory}/{name}"
+            path = path_of(directory, offset, suffix)
             content = read_file(fs, path) or b""
             try:
-                entries = parse_resume(content, path).producers if name.endswith(resume.SUFFIX) else parse_snapshot(content, path)
+                entries = parse_resume(content, path).producers if suffix == RESUME else parse_snapshot(content, path)
             except DirectoryDamaged:
                 continue
             return _replayed(segments, offset, end_offset, entries)
@@ -53,10 +52,11 @@ def _replayed(segments: list[Segment], start_offset: int, end_offset: int, entri
     return producers
 
 
-def _saved_states(fs: FileSystem, directory: str) -> list[tuple[int, str]]:
-    """(offset, name) of each."""
+def _saved_states(fs: FileSystem, directory: str) -> list[tuple[str, int]]:
+    """(suffix, offset) of each."""
     return [
-        (int(name[:20]), name)
+        (suffix, offset)
         for name in fs.list_directory(directory)
-        if name.endswith(_SUFFIXES) and len(name) > 20 and name[:20].isdigit()
+        for suffix in (RESUME, SNAPSHOT)
+        if (offset := offset_of(name, suffix)) is not None
     ]

@@ -3,20 +3,18 @@
 import logging
 
 from libs.commitlog import epochs as epoch_file
-from libs.commitlog import resume
 from libs.commitlog.durable_files import read_file
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.file_names import RESUME, SNAPSHOT, offsets_of, path_of
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.producer_snapshot import parse_snapshot
 from libs.commitlog.producers import ProducerState
-from libs.commitlog.resume import ResumePoint
+from libs.commitlog.resume import ResumePoint, parse_resume
 from libs.commitlog.segment import Segment
 from libs.wire.batches import BatchHeader
 
 log = logging.getLogger(__name__)
-
-SNAPSHOT_SUFFIX = ".snapshot"
 
 
 class SavedState:
@@ -28,10 +26,10 @@ class SavedState:
         self._unsound: list[str] = []
 
     def newest_resume_point(self, segments: list[Segment], log_start_offset: int) -> ResumePoint | None:
-        for offset in sorted(self.offsets_of(resume.SUFFIX), reverse=True):
-            path = f"{self._directory}/{offset:020d}{resume.SUFFIX}"
+        for offset in sorted(self.offsets_of(RESUME), reverse=True):
+            path = path_of(self._directory, offset, RESUME)
             try:
-                point = resume.parse_resume(read_file(self._fs, path) or b"", path)
+                point = parse_resume(read_file(self._fs, path) or b"", path)
             except DirectoryDamaged as damage:
                 log.warning("resume point ignored: %s", damage)
                 self._unsound.append(path)
@@ -44,9 +42,9 @@ class SavedState:
         return None
 
     def newest_snapshot(self, offset_min: int, offset_max: int) -> tuple[ProducerState, int]:
-        for offset in sorted(self.offsets_of(SNAPSHOT_SUFFIX), reverse=True):
+        for offset in sorted(self.offsets_of(SNAPSHOT), reverse=True):
             if offset_min <= offset <= offset_max:
-                path = f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+                path = path_of(self._directory, offset, SNAPSHOT)
                 try:
                     return ProducerState(parse_snapshot(read_file(self._fs, path) or b"", path)), offset
                 except DirectoryDamaged as damage:
@@ -58,16 +56,16 @@ class SavedState:
         """Removes what was saved beyond the log's end (KAFKA-5829), and all but the newest resume point of what lies before its
         first segment. Returns the offsets of the resume points that stay."""
         kept = []
-        for suffix in (SNAPSHOT_SUFFIX, resume.SUFFIX):
+        for suffix in (SNAPSHOT, RESUME):
             offsets = sorted(self.offsets_of(suffix))
             for offset in offsets:
-                path = f"{self._directory}/{offset:020d}{suffix}"
+                path = path_of(self._directory, offset, suffix)
                 if not self._fs.exists(path):
                     continue
-                stale = suffix == resume.SUFFIX and offset <= start_offset and offset != offsets[-1]
+                stale = suffix == RESUME and offset <= start_offset and offset != offsets[-1]
                 if offset > end_offset or stale or path in self._unsound:
                     self._fs.unlink(path)
-                elif suffix == resume.SUFFIX:
+                elif suffix == RESUME:
                     kept.append(offset)
         return kept
 
@@ -89,10 +87,9 @@ class SavedState:
         return epochs
 
     def offsets_of(self, suffix: str) -> list[int]:
-        length = 20 + len(suffix)
-        return [int(name[:20]) for name in self.names if len(name) == length and name.endswith(suffix) and name[:20].isdigit()]
+        return offsets_of(self.names, suffix)
 
     def forget_resume_points(self) -> None:
-        for offset in self.offsets_of(resume.SUFFIX):
-            self._fs.unlink(f"{self._directory}/{offset:020d}{resume.SUFFIX}")
-        self.names = [name for name in self.names if not name.endswith(resume.SUFFIX)]
+        for offset in self.offsets_of(RESUME):
+            self._fs.unlink(path_of(self._directory, offset, RESUME))
+        self.names = [name for name in self.names if not name.endswith(RESUME)]

@@ -7,6 +7,7 @@ No byte that was readable is ever written again (append-only inodes): a segment 
 
 import contextlib
 import errno
+import posixpath
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import LogDamaged
+from libs.commitlog.file_names import INDEX, LOG, TIME_INDEX, path_of, segment_files
 from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, capacity_of, open_index
 from libs.commitlog.resume import SegmentProgress
@@ -75,7 +77,7 @@ class Segment:
         self._fs = fs
         self._open_files = registry.open_files
         self.base_offset = base_offset
-        self.file = SegmentFile(fs, f"{directory}/{base_offset:020d}.log", base_offset, registry)
+        self.file = SegmentFile(fs, path_of(directory, base_offset, LOG), base_offset, registry)
         self.size = 0
         self.next_offset = base_offset
         """Of a sealed segment: the first offset after it. The active one's is the log's end."""
@@ -108,15 +110,15 @@ class Segment:
 
     @property
     def _stem(self) -> str:
-        return self.file.path[: -len(".log")]
+        return self.file.path[: -len(LOG)]
 
     # --- the indexes and what they know
 
     def begin_indexes(self) -> None:
         """Empty indexes that take entries, as for a segment that is about to be filled or scanned."""
         room, owner = self._index_bytes, (self._open_files, self.file)
-        self._offset_index = MappedEntries.create(self._fs, self._stem + ".index", OFFSET_ENTRY, room, *owner)
-        self._time_index = MappedEntries.create(self._fs, self._stem + ".timeindex", TIME_ENTRY, room, *owner)
+        self._offset_index = MappedEntries.create(self._fs, self._stem + INDEX, OFFSET_ENTRY, room, *owner)
+        self._time_index = MappedEntries.create(self._fs, self._stem + TIME_INDEX, TIME_ENTRY, room, *owner)
         self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         self._bytes_since_index = 0
 
@@ -125,7 +127,7 @@ class Segment:
         that, in a clean stop, so nobody need look before they are used."""
         counts = (progress.index_entries, progress.time_entries)
         indexes = []
-        for suffix, entry, count in zip((".index", ".timeindex"), (OFFSET_ENTRY, TIME_ENTRY), counts, strict=True):
+        for suffix, entry, count in zip((INDEX, TIME_INDEX), (OFFSET_ENTRY, TIME_ENTRY), counts, strict=True):
             path = self._stem + suffix
             if not closed:
                 found = open_index(self._fs, path, entry)
@@ -169,10 +171,10 @@ class Segment:
     def _open_indexes(self) -> None:
         """Makes them again if they are not there. Raises OSError."""
         self._refuse_if_replaced()
-        takes_more = self._offset_index is not None and self._offset_index.capacity > self._offset_index.count
+        takes_more = self._takes_more
         owner = (self._open_files, self.file)
-        offsets = self._offset_index or open_index(self._fs, self._stem + ".index", OFFSET_ENTRY, *owner)
-        times = self._time_index or open_index(self._fs, self._stem + ".timeindex", TIME_ENTRY, *owner)
+        offsets = self._offset_index or open_index(self._fs, self._stem + INDEX, OFFSET_ENTRY, *owner)
+        times = self._time_index or open_index(self._fs, self._stem + TIME_INDEX, TIME_ENTRY, *owner)
         try:
             if offsets is not None and times is not None:
                 offsets.take_at_hand()
@@ -181,10 +183,20 @@ class Segment:
                 return
         except FileNotFoundError:  # somebody removed or cut it while it was closed
             pass
+        self._make_indexes_again(takes_more=takes_more)
+
+    def _make_indexes_again(self, *, takes_more: bool) -> None:
+        """As `rebuild_indexes`; those of a sealed segment are sealed and synced again, since nobody else will. Found untrimmed at
+        the next opening, the zeros behind their entries would be the newest ones. Raises OSError."""
         self.rebuild_indexes(self.size)
         if not takes_more:
+            self._note_max_timestamp()
             self._seal_indexes()
-            self._sync_indexes()  # no round will
+            self._sync_indexes()
+
+    @property
+    def _takes_more(self) -> bool:
+        return self._offset_index is not None and self._offset_index.capacity > self._offset_index.count
 
     @property
     def max_timestamp(self) -> int:
@@ -206,8 +218,12 @@ class Segment:
         if self._max_timestamp is None:
             times = self.time_index
             if self._max_timestamp is None:  # opening may have rebuilt, which knows already
-                self._max_timestamp, relative = times.entry(times.count - 1) if times.count else (NO_TIMESTAMP, 0)
-                self._offset_of_max_timestamp = self.base_offset + relative
+                found, relative = times.entry(times.count - 1) if times.count else (NO_TIMESTAMP, 0)
+                is_true = self._is_newest(found, relative)
+                if self._max_timestamp is None and is_true:
+                    self._max_timestamp, self._offset_of_max_timestamp = found, self.base_offset + relative
+                elif self._max_timestamp is None:
+                    self._make_indexes_again(takes_more=self._takes_more)
 
     @property
     def first_timestamp(self) -> int:
@@ -342,9 +358,8 @@ class Segment:
     def remove(self) -> None:
         """The names go; readers that hold the file keep it."""
         self.file.retire()
-        for suffix in (".index", ".timeindex", ".txnindex", ".log"):
-            if self._fs.exists(self._stem + suffix):
-                self._fs.unlink(self._stem + suffix)
+        for path in segment_files(self._fs, posixpath.dirname(self.file.path), self.base_offset):
+            self._fs.unlink(path)
 
     def sync_files(self, *, indexes: bool) -> list[OpenFile]:
         files = [self.file.handle]
@@ -379,7 +394,7 @@ class Segment:
         if slot >= 0:
             relative, position = self.offset_index.entry(slot)
             if not self._is_true(relative, position):
-                self.rebuild_indexes(self.size)
+                self._make_indexes_again(takes_more=self._takes_more)
                 return self.find(offset)
         for place in self.walk(position, self.size):
             if place.last_offset >= offset:
@@ -411,7 +426,13 @@ class Segment:
         slot = self.time_index.floor(timestamp - 1)
         if slot < 0:
             return 0
-        place = self.find(self.base_offset + self.time_index.entry(slot)[1])
+        found, relative = self.time_index.entry(slot)
+        place = self.find(self.base_offset + relative)
+        if place is not None and place.max_timestamp == found:
+            return place.position
+        self._make_indexes_again(takes_more=self._takes_more)
+        slot = self.time_index.floor(timestamp - 1)
+        place = self.find(self.base_offset + self.time_index.entry(slot)[1]) if slot >= 0 else None
         return place.position if place is not None else 0
 
     def offset_after(self, position: int) -> int | None:
@@ -426,6 +447,24 @@ class Segment:
             return False
         base_offset, _, delta, _ = WALK.unpack_from(*self._window(position))
         return bool(base_offset + delta - self.base_offset == relative)
+
+    def _is_newest(self, timestamp: int, relative: int) -> bool:
+        """A sealed segment's last time entry is checked too: by it retention tells how old the segment is. The batch that it
+        names has that timestamp, and what comes behind the last index entry has none that is greater."""
+        if not self.size:
+            return timestamp == NO_TIMESTAMP
+        if timestamp == NO_TIMESTAMP:
+            if self.first_timestamp != NO_TIMESTAMP:
+                return False
+        else:
+            named = self.find(self.base_offset + relative) if relative >= 0 else None
+            if named is None or named.max_timestamp != timestamp:
+                return False
+        offsets = self.offset_index
+        position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
+        if offsets.count and not self._is_true(*offsets.entry(offsets.count - 1)):
+            return False
+        return all(place.max_timestamp <= timestamp for place in self.walk(position, self.size))
 
     def _place_at(self, position: int) -> BatchPlace:
         if position + HEADER_SIZE > self.size:

@@ -13,21 +13,16 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.commitlog import gapless, resume
-from libs.commitlog.cleaner.job import CLEANED_SUFFIX
+from libs.commitlog import gapless
 from libs.commitlog.errors import LogDamaged
+from libs.commitlog.file_names import CLEANED, DELETED, LOG, OF_SEGMENTS, RESUME, SWAP, offsets_of, path_of, segment_files
 from libs.commitlog.filesystem import FileSystem, OpenFile
 from libs.commitlog.gapless import NotedSwap
-from libs.commitlog.retiring import DELETED_SUFFIX
 from libs.commitlog.segment import WALK
 from libs.commitlog.sync import Lineage
 from libs.wire.batches import HEADER_SIZE, LENGTH_END
 
 log = logging.getLogger(__name__)
-
-SWAP_SUFFIX = ".swap"
-_SUFFIXES = (".txnindex", ".index", ".timeindex", ".log")
-"""In the order in which names change: a `.log` says that the others have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +63,12 @@ class SegmentSwap:
         renamed: list[tuple[str, str]] = []
         try:
             for base in self.sources:
-                for path in self._files(fs, base, ""):
-                    fs.rename(path, path + DELETED_SUFFIX)
-                    renamed.append((path, path + DELETED_SUFFIX))
-            for path in self._files(fs, self.base_offset, SWAP_SUFFIX):
-                fs.rename(path, path.removesuffix(SWAP_SUFFIX))
-                renamed.append((path, path.removesuffix(SWAP_SUFFIX)))
+                for path in segment_files(fs, self.directory, base):
+                    fs.rename(path, path + DELETED)
+                    renamed.append((path, path + DELETED))
+            for path in segment_files(fs, self.directory, self.base_offset, SWAP):
+                fs.rename(path, path.removesuffix(SWAP))
+                renamed.append((path, path.removesuffix(SWAP)))
         except OSError as error:
             try:
                 for source, target in reversed(renamed):
@@ -85,12 +80,12 @@ class SegmentSwap:
     def settle(self, fs: FileSystem) -> list[str]:
         """Blocks until the new names are on disk. Returns the files that `remove_retired` takes away later."""
         fs.fsync_directory(self.directory)
-        return [path for base in self.sources for path in self._files(fs, base, DELETED_SUFFIX)]
+        return [path for base in self.sources for path in segment_files(fs, self.directory, base, DELETED)]
 
     def discard(self, fs: FileSystem) -> None:
         """Blocks. The output is of no use; the sources stay."""
-        for path in [*self._files(fs, self.base_offset, SWAP_SUFFIX), *self._files(fs, self.base_offset, CLEANED_SUFFIX)]:
-            fs.unlink(path)
+        for suffix in (SWAP, CLEANED):
+            _unlink(fs, self.directory, self.base_offset, suffix)
 
     def _under_lineage(self, work: Callable[[], None]) -> bool:
         """A truncation removes what is staged, and waits for this."""
@@ -101,28 +96,25 @@ class SegmentSwap:
 
     def _make_way(self, fs: FileSystem) -> None:
         names = fs.list_directory(self.directory)
-        for offset in _offsets(names, resume.SUFFIX):
+        for offset in offsets_of(names, RESUME):
             if offset <= self.end_offset and offset != self.resume_offset:
-                fs.unlink(f"{self.directory}/{offset:020d}{resume.SUFFIX}")
+                fs.unlink(path_of(self.directory, offset, RESUME))
         for name in names:
-            if name.endswith(SWAP_SUFFIX):
+            if name.endswith(SWAP):
                 fs.unlink(f"{self.directory}/{name}")  # of a swap that failed, and could not be discarded
-        for suffix in _SUFFIXES:
+        for suffix in OF_SEGMENTS:
             # One that somebody left before us would make the opening doubt our swap.
-            for base in _offsets(names, suffix + CLEANED_SUFFIX):
+            for base in offsets_of(names, suffix + CLEANED):
                 if base < self.base_offset:
-                    fs.unlink(f"{self.directory}/{base:020d}{suffix}{CLEANED_SUFFIX}")
+                    fs.unlink(path_of(self.directory, base, suffix + CLEANED))
             # Those of an earlier swap: here they may take the time that removing a large file takes.
-            for base in _offsets(names, suffix + DELETED_SUFFIX):
+            for base in offsets_of(names, suffix + DELETED):
                 if base in self.sources:
-                    fs.unlink(f"{self.directory}/{base:020d}{suffix}{DELETED_SUFFIX}")
+                    fs.unlink(path_of(self.directory, base, suffix + DELETED))
 
     def _call_swap(self, fs: FileSystem) -> None:
-        for path in self._files(fs, self.base_offset, CLEANED_SUFFIX):
-            fs.rename(path, path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
-
-    def _files(self, fs: FileSystem, base: int, suffix: str) -> list[str]:
-        return [path for kind in _SUFFIXES if fs.exists(path := f"{self.directory}/{base:020d}{kind}{suffix}")]
+        for path in segment_files(fs, self.directory, self.base_offset, CLEANED):
+            fs.rename(path, path.removesuffix(CLEANED) + SWAP)
 
 
 def finish_swaps(fs: FileSystem, directory: str) -> None:
@@ -133,25 +125,25 @@ def finish_swaps(fs: FileSystem, directory: str) -> None:
     and LogDamaged if an output is not whole.
     """
     names = set(fs.list_directory(directory))
-    if not any(name.endswith(SWAP_SUFFIX) for name in names):
+    if not any(name.endswith(SWAP) for name in names):
         return
-    unfinished = min((offset for kind in _SUFFIXES for offset in _offsets(names, kind + CLEANED_SUFFIX)), default=None)
-    for base in sorted(_offsets(names, ".log" + SWAP_SUFFIX)):
-        path = f"{directory}/{base:020d}.log{SWAP_SUFFIX}"
+    unfinished = min((offset for kind in OF_SEGMENTS for offset in offsets_of(names, kind + CLEANED)), default=None)
+    for base in sorted(offsets_of(names, LOG + SWAP)):
+        path = path_of(directory, base, LOG + SWAP)
         undone = unfinished is not None and base >= unfinished
         if not undone:
             try:
                 _finish(fs, directory, base, _end_of(fs, path, base))
             except LogDamaged as damage:
-                if not fs.exists(f"{directory}/{base:020d}.log"):
+                if not fs.exists(path_of(directory, base, LOG)):
                     raise
                 log.warning("swap undone: %s", damage)
                 undone = True
         if undone:
-            _unlink(fs, directory, base, SWAP_SUFFIX)
-    for name in sorted(name for name in fs.list_directory(directory) if name.endswith(SWAP_SUFFIX)):
-        path, final = f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}"
-        if f"{name[:20]}.log{CLEANED_SUFFIX}" in names or fs.exists(final):
+            _unlink(fs, directory, base, SWAP)
+    for name in sorted(name for name in fs.list_directory(directory) if name.endswith(SWAP)):
+        path, final = f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}"
+        if f"{name[:20]}{LOG}{CLEANED}" in names or fs.exists(final):
             fs.unlink(path)  # on the way in: the `.log` would have followed
         else:
             fs.rename(path, final)  # Kafka renames the `.log` first, and these after it
@@ -159,24 +151,20 @@ def finish_swaps(fs: FileSystem, directory: str) -> None:
 
 
 def _finish(fs: FileSystem, directory: str, base: int, end_offset: int) -> None:
-    if fs.exists(f"{directory}/{base:020d}.log"):
+    if fs.exists(path_of(directory, base, LOG)):
         _unlink(fs, directory, base, "")
-    for other in _offsets(fs.list_directory(directory), ".log"):
+    for other in offsets_of(fs.list_directory(directory), LOG):
         if base < other < end_offset:
             _unlink(fs, directory, other, "")
     fs.fsync_directory(directory)
-    for suffix in _SUFFIXES:
-        path = f"{directory}/{base:020d}{suffix}"
-        if fs.exists(path + SWAP_SUFFIX):
-            fs.rename(path + SWAP_SUFFIX, path)
+    for path in segment_files(fs, directory, base, SWAP):
+        fs.rename(path, path.removesuffix(SWAP))
     log.info("%s: the swap of the segment at %d, up to %d, is finished", directory, base, end_offset)
 
 
 def _unlink(fs: FileSystem, directory: str, base: int, suffix: str) -> None:
-    for kind in _SUFFIXES:
-        path = f"{directory}/{base:020d}{kind}{suffix}"
-        if fs.exists(path):
-            fs.unlink(path)
+    for path in segment_files(fs, directory, base, suffix):
+        fs.unlink(path)
 
 
 def _end_of(fs: FileSystem, path: str, base: int) -> int:
@@ -196,8 +184,3 @@ def _end_of(fs: FileSystem, path: str, base: int) -> int:
         end, position = base_offset + delta + 1, stop
     ours = [swap.end_offset for swap in swaps if (swap.base_offset, swap.size) == (base, size)]
     return max([end, *ours[-1:]])
-
-
-def _offsets(names: "set[str] | list[str]", suffix: str) -> list[int]:
-    length = 20 + len(suffix)
-    return [int(name[:20]) for name in names if len(name) == length and name.endswith(suffix) and name[:20].isdigit()]

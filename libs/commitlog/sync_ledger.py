@@ -6,16 +6,15 @@ The log notes what it does; `capture` turns the notes into a sync round's target
 from collections.abc import Sequence
 
 from libs.commitlog import epochs as epoch_file
-from libs.commitlog import resume
 from libs.commitlog.durable_files import FileWrite
 from libs.commitlog.epochs import LeaderEpochs
+from libs.commitlog.file_names import RESUME, SNAPSHOT, path_of
 from libs.commitlog.filesystem import OpenFile
 from libs.commitlog.gapless import NotedSwap
 from libs.commitlog.opening import Opened
 from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint, format_resume
-from libs.commitlog.saved_state import SNAPSHOT_SUFFIX
 from libs.commitlog.segment import Segment
 from libs.commitlog.segment_list import list_segments
 from libs.commitlog.sync import Lineage, SyncTargets, parent_directory
@@ -200,7 +199,7 @@ class SyncLedger:
         return [point for point in self._resume_points if point != offset]
 
     def _resume_path(self, offset: int) -> str:
-        return f"{self._directory}/{offset:020d}{resume.SUFFIX}"
+        return path_of(self._directory, offset, RESUME)
 
     def _snapshot_path(self, offset: int) -> str:
-        return f"{self._directory}/{offset:020d}{SNAPSHOT_SUFFIX}"
+        return path_of(self._directory, offset, SNAPSHOT)

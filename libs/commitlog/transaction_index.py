@@ -11,7 +11,6 @@ from typing import NamedTuple
 from libs.commitlog.errors import DirectoryDamaged
 from libs.commitlog.transactions import EndedTransaction
 
-SUFFIX = ".txnindex"
 ENTRY = struct.Struct(">hqqqq")  # version, producer id, first offset, last offset, last stable offset
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from libs.commitlog.cleaner.job import CLEANED_SUFFIX
+from libs.commitlog.file_names import CLEANED, INDEX, LOG, TIME_INDEX, path_of
 from libs.commitlog.filesystem import FileSystem, OpenFile
 from libs.commitlog.index import TIME_ENTRY
 from libs.commitlog.log import Log
@@ -38,15 +38,15 @@ def offset_of(batch: bytes) -> int:
 
 def clean_by_hand(fs: FileSystem, sources: Sequence[Segment], directory: str, keep: Keep) -> int:
     """Writes what is kept of `sources` beside them, durably. Returns its size."""
-    stem, base = f"{directory}/{sources[0].base_offset:020d}", sources[0].base_offset
+    base = sources[0].base_offset
     kept = [batch for source in sources for place in source.walk(0, source.size) if keep(batch := source.batch_at(place))]
     latest = (
         max((BatchHeader.at(batch).max_timestamp, BatchHeader.at(batch).last_offset - base) for batch in kept) if kept else None
     )
     content = b"".join(kept)
-    files = {".log": content, ".index": b"", ".timeindex": TIME_ENTRY.pack(*latest) if latest else b""}
+    files = {LOG: content, INDEX: b"", TIME_INDEX: TIME_ENTRY.pack(*latest) if latest else b""}
     for suffix, data in files.items():
-        file = OpenFile(fs, fs.open_append(stem + suffix + CLEANED_SUFFIX, create=True))
+        file = OpenFile(fs, fs.open_append(path_of(directory, base, suffix + CLEANED), create=True))
         if data:
             fs.pwritev(file.fd, [data], 0)
         fs.fdatasync(file.fd)

@@ -13,11 +13,12 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from libs.commitlog.config import LogConfig
+from libs.commitlog.file_names import TRANSACTION_INDEX
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.log import Log
-from libs.commitlog.transaction_index import ENTRY, SUFFIX
+from libs.commitlog.transaction_index import ENTRY
 from tests.cluster_harness import LocalCluster
 from tests.commitlog.harness import append_some, open_log
 from tests.commitlog.test_kafka_reads_our_files import complaints, dump, give
@@ -150,7 +151,7 @@ def last_stable(bootstrap: str, topic: str) -> int:
 
 
 def indexes_of(path: Path) -> dict[str, bytes]:
-    return {index.name: index.read_bytes() for index in sorted(path.glob(f"*{SUFFIX}")) if index.stat().st_size}
+    return {index.name: index.read_bytes() for index in sorted(path.glob(f"*{TRANSACTION_INDEX}")) if index.stat().st_size}
 
 
 def reopened(judged: Judged, path: Path, *, clean: bool) -> Log:
@@ -202,7 +203,7 @@ def test_the_open_transaction_of_a_kafka_log_can_end_here(judged: Judged, tmp_pa
 
 
 def test_kafka_dumps_our_transaction_indexes(judged: Judged) -> None:
-    text, files = dump({OURS: judged.ours, THEIRS: judged.theirs}, (SUFFIX,))
+    text, files = dump({OURS: judged.ours, THEIRS: judged.theirs}, (TRANSACTION_INDEX,))
     assert complaints(text) == []
     assert text.count("Dumping ") == len(files) > 3
     entries = sum(len(content) // ENTRY.size for path in (judged.ours, judged.theirs) for content in indexes_of(path).values())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from libs.clock import SystemClock
 from libs.commitlog.cleaner.copying import Copier
-from libs.commitlog.cleaner.job import CLEANED_SUFFIX, CleanedSegment, CleanJob, CleanResult, SourceSegment
+from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, SourceSegment
 from libs.commitlog.cleaner.mapping import DirtySource, map_keys
 from libs.commitlog.cleaner.offset_map import OffsetMap
 from libs.commitlog.cleaner.output import Output
@@ -17,6 +17,7 @@ from libs.commitlog.cleaner.pace import Pace, Progress
 from libs.commitlog.cleaner.planning import SourceSizes, group
 from libs.commitlog.cleaner.source import Source
 from libs.commitlog.cleaner.transactions import CleanedTransactions
+from libs.commitlog.file_names import CLEANED, INDEX, TIME_INDEX, path_of
 from libs.commitlog.filesystem import FileSystem, OsFileSystem
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 
@@ -42,7 +43,7 @@ def clean_with(fs: FileSystem, job: CleanJob, report: Report, pace: Pace) -> Cle
 def remove_cleaned(fs: FileSystem, directory: str) -> None:
     """What an attempt left that never came to its end. Raises OSError."""
     for name in fs.list_directory(directory):
-        if name.endswith(CLEANED_SUFFIX):
+        if name.endswith(CLEANED):
             fs.unlink(f"{directory}/{name}")
 
 
@@ -92,10 +93,9 @@ def _clean_group(
 
 
 def _sizes(fs: FileSystem, job: CleanJob, segment: SourceSegment) -> SourceSizes:
-    stem = f"{job.directory}/{segment.base_offset:020d}"
     entries = segment.size // max(job.index_interval_bytes, 1) + 1
     sizes = [
-        fs.size_of(stem + suffix) if fs.exists(stem + suffix) else entries * entry.size
-        for suffix, entry in ((".index", OFFSET_ENTRY), (".timeindex", TIME_ENTRY))
+        fs.size_of(path) if fs.exists(path := path_of(job.directory, segment.base_offset, suffix)) else entries * entry.size
+        for suffix, entry in ((INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY))
     ]
     return SourceSizes(segment.base_offset, segment.next_offset, segment.size, sizes[0], sizes[1])

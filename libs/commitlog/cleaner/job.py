@@ -8,9 +8,6 @@ from typing import NamedTuple
 
 from libs.commitlog.transaction_index import AbortedTransaction
 
-CLEANED_SUFFIX = ".cleaned"
-"""Behind the whole name, as in Kafka: `<base>.log.cleaned`. Such files are swept when the log is opened."""
-
 
 class SourceSegment(NamedTuple):
     base_offset: int

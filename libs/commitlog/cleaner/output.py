@@ -1,12 +1,12 @@
 """A cleaned segment's files: written from front to back, with the indexes that an appended segment would have."""
 
-from libs.commitlog.cleaner.job import CLEANED_SUFFIX, CleanedSegment, CleanJob
+from libs.commitlog.cleaner.job import CleanedSegment, CleanJob
 from libs.commitlog.cleaner.pace import Progress
 from libs.commitlog.cleaner.source import Batch
+from libs.commitlog.file_names import CLEANED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, path_of
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 from libs.commitlog.transaction_index import ENTRY as TRANSACTION_ENTRY
-from libs.commitlog.transaction_index import SUFFIX as TRANSACTION_SUFFIX
 from libs.commitlog.transaction_index import AbortedTransaction
 
 POSITION_MAX = 0x7FFF_FFFF
@@ -20,12 +20,12 @@ class Output:
     def __init__(self, fs: FileSystem, job: CleanJob, base_offset: int, progress: Progress) -> None:
         """Creates the `.log.cleaned`. Close it, whatever happens."""
         self._fs, self._progress = fs, progress
-        self._stem = f"{job.directory}/{base_offset:020d}"
+        self._directory = job.directory
         self.base_offset = base_offset
         self.size = 0
         """Of what was added, written or not."""
         self._written = 0
-        self._fd = fs.open_append(f"{self._stem}.log{CLEANED_SUFFIX}", create=True)
+        self._fd = fs.open_append(self._path(LOG), create=True)
         self._buffers: list[Buffer] = []
         self._run = memoryview(b"")  # a piece of a source, of which [start, stop) stays as it is
         self._run_start = self._run_stop = 0
@@ -59,11 +59,11 @@ class Output:
         self._end_run()
         self._flush()
         self._note_max_timestamp()
-        for suffix, content in ((".index", self._offsets), (".timeindex", self._times)):
+        for suffix, content in ((INDEX, self._offsets), (TIME_INDEX, self._times)):
             self._write_file(suffix, bytes(content), modified_ms)
         if self._aborted:
-            self._write_file(TRANSACTION_SUFFIX, b"".join(self._aborted), modified_ms)
-        self._fs.set_modified_ms(f"{self._stem}.log{CLEANED_SUFFIX}", modified_ms)
+            self._write_file(TRANSACTION_INDEX, b"".join(self._aborted), modified_ms)
+        self._fs.set_modified_ms(self._path(LOG), modified_ms)
         self._fs.fdatasync(self._fd)
         return CleanedSegment(self.base_offset, sources, self.size, modified_ms)
 
@@ -103,8 +103,11 @@ class Output:
             self._written = self.size
             self._buffers = []
 
+    def _path(self, suffix: str) -> str:
+        return path_of(self._directory, self.base_offset, suffix + CLEANED)
+
     def _write_file(self, suffix: str, content: bytes, modified_ms: int) -> None:
-        path = f"{self._stem}{suffix}{CLEANED_SUFFIX}"
+        path = self._path(suffix)
         fd = self._fs.open_append(path, create=True)
         try:
             write_fully(self._fs, fd, [content], 0)

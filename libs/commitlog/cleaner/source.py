@@ -9,6 +9,7 @@ from libs.commitlog.cleaner.job import SourceSegment
 from libs.commitlog.cleaner.pace import Progress
 from libs.commitlog.cleaner.record_bytes import NonsenseRecord
 from libs.commitlog.errors import LogDamaged
+from libs.commitlog.file_names import LOG, path_of
 from libs.commitlog.filesystem import FileSystem
 from libs.wire.batches import CODEC_MASK, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, BatchHeader
 from libs.wire.compression import DECOMPRESSED_BYTES_MAX, DecompressionFailed, DecompressionTooLarge, decompress
@@ -43,7 +44,7 @@ class Source:
 
     def __init__(self, fs: FileSystem, directory: str, segment: SourceSegment, progress: Progress) -> None:
         self._fs, self._segment, self._progress = fs, segment, progress
-        self.path = f"{directory}/{segment.base_offset:020d}.log"
+        self.path = path_of(directory, segment.base_offset, LOG)
         self.position = 0
         """Of the batch that is looked at, for those who find damage in it."""
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from libs.commitlog.directory import DELETED_SUFFIX, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, STRAY_SUFFIX
 from libs.commitlog.durable_files import parse_checkpoint
 from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.file_names import LOG, offsets_of
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.identity import read_properties
 from libs.commitlog.inspection.locks import lock_holder
 from libs.commitlog.inspection.partition import REFUSED, PartitionReader, PartitionSeen
 from libs.commitlog.inspection.reading import ReadOnlyFiles, list_names, read_whole
-from libs.commitlog.inspection.saved_state import offset_of
 from libs.commitlog.inspection.verifying import verify_partition
 from libs.commitlog.segment_list import find_missing
 
@@ -40,7 +40,7 @@ class DirectorySeen:
 def what_is(files: ReadOnlyFiles, path: str) -> str | None:
     """`partition`, `log directory`, or None. Raises OSError."""
     names = files.list_directory(path)
-    if "partition.metadata" in names or any(offset_of(name, ".log") is not None for name in names):
+    if "partition.metadata" in names or offsets_of(names, LOG):
         return "partition"
     if "meta.properties" in names or any(_is_partition_name(name) for name in names):
         return "log directory"

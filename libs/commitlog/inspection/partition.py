@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from libs.commitlog.epochs import LeaderEpochs
+from libs.commitlog.file_names import INDEX, LEFTOVERS, LOG, SWAP, TIME_INDEX, TRANSACTION_INDEX, offset_of, offsets_of, path_of
 from libs.commitlog.gapless import FILE_NAME as GAPLESS
 from libs.commitlog.gapless import NOWHERE, Gaps, parse_gaps
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
@@ -15,13 +16,12 @@ from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.identity import read_topic_id
 from libs.commitlog.inspection.indexes import IndexContent, parse_index
 from libs.commitlog.inspection.reading import InspectedFile, ReadOnlyFiles, list_names, read_whole
-from libs.commitlog.inspection.saved_state import SavedProducers, offset_of, read_epochs, read_saved
+from libs.commitlog.inspection.saved_state import SavedProducers, read_epochs, read_saved
 from libs.commitlog.producers import NO_OFFSET, ProducerEntry, ProducerState
-from libs.commitlog.transaction_index import ENTRY, SUFFIX
+from libs.commitlog.transaction_index import ENTRY
 from libs.wire.markers import read_marker
 
 REFUSED = "the partition does not open, so that nothing is cut silently; a replica may have the data"
-_ON_THEIR_WAY = (".tmp", ".cleaned", ".deleted", ".swap")
 
 
 @dataclass(slots=True)
@@ -188,27 +188,29 @@ class PartitionReader:
         seen.topic_id = read_topic_id(files, seen.path, findings)
         seen.epochs = read_epochs(files, seen.path, findings)
         seen.saved = read_saved(files, seen.path, names, findings)
-        seen.leftovers = [name for name in names if name.endswith(_ON_THEIR_WAY)]
-        bases = [base for name in names if (base := offset_of(name, ".log")) is not None]
+        seen.leftovers = [name for name in names if name.endswith((*LEFTOVERS, SWAP))]
+        bases = offsets_of(names, LOG)
         if not bases:
             findings.problem(seen.path, None, "there is no segment here")
             return
-        seen.segments = [SegmentSeen(base, f"{seen.path}/{base:020d}.log") for base in bases]
+        seen.segments = [SegmentSeen(base, path_of(seen.path, base, LOG)) for base in bases]
         for segment, following in zip(seen.segments, bases[1:], strict=False):
             segment.next_offset = following
         seen.segments[-1].is_last, seen.segments[-1].next_offset = True, bases[-1]
         for segment in seen.segments:
             self.indexes[segment.base_offset] = self._read_indexes(segment)
         for name in names:
-            for suffix in (".index", ".timeindex", ".txnindex"):
+            for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
                 base = offset_of(name, suffix)
                 if base is not None and base not in self.indexes:
                     findings.note(f"{seen.path}/{name}", None, "has no log beside it: the next start removes it")
+        indexed = offsets_of(names, TRANSACTION_INDEX)
         for segment in seen.segments:
             try:
                 segment.size = files.size_of(segment.path)
-                if f"{segment.base_offset:020d}{SUFFIX}" in names:
-                    segment.aborted_transactions = files.size_of(segment.path.removesuffix(".log") + SUFFIX) // ENTRY.size
+                if segment.base_offset in indexed:
+                    index = path_of(seen.path, segment.base_offset, TRANSACTION_INDEX)
+                    segment.aborted_transactions = files.size_of(index) // ENTRY.size
             except FileNotFoundError:
                 self._gone(segment)
             except OSError as error:
@@ -217,8 +219,8 @@ class PartitionReader:
 
     def _read_indexes(self, segment: SegmentSeen) -> tuple[IndexContent | None, IndexContent | None]:
         found: list[IndexContent | None] = []
-        for suffix, entry in ((".index", OFFSET_ENTRY), (".timeindex", TIME_ENTRY)):
-            path = segment.path.removesuffix(".log") + suffix
+        for suffix, entry in ((INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
+            path = path_of(self.seen.path, segment.base_offset, suffix)
             content = read_whole(self.files, path, self.findings)
             if content is None:
                 # A running log begins a segment with the .log, and retention takes that away first.

@@ -3,18 +3,16 @@
 from typing import NamedTuple
 
 from libs.commitlog import epochs as epoch_file
-from libs.commitlog import resume
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.file_names import RESUME, SNAPSHOT, offset_of
 from libs.commitlog.inspection.batches import SeenBatch
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
 from libs.commitlog.producer_snapshot import parse_snapshot
 from libs.commitlog.producers import ProducerEntry
-from libs.commitlog.resume import ResumePoint, SegmentProgress
+from libs.commitlog.resume import SegmentProgress, parse_resume
 from libs.commitlog.segment_list import SegmentList
-
-SNAPSHOT_SUFFIX = ".snapshot"
 
 
 class SavedProducers(NamedTuple):
@@ -27,15 +25,10 @@ class SavedProducers(NamedTuple):
     before: SegmentList = ()
 
 
-def offset_of(name: str, suffix: str) -> int | None:
-    stem = name[: -len(suffix)]
-    return int(stem) if name.endswith(suffix) and len(stem) == 20 and stem.isascii() and stem.isdigit() else None
-
-
 def read_saved(files: ReadOnlyFiles, path: str, names: list[str], findings: Findings) -> list[SavedProducers]:
     """All that are sound, by offset, at the same offset the resume point last."""
     saved = []
-    for suffix in (SNAPSHOT_SUFFIX, resume.SUFFIX):
+    for suffix in (SNAPSHOT, RESUME):
         for name in names:
             offset = offset_of(name, suffix)
             if offset is None:
@@ -57,9 +50,9 @@ def read_saved(files: ReadOnlyFiles, path: str, names: list[str], findings: Find
 
 
 def _parse(content: bytes, path: str, offset: int) -> SavedProducers:
-    if path.endswith(SNAPSHOT_SUFFIX):
+    if path.endswith(SNAPSHOT):
         return SavedProducers(path, offset, parse_snapshot(content, path), None)
-    point: ResumePoint = resume.parse_resume(content, path)
+    point = parse_resume(content, path)
     return SavedProducers(path, point.offset, point.producers, point.segment, point.before)
 
 

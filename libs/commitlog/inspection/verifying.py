@@ -1,5 +1,6 @@
 """Everything that can be checked of one partition, in one pass over its bytes."""
 
+from libs.commitlog.file_names import LOG, TRANSACTION_INDEX
 from libs.commitlog.inspection.batches import Damage, SeenBatch, why_records_unsound, why_unsound
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.indexes import IndexCheck
@@ -69,7 +70,7 @@ class _Verifier:
         if self._expected > segment.next_offset and not segment.is_last:
             words = f"goes on to offset {self._expected - 1}, the next segment begins at {segment.next_offset}"
             self._findings.problem(segment.path, segment.size, words)
-        path = segment.path.removesuffix(".log") + ".txnindex"
+        path = segment.path.removesuffix(LOG) + TRANSACTION_INDEX
         content = read_whole(self._reader.files, path, self._findings) or b""
         segment.aborted_transactions = self._transactions.segment_ended(path, content)
 

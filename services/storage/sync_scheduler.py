@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 PACE_S = 0.01
 AGAIN_S = 0.5
 """After a round that had too few descriptors."""
+NO_ROOM_S = 2.0
+"""After a round that found no room for what it leaves beside the logs."""
 OWED_PER_ROUND = 64
 """Small files take a millisecond each: thousands of new epochs must not hold up the appends that share the round."""
 
@@ -80,6 +82,9 @@ class SyncScheduler:
         self._owed: dict[Hosted, None] = {}
         self._lazy: dict[Hosted, float] = {}  # appended to, not owed a round yet; since when
         self._holding: dict[Hosted, None] = {}  # their appends are durable, their indexes wait for a resume point
+        self._unwritten: dict[Hosted, None] = {}  # all is durable, but there was no room for what goes beside the log
+        self._has_room = True
+        self._room_timer: asyncio.TimerHandle | None = None
         self._in_flight: list[tuple[Hosted, SyncTargets]] = []
         self._running = False
         self._quiet: list[asyncio.Future[None]] = []
@@ -140,6 +145,7 @@ class SyncScheduler:
             self._owed.pop(hosted, None)
             self._lazy.pop(hosted, None)
             self._holding.pop(hosted, None)
+            self._unwritten.pop(hosted, None)
             try:
                 targets = hosted.log.sync_targets(indexes=True) if crowded else hosted.log.sync_targets()
             except OSError as error:  # no descriptor is left for what must be opened: those of this round will be
@@ -177,7 +183,7 @@ class SyncScheduler:
 
     def forget(self, hosted: "Hosted") -> None:
         """It leaves. A round that runs may still hold its files, which therefore stay open until it ends."""
-        for waiting in (self._dirty, self._owed, self._lazy, self._holding):
+        for waiting in (self._dirty, self._owed, self._lazy, self._holding, self._unwritten):
             waiting.pop(hosted, None)
         self._in_flight = [entry for entry in self._in_flight if entry[0] is not hosted]
 
@@ -204,11 +210,12 @@ class SyncScheduler:
         if self.failed:
             return
         self.failed = True
-        self._dirty, self._owed, self._lazy, self._holding = {}, {}, {}, {}
+        for waiting in (self._dirty, self._owed, self._lazy, self._holding, self._unwritten):
+            waiting.clear()
         self._events.retired(self, error)
 
     def close(self) -> None:
-        for timer in (self._hang_timer, self._pace_timer):
+        for timer in (self._hang_timer, self._pace_timer, self._room_timer):
             if timer is not None:
                 timer.cancel()
 
@@ -220,17 +227,16 @@ class SyncScheduler:
             self._events.sync_stalled(self, stalled=False)
         self._running = False
         finished, self._in_flight = self._in_flight, []
+        error = None if done.cancelled() else done.exception()  # asked for in any case: else the loop complains
         if not done.cancelled() and not self.failed:
-            error = done.exception()
             if error is None:
                 wrote = done.result()
-                if not wrote:
-                    log.warning("no room for what a sync round leaves beside the logs", extra=fields(path=self.disk))
                 for hosted, targets in finished:
                     hosted.log.mark_synced(targets if wrote else targets.without_writes())
                     if hosted.log.active.is_unsynced:
                         self._holding[hosted] = None
                     self._events.synced(hosted)
+                self._found_room(finished, room=wrote)
                 now = self._loop.time()
                 self._events.round_ended(now - self._started_at)
                 self._paced_until = now + PACE_S
@@ -253,6 +259,32 @@ class SyncScheduler:
         self._paced_until = self._loop.time() + AGAIN_S
         self._urgent = False
         self.kick()
+
+    def _found_room(self, finished: "list[tuple[Hosted, SyncTargets]]", *, room: bool) -> None:
+        """What was not written is tried again by and by, a few at a time; at once when there is room."""
+        if not room:
+            if self._has_room:
+                log.warning("no room for what a sync round leaves beside the logs", extra=fields(path=self.disk))
+            self._has_room = False
+            self._unwritten.update((hosted, None) for hosted, targets in finished if targets.writes or targets.removals)
+            if self._room_timer is None:
+                self._room_timer = self._loop.call_later(NO_ROOM_S, self._look_for_room)
+        elif not self._has_room and any(targets.writes for _, targets in finished):
+            log.info("there is room again for what sync rounds leave beside the logs", extra=fields(path=self.disk))
+            self._has_room = True
+            self._owe_unwritten()
+        elif self._has_room and self._unwritten:
+            self._owe_unwritten()
+
+    def _look_for_room(self) -> None:
+        self._room_timer = None
+        if self._unwritten:
+            self._owe_unwritten()
+            self.kick()
+
+    def _owe_unwritten(self) -> None:
+        for hosted in list(islice(self._unwritten, OWED_PER_ROUND)):
+            self.owe(hosted)
 
     def _hangs(self) -> None:
         self.stalled = True

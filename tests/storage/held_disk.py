@@ -19,6 +19,7 @@ class HeldDisk(OsFileSystem):
         self._readable.set()
         self.syncs_begun = 0
         self.reads_begun = 0
+        self.writes_refused = 0
         self.fail_writes: int | None = None
         self.fail_syncs: int | None = None
 
@@ -55,5 +56,6 @@ class HeldDisk(OsFileSystem):
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         if self.fail_writes is not None:
+            self.writes_refused += 1
             raise OSError(self.fail_writes, errno.errorcode[self.fail_writes])
         return super().pwritev(fd, buffers, position)

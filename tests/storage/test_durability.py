@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 
 import pytest
 
@@ -100,6 +101,60 @@ async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_ret
     # There is room again: what could not be written is still owed, and comes with the next round.
     assert (await cluster.append(topic, batch(b"later"))).base_offset == 2
     await eventually(lambda: hosted.log.recovery_point > known)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+async def test_what_a_full_disk_kept_a_round_from_leaving_is_left_when_there_is_room_without_any_client(
+    cluster: StorageCluster, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: int
+) -> None:
+    monkeypatch.setattr("services.storage.sync_scheduler.NO_ROOM_S", 0.02)
+    monkeypatch.setattr("services.storage.sync_scheduler.OWED_PER_ROUND", 2)
+    topic = await cluster.topic("full", partitions=5)
+    assert cluster.node is not None
+    (home,) = cluster.node._disks.all
+    logs = [cluster.node._partitions.by_key[topic, index].log for index in range(5)]
+    await home.sync.drain()
+    disk.hold()
+    begun = disk.syncs_begun
+    waiting = [cluster.send([(topic, index, batch(b"written"))]) for index in range(5)]
+    await eventually(lambda: disk.syncs_begun > begun and all(log.log_end_offset for log in logs))
+    for one in logs:
+        one.roll()
+    disk.fail_writes = error
+    disk.release()
+    assert [appended(await one)[0].error for one in waiting] == [0] * 5
+    for index in range(5):
+        home.sync.owe(cluster.node._partitions.by_key[topic, index])
+    home.sync.kick()
+    await eventually(lambda: disk.writes_refused > 10)  # it tries again by itself
+    assert cluster.node.ready() == (True, "")
+    assert [one.recovery_point for one in logs] == [0] * 5
+    assert sum("no room" in record.message for record in caplog.records) == 1
+    disk.fail_writes = None
+    await eventually(lambda: [one.recovery_point for one in logs] == [1] * 5)
+    assert (await cluster.append(topic, batch(b"later"))).base_offset == 1
+
+
+async def test_a_round_that_fails_after_its_directory_was_given_up_is_not_complained_about(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
+    topic = await cluster.topic("broken")
+    await cluster.append(topic, batch(b"kept"))
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
+    disk.hold()
+    begun = disk.syncs_begun
+    waiting = cluster.send([(topic, 0, batch(b"x"))])
+    await eventually(lambda: disk.syncs_begun > begun)
+    assert cluster.node is not None
+    (home,) = cluster.node._disks.all
+    disk.fail_syncs = errno.EIO
+    home.sync.fail(OSError(errno.EIO, "a write failed"))
+    assert appended(await waiting)[0].error == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.release()
+    await home.sync.quiet()
+    gc.collect()
+    assert not complaints
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])

@@ -102,7 +102,8 @@ class Openings:
             opened = await disk.logs.submit(partial(how.open, self._registry, self._clock))
         read, cut = opened.scanned_bytes, opened.cut_bytes
         if recovered is not None:
-            read, cut = read + recovered.read_bytes, cut + recovered.cut_bytes
+            # Without room for a resume point the same bytes are read twice: the log says how many there were.
+            read, cut = max(read, recovered.read_bytes), cut + recovered.cut_bytes
         return self._opened(disk, key, topic, opened, read, cut)
 
     def _opened(self, disk: Disk, key: Key, topic: str, opened: Log, read_bytes: int, cut_bytes: int) -> Log:

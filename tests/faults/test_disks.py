@@ -128,6 +128,8 @@ async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_room_a
 
 async def test_a_partition_on_a_completely_full_disk_is_served_after_a_kill(small: tuple[LocalCluster, Path]) -> None:
     cluster, disk = small
+    ballast = disk / "ballast"
+    take_space(ballast, 2 * MIB)
     Admin(cluster.bootstrap).create("kept", config={"retention.ms": "-1"})  # its records are very old
     async with raw_client(cluster.shape.port + 1) as client:
         kept = Filler(client, "kept")
@@ -140,6 +142,11 @@ async def test_a_partition_on_a_completely_full_disk_is_served_after_a_kill(smal
         await kept.readable(client, max(kept.stored))  # its end is shown once a round has synced what was found
         await kept.check(client)
         assert await kept.write(5_000) == ErrorCode.KAFKA_STORAGE_ERROR
+        ballast.unlink()
+        partition = disk / "logs" / "kept-0"
+        eventually(lambda: any(partition.glob("*.resume")))  # what there was no room for comes before anybody writes
+        assert await kept.write(300) == 0
+        await kept.check(client)
 
 
 async def test_a_topic_that_does_not_fit_any_more_is_there_once_it_fits(small: tuple[LocalCluster, Path]) -> None:

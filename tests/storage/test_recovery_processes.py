@@ -165,6 +165,28 @@ async def test_a_sync_that_fails_before_anything_is_read_retires_the_directory_t
     assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+async def test_what_a_full_disk_makes_a_node_read_twice_is_told_once(
+    cluster: StorageCluster, disk: HeldDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    topic = await crashed(cluster)
+    (segment,) = (log_directory(cluster) / "t-0").glob("*.log")
+    size = segment.stat().st_size
+
+    def work_on_a_full_disk(work: Callable[[], Any]) -> Any:
+        disk.fail_writes = errno.ENOSPC
+        done = work()
+        disk.fail_writes = None
+        return done
+
+    recover_by(cluster, lambda name, count, nice: Stand(work_on_a_full_disk))
+    await cluster.start()
+    await lead_again(cluster, topic)
+    await ends_at(cluster, topic, 51)
+    assert scanned(cluster)[0] > size / 2
+    assert [size / 2 < one["scanned"] <= size for one in told(caplog, "recovered")] == [True]
+
+
 async def test_damage_that_a_child_finds_keeps_the_partition_offline_and_others_go_on(cluster: StorageCluster) -> None:
     topic = await crashed(cluster, partitions=2)
     one = next((log_directory(cluster) / "t-0").glob("*.log"))

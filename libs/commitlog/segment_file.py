@@ -10,8 +10,9 @@ from libs.commitlog.errors import LogDamaged
 from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.open_files import OpenFiles
 
-_REMAP_BYTES = 256 * 1024
+_WINDOW_MIN, _WINDOW_MAX = 8192, 256 * 1024
 _IOV_MAX = 1024
+NO_WINDOW = (0, 0, b"")
 
 
 class FileRegistry:
@@ -23,6 +24,8 @@ class FileRegistry:
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         self.open_files = open_files if open_files is not None else OpenFiles()
         self._files: WeakValueDictionary[int, SegmentFile] = WeakValueDictionary()
+        self.window: tuple[int, int, bytes] = NO_WINDOW
+        """What was last read to look at batch headers: the file's number, from where, and the bytes. Threads may replace it."""
         self._numbers = itertools.count(1)  # logs open in several threads, and `next` is atomic
 
     def add(self, file: "SegmentFile") -> int:
@@ -54,8 +57,8 @@ class SegmentFile:
         "_filesystem",
         "_identity",
         "_key",
-        "_map_key",
         "_open_files",
+        "_registry",
         "_unsynced",
         "base_offset",
         "file_id",
@@ -67,7 +70,8 @@ class SegmentFile:
     def __init__(self, filesystem: FileSystem, path: str, base_offset: int, registry: FileRegistry) -> None:
         self._filesystem = filesystem
         self._open_files = registry.open_files
-        self._key, self._map_key = self._open_files.new_key(), self._open_files.new_key()
+        self._registry = registry
+        self._key = self._open_files.new_key()
         self._unsynced: OpenFile | None = None
         self._identity: tuple[int, int] | None = None
         self.is_retired = False
@@ -79,7 +83,6 @@ class SegmentFile:
 
     def __del__(self) -> None:
         self._open_files.forget(self._key)
-        self._open_files.forget(self._map_key)
 
     @property
     def handle(self) -> OpenFile:
@@ -116,23 +119,30 @@ class SegmentFile:
 
     # --- bytes
 
-    def window(self, position: int, length: int, size: int) -> tuple[Buffer, int]:
+    def window(self, position: int, length: int, size: int) -> tuple[bytes, int]:
         """Bytes that hold so many from `position` on, and where; the file has `size`. Raises LogDamaged, OSError.
 
-        Through a mapping that grows in steps: mapping anew for each batch at the tail would cost more than reading it.
+        Read, and never mapped: a sector that cannot be read, or a file that somebody cut, would end the process there. The last
+        window that anybody read is kept; who reads on gets more at a time.
         """
-        mapping = self._open_files.mapping(self._map_key)
-        if mapping is not None and position + length <= len(mapping.view):
-            return mapping.view, position
-        handle = self.handle
-        if mapping is None or size - len(mapping.view) >= _REMAP_BYTES:
-            mapping = self._open_files.map(self._filesystem, handle, size, write=False)
-            self._open_files.keep(self._map_key, mapping)
-            return mapping.view, position
-        found = self._filesystem.pread(handle.fd, length, position)
-        if len(found) < length:
+        file_id, start, content = self._registry.window
+        if file_id == self.file_id and start <= position and position + length <= start + len(content):
+            return content, position - start
+        reads_on = file_id == self.file_id and 0 < position - start < 2 * len(content)
+        wanted = min(2 * len(content), _WINDOW_MAX) if reads_on else _WINDOW_MIN
+        content = self.read(min(max(wanted, length), size - position), position)
+        if len(content) < length:
             raise LogDamaged(f"{self.path}: the file ends before position {position + length}")
-        return found, 0
+        self._registry.window = self.file_id, position, content
+        return content, 0
+
+    def read(self, length: int, position: int) -> bytes:
+        """Less only at the file's end. Raises OSError, which names the file."""
+        handle = self.handle
+        try:
+            return self._filesystem.pread(handle.fd, length, position)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot be read at byte {position}: {error.strerror}", self.path) from error
 
     def write(self, buffers: Sequence[Buffer], total_bytes: int, position: int) -> None:
         """At the file's end. Raises OSError with nothing left behind, or LogDamaged if it cannot cut back."""
@@ -167,7 +177,7 @@ class SegmentFile:
 
     def cut(self, position: int) -> OpenFile:
         """Drops everything from `position` on; the caller syncs that. Raises OSError."""
-        self._open_files.forget(self._map_key)  # first: a mapping must not be touched beyond the file's end
+        self._registry.window = NO_WINDOW
         handle = self.handle
         self._filesystem.truncate(handle.fd, position)
         return handle

@@ -3,6 +3,7 @@
 `python -m libs.runtime.child DESCRIPTOR NICENESS NAME`, started by its parent only.
 """
 
+import contextlib
 import ctypes
 import os
 import pickle
@@ -25,9 +26,9 @@ def main(descriptor: int, nice: int, name: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent says when we end
     os.nice(nice)
     logs.configure("storage", name, os.environ.get("PENSTOCK_LOG_LEVEL", "info"))
-    with socket.socket(fileno=descriptor) as connection:
+    with socket.socket(fileno=descriptor) as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while (message := _receive(connection)) is not None:
-            _send(connection, _do(connection, message))
+            _send(connection, _do(connection, message))  # of a parent that was killed the socket may know first
 
 
 def _do(connection: socket.socket, message: bytes) -> tuple[str, object]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.runtime.children import ChildDied, ChildProcesses, Children, InlineChildren, Report
+from libs.runtime.children import LENGTH, ChildDied, ChildProcesses, Children, InlineChildren, Report
 
 
 def add_one(argument: int, report: Report) -> tuple[int, int]:
@@ -30,6 +32,12 @@ def die(argument: int, report: Report) -> None:
 def stay(argument: str, report: Report) -> None:
     Path(argument).write_text(str(os.getpid()))
     signal.pause()
+
+
+def wait_for(argument: tuple[str, str], report: Report) -> None:
+    Path(argument[0]).touch()
+    while not Path(argument[1]).exists():
+        time.sleep(0.001)
 
 
 def echo(argument: bytes, report: Report) -> bytes:
@@ -115,6 +123,28 @@ def test_a_cancelled_job_ends_at_once_and_the_next_one_runs(tmp_path: Path) -> N
         children.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("leaves_unread", [False, True], ids=["answering", "between jobs"])
+def test_a_child_whose_parent_is_gone_ends_without_complaint(tmp_path: Path, *, leaves_unread: bool) -> None:
+    """The kernel closes the sockets of a killed parent before it kills the children."""
+    ours, theirs = socket.socketpair()
+    began, go_on = tmp_path / "began", tmp_path / "go on"
+    command = [sys.executable, "-m", "libs.runtime.child", str(theirs.fileno()), "0", "test"]
+    child = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE)
+    theirs.close()
+    job = (add_one, 1) if leaves_unread else (wait_for, (str(began), str(go_on)))
+    message = pickle.dumps(job)
+    ours.sendall(LENGTH.pack(len(message)) + message)
+    if leaves_unread:
+        assert ours.recv(1)
+    else:
+        while not began.exists():
+            assert child.poll() is None
+    ours.close()
+    go_on.touch()
+    _, complaint = child.communicate(timeout=20)
+    assert (child.returncode, complaint) == (0, b"")
 
 
 def test_close_ends_what_runs_and_cancels_what_waits(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from libs.rpc.schema import unpack
 from services.gateway.nodes import StorageNode
 
 OPEN_S_MAX = 5.0
+MADV_POPULATE_READ = 22  # not in `mmap` yet
 
 FileKey = tuple[int, int, int]
 """(node id, incarnation, file id)"""
@@ -36,11 +37,11 @@ class OpenedFile:
         self.evicted = False
         self.read_lately = True
 
-    def mapped(self, end: int) -> mmap.mmap | None:
-        """The file's first `end` bytes at least, None if it is shorter. Raises OSError: it takes a descriptor.
+    def mapped(self, start: int, end: int) -> mmap.mmap | None:
+        """The file's first `end` bytes at least, of which those from `start` on may be touched at once. None if it is shorter.
 
-        Touch only what a leader called committed, which is never cut off, and what is in the page cache: a disk that fails
-        under a mapping ends the process.
+        Raises OSError: it takes a descriptor; and the kernel is asked to bring in the range, for it answers with an error where a
+        touch would end the process: a sector that cannot be read, a file that somebody cut. EINVAL: a kernel before 5.14.
         """
         mapping = self._mapping
         if mapping is None or len(mapping) < end:
@@ -48,6 +49,8 @@ class OpenedFile:
             if size < end:
                 return None
             mapping = self._mapping = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
+        first = start - start % mmap.PAGESIZE
+        mapping.madvise(MADV_POPULATE_READ, first, end - first)
         return mapping
 
     def release(self) -> None:

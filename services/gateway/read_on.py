@@ -5,6 +5,7 @@ last batch it got, in a file whose committed part is known: see `core/read_on.py
 asked as soon as anything differs: offset, leader, epoch, process, topic, or when its answer is old or runs out.
 """
 
+import errno
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -101,8 +102,10 @@ def _end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] |
     try:
         if not is_cached(file.descriptor, start, length):
             return None  # the stream has it read just now: the loop must not wait for the disk too
-        mapping = file.mapped(start + length)
-    except OSError:
+        mapping = file.mapped(start, start + length)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return after(length, _headers_in(file.descriptor, start))
         return None  # no descriptor or memory left, or a sick disk: it is answered already, and the leader can be asked next
     if mapping is None:
         return None
@@ -122,7 +125,11 @@ def _end_of(part: Part, length: int) -> tuple[int, int] | None:
 def _headers_of(part: Part) -> ReadHeader:
     if not isinstance(part, FilePart):
         return partial(HEADER.unpack_from, part)
-    descriptor, start, header = part.descriptor, part.position, bytearray(HEADER.size)
+    return _headers_in(part.descriptor, part.position)
+
+
+def _headers_in(descriptor: int, start: int) -> ReadHeader:
+    header = bytearray(HEADER.size)
 
     def header_at(position: int) -> tuple[int, int, int] | None:
         try:

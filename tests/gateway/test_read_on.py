@@ -1,8 +1,10 @@
 """A consumer that reads a backlog is served without asking its leader each time, and never for longer than that is right."""
 
 import errno
+import os
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from libs.cluster.records import InSync, PartitionState, Replica, Topic
 from libs.wire.records import Record, build_batch
 from services.gateway import read_on
 from services.gateway.core.read_on import BATCHES_MAX, HEADER, after
+from services.gateway.files import OpenedFile
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
 from tests.gateway.kafka_client import FETCH, RawClient, fetch_body
 
@@ -83,6 +86,32 @@ async def test_an_answer_that_has_left_stands_when_its_file_cannot_be_mapped(rig
     assert await read_all(client, 120) == b"".join(made)
     assert rig.gateway is not None
     assert all(file.users == 0 for file in rig.gateway.data_path.files._files.values())
+
+
+def file_of(path: Path, batches: int) -> OpenedFile:
+    path.write_bytes(b"".join(batch_at(2 * number) for number in range(batches)))
+    return OpenedFile(os.open(path, os.O_RDONLY))
+
+
+def test_a_file_that_is_cut_under_its_mapping_is_the_leaders_to_tell_of(tmp_path: Path) -> None:
+    """As a sector that cannot be read: a touch would be a SIGBUS, and the end of the gateway."""
+    file = file_of(tmp_path / "log", 40)
+    size = os.path.getsize(tmp_path / "log")
+    assert read_on._end_in_file(file, 0, size) == (80, size)
+    assert read_on._end_in_file(file, size // 2, size // 2) == (80, size // 2)
+    for length in (size // 2 + 10, 0):
+        os.truncate(tmp_path / "log", length)
+        assert read_on._end_in_file(file, size // 2, size // 2) is None
+        assert read_on._end_in_file(file, 0, size) is None
+    file.evict()
+
+
+def test_an_older_kernel_reads_the_headers_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.gateway.files.MADV_POPULATE_READ", 12345)
+    file = file_of(tmp_path / "log", 40)
+    size = os.path.getsize(tmp_path / "log")
+    assert read_on._end_in_file(file, 0, size) == (80, size)
+    file.evict()
 
 
 async def test_more_than_there_is_is_the_leaders_to_wait_for(rig: Rig) -> None:

@@ -14,6 +14,8 @@ from libs.commitlog.segment_file import SegmentFile
 
 OFFSET_ENTRY = struct.Struct(">ii")  # last offset of a batch - base, position of the batch
 TIME_ENTRY = struct.Struct(">qi")  # greatest timestamp so far, last offset of its batch - base
+RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
+"""From a segment's base: what an entry has room for."""
 _RESERVED_MIN, _RESERVED_MAX = 4096, 65_536
 _CAPACITY_MIN = 2  # one entry and, in the time index, the last one that sealing adds
 

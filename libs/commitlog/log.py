@@ -12,13 +12,14 @@ from libs.clock import Clock
 from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
 from libs.commitlog.filesystem import Buffer, FileSystem
+from libs.commitlog.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.opening import LogOpener, Opened
 from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSearch, search_at_once
 from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
 from libs.commitlog.rolling import age_ms_max
-from libs.commitlog.segment import RELATIVE_OFFSET_MAX, BatchMeta, FileRegistry, Segment
+from libs.commitlog.segment import BatchMeta, FileRegistry, Segment
 from libs.commitlog.swapping import SegmentSwap
 from libs.commitlog.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
 from libs.commitlog.sync_ledger import RESUME_POINT_BYTES, SyncLedger

@@ -28,10 +28,11 @@ from libs.commitlog.producer_snapshot import format_snapshot
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint, SegmentProgress
 from libs.commitlog.saved_state import SavedState
-from libs.commitlog.segment import NO_TIMESTAMP, FileRegistry, Segment
+from libs.commitlog.segment import FileRegistry, Segment
 from libs.commitlog.segment_list import Missing, find_missing
 from libs.commitlog.swapping import finish_swaps
 from libs.commitlog.sync import syncing
+from libs.wire.batches import NO_TIMESTAMP
 
 log = logging.getLogger(__name__)
 

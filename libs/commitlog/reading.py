@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.commitlog.errors import LogDamaged
-from libs.commitlog.segment import BatchPlace, Segment, SegmentFile
+from libs.commitlog.segment import Segment, SegmentFile
+from libs.commitlog.segment_batches import BatchPlace
 from libs.wire.batches import BatchError, BatchHeader
 from libs.wire.records import iter_records
 

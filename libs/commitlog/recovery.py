@@ -11,8 +11,10 @@ from crc32c import crc32c
 
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.producers import CACHED_BATCHES, ProducerState
-from libs.commitlog.segment import RELATIVE_OFFSET_MAX, Segment
+from libs.commitlog.segment import Segment
+from libs.wire.batch_layout import SMALLEST_LENGTH
 from libs.wire.batches import (
     CONTROL,
     CRC_START,
@@ -24,7 +26,6 @@ from libs.wire.batches import (
 )
 from libs.wire.markers import read_marker
 
-_SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
 _ORDER_MATTERS = TRANSACTIONAL | CONTROL
 READ_BYTES = 1 << 20
 """Read at once: more costs memory and wins nothing."""
@@ -73,7 +74,7 @@ def scan(
                 break
             if (
                 magic != 2
-                or length < _SMALLEST_LENGTH
+                or length < SMALLEST_LENGTH
                 or stop > length_read
                 or base_offset < next_offset
                 or delta < 0

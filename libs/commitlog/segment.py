@@ -8,28 +8,21 @@ No byte that was readable is ever written again (append-only inodes): a segment 
 import contextlib
 import errno
 import posixpath
-import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.file_names import INDEX, LOG, TIME_INDEX, path_of, segment_files
+from libs.commitlog.file_names import INDEX, LOG, TIME_INDEX, segment_files
 from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, capacity_of, open_index
 from libs.commitlog.resume import SegmentProgress
+from libs.commitlog.segment_batches import BatchPlace, SegmentBatches
 from libs.commitlog.segment_file import FileRegistry, SegmentFile
 from libs.commitlog.sync import Unsynced, syncing
-from libs.wire.batches import HEADER_SIZE, LENGTH_END
+from libs.wire.batches import HEADER_SIZE, NO_TIMESTAMP
 
-__all__ = ["BatchMeta", "BatchPlace", "FileRegistry", "Segment", "SegmentFile"]
-
-# base offset, batch length, last offset delta, max timestamp: what a walk over headers needs
-WALK = struct.Struct(">qi11xi8xq")
-_SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
-RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
-NO_TIMESTAMP = -1
+__all__ = ["BatchMeta", "FileRegistry", "Segment", "SegmentFile"]
 
 
 class BatchMeta(NamedTuple):
@@ -43,21 +36,11 @@ class BatchMeta(NamedTuple):
     leader_epoch: int
 
 
-class BatchPlace(NamedTuple):
-    """Where a batch stands in a segment."""
+class Segment(SegmentBatches):
+    """Its batches, with the indexes that find them."""
 
-    position: int
-    base_offset: int
-    last_offset: int
-    size: int
-    max_timestamp: int
-
-
-class Segment:
     __slots__ = (
         "_bytes_since_index",
-        "_first_timestamp",
-        "_fs",
         "_index_bytes",
         "_index_interval_bytes",
         "_max_timestamp",
@@ -66,19 +49,13 @@ class Segment:
         "_open_files",
         "_preallocate",
         "_time_index",
-        "base_offset",
-        "file",
         "is_replaced",
         "next_offset",
-        "size",
     )
 
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> None:
-        self._fs = fs
+        super().__init__(fs, directory, base_offset, registry)
         self._open_files = registry.open_files
-        self.base_offset = base_offset
-        self.file = SegmentFile(fs, path_of(directory, base_offset, LOG), base_offset, registry)
-        self.size = 0
         self.next_offset = base_offset
         """Of a sealed segment: the first offset after it. The active one's is the log's end."""
         self._index_interval_bytes = config.index_interval_bytes
@@ -89,7 +66,6 @@ class Segment:
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = base_offset
         self._bytes_since_index = 0
-        self._first_timestamp: int | None = None
         self.is_replaced = False
         """Another segment bears its files' names: what it has open may be read on, and nothing is opened."""
 
@@ -224,13 +200,6 @@ class Segment:
                     self._max_timestamp, self._offset_of_max_timestamp = found, self.base_offset + relative
                 elif self._max_timestamp is None:
                     self._make_indexes_again(takes_more=self._takes_more)
-
-    @property
-    def first_timestamp(self) -> int:
-        """The first batch's, by which the segment's age counts; -1 if it is empty."""
-        if self._first_timestamp is None and self.size:
-            self._first_timestamp = self._place_at(0).max_timestamp
-        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
     @property
     def progress(self) -> SegmentProgress:
@@ -401,26 +370,6 @@ class Segment:
                 return place
         return None
 
-    def walk(self, position: int, end: int) -> Iterator[BatchPlace]:
-        """The batches from `position`, which is a batch's start, to `end`. Raises LogDamaged."""
-        while position < end:
-            place = self._place_at(position)
-            yield place
-            position += place.size
-
-    def header_at(self, position: int) -> bytes:
-        buffer, at = self._window(position)
-        return bytes(buffer[at : at + HEADER_SIZE])
-
-    def batch_reader(self, place: BatchPlace) -> Callable[[], bytes]:
-        """Reads a copy of a batch, for those who must open it, in any thread: the file stays open for as long as it takes."""
-        fs, handle = self._fs, self.file.handle
-        return lambda: fs.pread(handle.fd, place.size, place.position)
-
-    def batch_at(self, place: BatchPlace) -> bytes:
-        """A copy of a batch, read at once."""
-        return self.batch_reader(place)()
-
     def position_for_timestamp(self, timestamp: int) -> int:
         """A batch's start before which every batch is older than `timestamp`."""
         slot = self.time_index.floor(timestamp - 1)
@@ -445,8 +394,7 @@ class Segment:
         """An index entry is checked against the batch it names: a mapped file may hold anything after a power cut."""
         if not 0 <= position <= self.size - HEADER_SIZE:
             return False
-        base_offset, _, delta, _ = WALK.unpack_from(*self._window(position))
-        return bool(base_offset + delta - self.base_offset == relative)
+        return self.last_offset_at(position) - self.base_offset == relative
 
     def _is_newest(self, timestamp: int, relative: int) -> bool:
         """A sealed segment's last time entry is checked too: by it retention tells how old the segment is. The batch that it
@@ -465,16 +413,3 @@ class Segment:
         if offsets.count and not self._is_true(*offsets.entry(offsets.count - 1)):
             return False
         return all(place.max_timestamp <= timestamp for place in self.walk(position, self.size))
-
-    def _place_at(self, position: int) -> BatchPlace:
-        if position + HEADER_SIZE > self.size:
-            raise LogDamaged(f"{self.file.path}: a batch begins {self.size - position} bytes before the end")
-        base_offset, length, delta, max_timestamp = WALK.unpack_from(*self._window(position))
-        size = length + LENGTH_END
-        if length < _SMALLEST_LENGTH or delta < 0 or base_offset < self.base_offset or position + size > self.size:
-            raise LogDamaged(f"{self.file.path}: no batch at position {position}")
-        return BatchPlace(position, base_offset, base_offset + delta, size, max_timestamp)
-
-    def _window(self, position: int) -> tuple[Buffer, int]:
-        """Bytes that hold the header at `position`, which lies within `size`, and where."""
-        return self.file.window(position, HEADER_SIZE, self.size)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from libs.commitlog import gapless
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.file_names import CLEANED, DELETED, LOG, OF_SEGMENTS, RESUME, SWAP, offsets_of, path_of, segment_files
-from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.gapless import NotedSwap
-from libs.commitlog.segment import WALK
+from libs.commitlog.segment_batches import SegmentBatches
+from libs.commitlog.segment_file import FileRegistry
 from libs.commitlog.sync import Lineage
-from libs.wire.batches import HEADER_SIZE, LENGTH_END
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ def finish_swaps(fs: FileSystem, directory: str) -> None:
         undone = unfinished is not None and base >= unfinished
         if not undone:
             try:
-                _finish(fs, directory, base, _end_of(fs, path, base))
+                _finish(fs, directory, base, _end_of(fs, directory, base))
             except LogDamaged as damage:
                 if not fs.exists(path_of(directory, base, LOG)):
                     raise
@@ -152,6 +152,7 @@ def finish_swaps(fs: FileSystem, directory: str) -> None:
 
 def _finish(fs: FileSystem, directory: str, base: int, end_offset: int) -> None:
     if fs.exists(path_of(directory, base, LOG)):
+        _refuse_unknown(fs, directory, base)
         _unlink(fs, directory, base, "")
     for other in offsets_of(fs.list_directory(directory), LOG):
         if base < other < end_offset:
@@ -162,25 +163,27 @@ def _finish(fs: FileSystem, directory: str, base: int, end_offset: int) -> None:
     log.info("%s: the swap of the segment at %d, up to %d, is finished", directory, base, end_offset)
 
 
+def _refuse_unknown(fs: FileSystem, directory: str, base: int) -> None:
+    """Raises LogDamaged if it is not what our cleaner wrote: then it is shorter than it was, or of somebody else. Sources are left."""
+    path, gaps = path_of(directory, base, LOG + SWAP), gapless.read_gaps(fs, directory)
+    size = fs.size_of(path)
+    if gaps.before != gapless.NOWHERE and not any((swap.base_offset, swap.size) == (base, size) for swap in gaps.swaps):
+        raise LogDamaged(f"{path}: has {size} bytes, and no swap of that size was noted")
+
+
 def _unlink(fs: FileSystem, directory: str, base: int, suffix: str) -> None:
     for path in segment_files(fs, directory, base, suffix):
         fs.unlink(path)
 
 
-def _end_of(fs: FileSystem, path: str, base: int) -> int:
-    """The offset after the last batch, or after the last source if that is known. Raises LogDamaged."""
-    file = OpenFile(fs, fs.open_read(path))
-    size = fs.size(file.fd)
-    view = fs.map_read(file.fd, size)
-    position, end = 0, base
-    swaps = gapless.read_gaps(fs, path.rpartition("/")[0]).swaps
-    while position < size:
-        if position + HEADER_SIZE > size:
-            raise LogDamaged(f"{path}: a batch begins {size - position} bytes before the end")
-        base_offset, length, delta, _ = WALK.unpack_from(view, position)
-        stop = position + length + LENGTH_END
-        if base_offset < end or delta < 0 or length < HEADER_SIZE - LENGTH_END or stop > size:
-            raise LogDamaged(f"{path}: no batch at position {position}")
-        end, position = base_offset + delta + 1, stop
-    ours = [swap.end_offset for swap in swaps if (swap.base_offset, swap.size) == (base, size)]
+def _end_of(fs: FileSystem, directory: str, base: int) -> int:
+    """The offset after the last batch of an output, or after its last source if that is known. Raises LogDamaged."""
+    output, end = SegmentBatches(fs, directory, base, FileRegistry(), LOG + SWAP), base
+    output.size = fs.size_of(output.file.path)
+    for place in output.walk(0, output.size):
+        if place.base_offset < end:
+            raise LogDamaged(f"{output.file.path}: the batch at position {place.position} does not follow the one before it")
+        end = place.last_offset + 1
+    swaps = gapless.read_gaps(fs, directory).swaps
+    ours = [swap.end_offset for swap in swaps if (swap.base_offset, swap.size) == (base, output.size)]
     return max([end, *ours[-1:]])

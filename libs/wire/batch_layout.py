@@ -6,6 +6,7 @@ from enum import IntEnum
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 LENGTH_END = 12  # `batch_length` counts the bytes after this position
+SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
 CRC_START = 21  # the CRC covers everything from the attributes on; offsets and leader epoch lie before it
 
 CRC_AT, ATTRIBUTES_AT, MAX_TIMESTAMP_AT, PRODUCER_ID_AT = 17, 21, 35, 43

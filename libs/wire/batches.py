@@ -23,6 +23,7 @@ from libs.wire.batch_layout import (
     LENGTH_END,
     LOG_APPEND_TIME,
     MAX_TIMESTAMP_AT,
+    SMALLEST_LENGTH,
     TRANSACTIONAL,
     Codec,
 )
@@ -248,7 +249,7 @@ def iter_batches(view: Buffer) -> Iterator[BatchView]:
     while len(rest) >= HEADER_SIZE:
         batch = BatchView(rest)
         size = batch.header.size
-        if batch.header.batch_length < HEADER_SIZE - LENGTH_END or size > len(rest):
+        if batch.header.batch_length < SMALLEST_LENGTH or size > len(rest):
             return
         yield batch
         rest = rest[size:]

@@ -8,12 +8,12 @@ from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 from libs.commitlog.transaction_index import ENTRY as TRANSACTION_ENTRY
 from libs.commitlog.transaction_index import AbortedTransaction
+from libs.wire.batches import NO_TIMESTAMP
 
 POSITION_MAX = 0x7FFF_FFFF
 _FLUSH_BYTES = 1 << 20
 _BUFFERS_MAX = 512  # of one write; the kernel takes 1024
 _VIEW_MIN = 64 * 1024
-_NO_TIMESTAMP = -1
 
 
 class Output:
@@ -33,7 +33,7 @@ class Output:
         self._since_index = 0
         self._offsets = bytearray()
         self._times = bytearray()
-        self._max_timestamp = self._indexed_timestamp = _NO_TIMESTAMP
+        self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
         self._offset_of_max_timestamp = base_offset
         self._aborted: list[bytes] = []
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
+from libs.commitlog.index import RELATIVE_OFFSET_MAX
 
 
 class SealedSegment(NamedTuple):

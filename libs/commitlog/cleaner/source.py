@@ -11,11 +11,11 @@ from libs.commitlog.cleaner.record_bytes import NonsenseRecord
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.file_names import LOG, path_of
 from libs.commitlog.filesystem import FileSystem
+from libs.wire.batch_layout import SMALLEST_LENGTH
 from libs.wire.batches import CODEC_MASK, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, BatchHeader
 from libs.wire.compression import DECOMPRESSED_BYTES_MAX, DecompressionFailed, DecompressionTooLarge, decompress
 
 CHUNK_BYTES = 2 << 20
-_SMALLEST_LENGTH = HEADER_SIZE - LENGTH_END
 
 
 class Batch(NamedTuple):
@@ -74,7 +74,7 @@ class Source:
                 header = make(BatchHeader, unpack(chunk, at))
                 base_offset, length, _, magic, crc, _, delta, _, _, _, _, _, count = header
                 stop = at + length + LENGTH_END
-                if magic != 2 or length < _SMALLEST_LENGTH or position + stop > size or delta < 0 or count < 0:
+                if magic != 2 or length < SMALLEST_LENGTH or position + stop > size or delta < 0 or count < 0:
                     raise self.damaged("no batch")
                 if base_offset < next_offset or base_offset + delta >= end_offset:
                     raise self.damaged(f"offsets {base_offset} to {base_offset + delta}, not in [{next_offset}, {end_offset})")

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from libs.commitlog.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.inspection.reading import InspectedFile
 from libs.wire.batch_layout import CRC_START, HEADER_SIZE, Codec
 from libs.wire.batches import BatchError, BatchHeader
 from libs.wire.records import iter_records
 
-RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
 _SEARCH_CHUNK = 256 * 1024
 _MAGIC_AT = 16
 

@@ -164,7 +164,7 @@ def _finish(fs: FileSystem, directory: str, base: int, end_offset: int) -> None:
 
 
 def _refuse_unknown(fs: FileSystem, directory: str, base: int) -> None:
-    """Raises LogDamaged if it is not what our cleaner wrote: then it is shorter than it was, or of somebody else. Sources are left."""
+    """Raises LogDamaged if it is not what our cleaner wrote: then it lost its end, or is somebody else's. Sources are left."""
     path, gaps = path_of(directory, base, LOG + SWAP), gapless.read_gaps(fs, directory)
     size = fs.size_of(path)
     if gaps.before != gapless.NOWHERE and not any((swap.base_offset, swap.size) == (base, size) for swap in gaps.swaps):

@@ -497,6 +497,24 @@ def test_a_damaged_swap_is_undone_while_its_sources_are_there(tmp_path: Path) ->
     assert batches_of(open_log(tmp_path)) == before
 
 
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_swap_that_lost_its_end_is_undone_although_it_ends_with_a_batch(tmp_path: Path, batches: int) -> None:
+    log = filled(tmp_path)
+    before, sources = batches_of(log), log.segments[:2]
+    swap = planned(log, sources, clean_by_hand(FS, sources, log.directory, lambda batch: offset_of(batch) < 3))
+    assert swap.stage(FS)
+    os.truncate(tmp_path / f"{0:020d}.log.swap", sum(map(len, before[:batches])))
+    assert batches_of(open_log(tmp_path)) == before
+    assert files(tmp_path, ".swap") == []
+
+
+def test_a_swap_that_nobody_noted_is_undone(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    before = batches_of(log)
+    (tmp_path / f"{0:020d}.log.swap").touch()
+    assert batches_of(open_log(tmp_path)) == before
+
+
 def test_a_damaged_swap_without_its_sources_is_said(tmp_path: Path) -> None:
     log = filled(tmp_path)
     sources = log.segments[:2]

@@ -37,6 +37,8 @@ class SyncLedger:
         self._saved_epochs_version = 0 if not opened.created else -1
         self._resume_points = opened.resume_points
         self._unlisted: list[NotedSwap] = []
+        self._listed_from = opened.segments[0].base_offset
+        """The first segment that the newest resume point lists; retention takes it, and the point is not written anew for that."""
         self._has_listed = False
         self.resume_segment = opened.resume_segment
         """The base of the segment that the newest resume point on disk names: recovery begins there. -1: there is none."""
@@ -135,7 +137,8 @@ class SyncLedger:
         first_offset, active = segments[0].base_offset, segments[-1]
         resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
         aborted = self._aborted.unsaved(active.base_offset, active_too=resume_point)
-        known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset and not self._unlisted
+        known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
+        known = known and not self._unlisted and self._listed_from == first_offset
         resume_point = resume_point and end_offset > first_offset and not known
         epochs_changed = epochs.version != self._saved_epochs_version and bool(epochs.entries())
         indexes = resume_point or (indexes and active.is_unsynced)
@@ -167,6 +170,7 @@ class SyncLedger:
             removals=tuple(removals),
             resume_offset=end_offset if resume_point else -1,
             resume_segment=active.base_offset if resume_point else -1,
+            first_segment=first_offset,
             lineage=lineage,
             listed=tuple(self._unlisted) if resume_point else (),
             epochs_version=epochs.version,
@@ -192,6 +196,7 @@ class SyncLedger:
             self.resume_segment = targets.resume_segment
             self._unlisted = [swap for swap in self._unlisted if swap not in targets.listed]
             self._has_listed = True
+            self._listed_from = targets.first_segment
             self.bytes_since_resume = 0
             self.resume_wanted = active.base_offset > targets.resume_offset
 

@@ -55,7 +55,7 @@ def test_the_cluster_is_described_with_every_broker_on_a_port_of_its_own(admin: 
         (NewTopic("no/slash", 1, 1), KafkaError.TOPIC_EXCEPTION, ""),
         (NewTopic("config", 1, 1, config={"no.such.config": "1"}), KafkaError.INVALID_CONFIG, "no.such.config"),
         (NewTopic("config", 1, 1, config={"retention.ms": "soon"}), KafkaError.INVALID_CONFIG, "retention.ms"),
-        (NewTopic("config", 1, 1, config={"cleanup.policy": "compact"}), KafkaError.INVALID_CONFIG, "not supported yet"),
+        (NewTopic("config", 1, 1, config={"local.retention.ms": "5"}), KafkaError.INVALID_CONFIG, "not supported"),
         (NewTopic("assigned", 1, replica_assignment=[[99]]), KafkaError.INVALID_REPLICA_ASSIGNMENT, ""),
     ],
     ids=lambda value: value.topic if isinstance(value, NewTopic) else "",

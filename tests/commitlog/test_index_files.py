@@ -83,7 +83,7 @@ def test_relative_offsets_beyond_31_bits_roll(tmp_path: Path) -> None:
 
 
 def test_a_segment_rolls_by_the_age_of_its_first_batch(tmp_path: Path) -> None:
-    log = open_log(tmp_path, config=LogConfig(segment_ms=1000, segment_jitter_ms=100))
+    log = open_log(tmp_path, config=LogConfig(segment_ms=900))
     append(log, batch_at(0, timestamp=5000), batch_at(1, timestamp=5900))
     assert len(log.segments) == 1
     append(log, batch_at(2, timestamp=5901))

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogDamaged
 from libs.commitlog.file_names import INDEX, LOG, TIME_INDEX, segment_files
 from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, capacity_of, open_index
@@ -162,8 +163,8 @@ class Segment(SegmentBatches):
         self._make_indexes_again(takes_more=takes_more)
 
     def _make_indexes_again(self, *, takes_more: bool) -> None:
-        """As `rebuild_indexes`; those of a sealed segment are sealed and synced again, since nobody else will. Found untrimmed at
-        the next opening, the zeros behind their entries would be the newest ones. Raises OSError."""
+        """Those of a sealed segment are sealed and synced at once, since no round will: found untrimmed at the next opening, the
+        zeros behind their entries would be entries. Raises OSError, LogDamaged."""
         self.rebuild_indexes(self.size)
         if not takes_more:
             self._note_max_timestamp()
@@ -195,8 +196,8 @@ class Segment(SegmentBatches):
             times = self.time_index
             if self._max_timestamp is None:  # opening may have rebuilt, which knows already
                 found, relative = times.entry(times.count - 1) if times.count else (NO_TIMESTAMP, 0)
-                is_true = self._is_newest(found, relative)
-                if self._max_timestamp is None and is_true:
+                is_newest = self._is_newest(found, relative)
+                if self._max_timestamp is None and is_newest:
                     self._max_timestamp, self._offset_of_max_timestamp = found, self.base_offset + relative
                 elif self._max_timestamp is None:
                     self._make_indexes_again(takes_more=self._takes_more)
@@ -397,19 +398,17 @@ class Segment(SegmentBatches):
         return self.last_offset_at(position) - self.base_offset == relative
 
     def _is_newest(self, timestamp: int, relative: int) -> bool:
-        """A sealed segment's last time entry is checked too: by it retention tells how old the segment is. The batch that it
-        names has that timestamp, and what comes behind the last index entry has none that is greater."""
-        if not self.size:
-            return timestamp == NO_TIMESTAMP
-        if timestamp == NO_TIMESTAMP:
-            if self.first_timestamp != NO_TIMESTAMP:
+        """Whether the last time entry tells the segment's greatest timestamp, by which retention takes it away: the batch that it
+        names has it, and none of those that stand behind the last index entry has a greater one."""
+        try:
+            if timestamp != NO_TIMESTAMP:
+                named = self.find(self.base_offset + relative)
+                if named is None or named.max_timestamp != timestamp:
+                    return False
+            offsets = self.offset_index
+            position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
+            if offsets.count and not self._is_true(*offsets.entry(offsets.count - 1)):
                 return False
-        else:
-            named = self.find(self.base_offset + relative) if relative >= 0 else None
-            if named is None or named.max_timestamp != timestamp:
-                return False
-        offsets = self.offset_index
-        position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
-        if offsets.count and not self._is_true(*offsets.entry(offsets.count - 1)):
-            return False
-        return all(place.max_timestamp <= timestamp for place in self.walk(position, self.size))
+            return all(place.max_timestamp <= timestamp for place in self.walk(position, self.size))
+        except LogDamaged:
+            return True  # batches that cannot be read do not tell; neither would they make a better index

@@ -38,7 +38,7 @@ class SyncLedger:
         self._resume_points = opened.resume_points
         self._unlisted: list[NotedSwap] = []
         self._listed_from = opened.segments[0].base_offset
-        """The first segment that the newest resume point lists; retention takes it, and the point is not written anew for that."""
+        """The first segment that the newest resume point lists. What retention takes does not make it write a new one."""
         self._has_listed = False
         self.resume_segment = opened.resume_segment
         """The base of the segment that the newest resume point on disk names: recovery begins there. -1: there is none."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from libs.clock import Clock
 from libs.commitlog.config import LogConfig
+from libs.commitlog.cutting import cut_segments, plan_cut
 from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import RELATIVE_OFFSET_MAX
@@ -18,9 +19,9 @@ from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSe
 from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
-from libs.commitlog.rolling import age_ms_max
+from libs.commitlog.rolling import age_ms_max, share_out
 from libs.commitlog.segment import BatchMeta, FileRegistry, Segment
-from libs.commitlog.swapping import SegmentSwap
+from libs.commitlog.swapping import SegmentSwap, slot_of
 from libs.commitlog.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
 from libs.commitlog.sync_ledger import RESUME_POINT_BYTES, SyncLedger
 from libs.commitlog.transaction_index import AbortedTransaction
@@ -115,10 +116,6 @@ class Log:
     def active(self) -> Segment:
         return self._segments[-1]
 
-    @property
-    def bytes_since_resume_point(self) -> int:
-        return self._ledger.bytes_since_resume
-
     # --- appending
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchMeta]) -> None:
@@ -166,21 +163,10 @@ class Log:
         return batches[-1].last_offset - active.base_offset <= RELATIVE_OFFSET_MAX and active.make_room(len(batches), total)
 
     def _append_rolling(self, buffers: Sequence[Buffer], batches: Sequence[BatchMeta]) -> None:
-        rest = [memoryview(buffer).cast("B") for buffer in buffers]
-        for batch in batches:
+        for batch, share in zip(batches, share_out(buffers, [batch.size for batch in batches]), strict=True):
             if not self._fits([batch], batch.size):
                 self.roll()
                 self.active.make_room(1, batch.size)
-            share: list[memoryview] = []
-            missing = batch.size
-            while missing:
-                part = rest[0][:missing]
-                share.append(part)
-                missing -= len(part)
-                if len(part) == len(rest[0]):
-                    del rest[0]
-                else:
-                    rest[0] = rest[0][len(part) :]
             self.active.write(share, batch.size)
             self.active.extend([batch])
             self.log_end_offset = batch.last_offset + 1
@@ -205,9 +191,13 @@ class Log:
                 log.error("%s: an append could not be undone: %s", self.directory, cut_error)
         self.log_end_offset = start_offset
         if fatal:
-            self._broken = True
-            self._failure = f"{self.directory} takes no appends until it is opened again: {error}"
+            self._break(f"{self.directory} takes no appends until it is opened again: {error}")
         raise LogWriteError(f"{self.directory}: {error}", fatal=fatal) from error
+
+    def _break(self, failure: str) -> LogWriteError:
+        """No appends and no rounds from now on: only an opening can tell what is on the disk."""
+        self._broken, self._failure = True, failure
+        return LogWriteError(failure, fatal=True)
 
     def roll(self) -> None:
         """Seals the active segment and begins one at the end of the log. Raises OSError and changes nothing if it cannot."""
@@ -367,7 +357,7 @@ class Log:
 
     def plan_swap(self, sources: Sequence[Segment], size: int) -> SegmentSwap | None:
         """For an output of so many bytes. None if not all of them are here, or if recovery would begin with one of them."""
-        if self._slot_of(sources) < 0 or self._broken or self._ledger.resume_segment < sources[-1].next_offset:
+        if slot_of(self._segments, sources) < 0 or self._broken or self._ledger.resume_segment < sources[-1].next_offset:
             return None
         bases, end_offset = tuple(segment.base_offset for segment in sources), sources[-1].next_offset
         ledger = self._ledger
@@ -380,14 +370,13 @@ class Log:
 
         Raises OSError with nothing changed, or LogWriteError: the log then takes no appends until it is reopened.
         """
-        slot = self._slot_of(sources)
+        slot = slot_of(self._segments, sources)
         if slot < 0 or swap.lineage is not self._lineage or self._broken:
             return False
         try:
             swap.perform(self._fs)
         except LogDamaged as error:
-            self._broken, self._failure = True, str(error)
-            raise LogWriteError(self._failure, fatal=True) from error
+            raise self._break(str(error)) from error
         fresh = Segment(self._fs, self.directory, swap.base_offset, self.config, self._registry)
         fresh.size, fresh.next_offset = swap.size, swap.end_offset
         self._segments[slot : slot + len(sources)] = [fresh]
@@ -398,13 +387,6 @@ class Log:
             segment.is_replaced = True
             self._registry.remove(segment.file)
         return True
-
-    def _slot_of(self, sources: Sequence[Segment]) -> int:
-        """Where exactly they stand, one after the other; -1 if they do not."""
-        slot = next((at for at, segment in enumerate(self._segments) if segment is sources[0]), -1)
-        there = self._segments[slot : slot + len(sources)]
-        is_there = len(there) == len(sources) and all(a is b for a, b in zip(there, sources, strict=True))
-        return slot if slot >= 0 and is_there and sources[-1] is not self.active else -1
 
     # --- cutting and ending
 
@@ -419,42 +401,16 @@ class Log:
         try:
             self._cut(max(offset, self.log_start_offset))
         except (OSError, LogDamaged) as error:
-            self._broken = True
-            self._failure = f"{self.directory}: a truncation failed half-way: {error}"
-            raise LogWriteError(self._failure, fatal=True) from error
+            raise self._break(f"{self.directory}: a truncation failed half-way: {error}") from error
         return self.log_end_offset
 
     def _cut(self, offset: int) -> None:
-        found = self._reader.find(offset)
-        if found is None:
-            slot, position, end_offset = len(self._segments) - 1, self.active.size, offset
-        else:
-            segment, place = found
-            slot, position, end_offset = self._segments.index(segment), place.position, min(offset, place.base_offset)
-        saved_max, all_goes = end_offset, False
-        if end_offset < self.log_start_offset:  # the start lies within the batch: nothing of the log stays
-            slot, position, end_offset = 0, 0, self.log_start_offset
-            saved_max, all_goes = -1, True
-        begins_anew = all_goes or (position == 0 and self._segments[slot].base_offset >= end_offset)
-        if begins_anew:  # a resume point at the cut may name the segment that goes
-            saved_max = min(saved_max, end_offset - 1)
-            while slot and self._segments[slot - 1].base_offset >= end_offset:
-                slot -= 1  # the cleaner left nothing in it, and the next one is to be called like it
+        cut = plan_cut(self._segments, self._reader.find(offset), offset, self.log_start_offset)
+        end_offset = cut.end_offset
         self._lineage.end()
         self._lineage = Lineage()
-        remove_state_beyond(self._fs, self.directory, saved_max)
-        for segment in reversed(self._segments[slot + 1 :]):
-            segment.remove()
-        kept, last = self._segments[:slot], self._segments[slot]
-        if begins_anew:
-            last.remove()
-        else:
-            last.cut(position)
-            last.trim_indexes(end_offset)
-            last.seal(end_offset)
-            kept.append(last)
-        if kept:
-            kept[-1].next_offset = end_offset
+        remove_state_beyond(self._fs, self.directory, cut.saved_max)
+        kept = cut_segments(self._segments, cut)
         self._fs.fsync_directory(self.directory)
         fresh = Segment.create(self._fs, self.directory, end_offset, self.config, self._registry)
         self._segments[:] = [*kept, fresh]
@@ -468,7 +424,7 @@ class Log:
         before, self.producers = self.producers, producers_at(self._fs, self.directory, kept, end_offset)
         self.producers.transactions.inherit(before.transactions, end_offset)
         self.aborted.cut(self._segments, end_offset)
-        self._ledger.cut(saved_max, kept, self.recovery_point)
+        self._ledger.cut(cut.saved_max, kept, self.recovery_point)
         self._ledger.snapshot(end_offset, self.producers)
         self._active_since_ms = self._clock.wall_ms()
 

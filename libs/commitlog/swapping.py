@@ -10,7 +10,7 @@ the next a path names another file, and nobody opens one in between.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from libs.commitlog import gapless
@@ -18,6 +18,7 @@ from libs.commitlog.errors import LogDamaged
 from libs.commitlog.file_names import CLEANED, DELETED, LOG, OF_SEGMENTS, RESUME, SWAP, offsets_of, path_of, segment_files
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.gapless import NotedSwap
+from libs.commitlog.segment import Segment
 from libs.commitlog.segment_batches import SegmentBatches
 from libs.commitlog.segment_file import FileRegistry
 from libs.commitlog.sync import Lineage
@@ -115,6 +116,14 @@ class SegmentSwap:
     def _call_swap(self, fs: FileSystem) -> None:
         for path in segment_files(fs, self.directory, self.base_offset, CLEANED):
             fs.rename(path, path.removesuffix(CLEANED) + SWAP)
+
+
+def slot_of(segments: Sequence[Segment], sources: Sequence[Segment]) -> int:
+    """Where in the log exactly these stand, one after the other and sealed; -1 if they do not."""
+    slot = next((at for at, segment in enumerate(segments) if segment is sources[0]), -1)
+    there = segments[slot : slot + len(sources)]
+    is_there = len(there) == len(sources) and all(a is b for a, b in zip(there, sources, strict=True))
+    return slot if slot >= 0 and is_there and sources[-1] is not segments[-1] else -1
 
 
 def finish_swaps(fs: FileSystem, directory: str) -> None:

@@ -290,7 +290,7 @@ def test_a_resume_point_is_left_every_64_mib_and_older_ones_go(tmp_path: Path, m
         append_some(log, 1)
         sync(log)
     assert len(files(tmp_path, ".resume")) == 2
-    assert log.bytes_since_resume_point < 3000
+    assert log._ledger.bytes_since_resume < 3000
     assert log.recovery_point > 50
 
 

@@ -250,8 +250,8 @@ def _(plant: Plant) -> None:
 def _(plant: Plant) -> None:
     right = opening.LogOpener._scan
 
-    def wrong(self: Any, *what: Any, gaps: bool) -> Any:
-        return right(self, *what, gaps=True)
+    def wrong(self: Any, segments: Any, position: Any, next_offset: Any, state: Any, gapless_from: int) -> Any:
+        return right(self, segments, position, next_offset, state, log_module.LONG_MAX)
 
     plant(opening.LogOpener, "_scan", wrong)
 

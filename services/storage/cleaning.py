@@ -104,10 +104,11 @@ class Cleaning:
                     started = await self._start_due()
             except Exception:
                 log.exception("looking for logs to clean failed")
-            if started:
-                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            backoff_s = max(self._int("log.cleaner.backoff.ms") / 1000, 0.05)
+            if started:  # while they run, another may become due, and a thread be free for it
+                await asyncio.wait(self._running, timeout=backoff_s, return_when=asyncio.FIRST_COMPLETED)
             else:
-                await asyncio.sleep(max(self._int("log.cleaner.backoff.ms") / 1000, 0.05))
+                await asyncio.sleep(backoff_s)
 
     async def check(self) -> None:
         """Cleans until there is nothing to clean."""

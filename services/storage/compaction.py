@@ -15,7 +15,7 @@ from functools import partial
 from libs.commitlog.cleaner.cleaning import clean, remove_cleaned
 from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, ProducerEnd, SourceSegment
 from libs.commitlog.cleaner.planning import CleanPlan
-from libs.commitlog.errors import LogWriteError
+from libs.commitlog.errors import LogWriteError, SyncFailed
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.segment import Segment
 from libs.commitlog.sync import NO_DESCRIPTORS, NO_ROOM
@@ -64,6 +64,9 @@ class Compaction:
             result = await self._cleaned(hosted, allowance.children, job_of(hosted, plan, allowance, now_ms), tell)
             for cleaned in result.segments:
                 await self._swap(hosted, disk, cleaned, [sources[base] for base in cleaned.sources])
+        except SyncFailed as error:
+            disk.sync.fail(error)  # the child was told of it, and so nobody else will be
+            raise
         except OSError as error:
             if not self._still_there(hosted, list(sources.values())):
                 raise LogChanged("segments left while they were cleaned") from error

@@ -16,6 +16,8 @@ from services.storage.partitions import Partitions
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
+PARTITIONS_PER_TURN = 20
+"""Between so many partitions, requests get their turn."""
 EXPIRATION, EXPIRY_CHECK = "producer.id.expiration.ms", "producer.id.expiration.check.interval.ms"
 
 
@@ -69,7 +71,9 @@ class Upkeep:
     async def expire_producers(self) -> None:
         """Only time takes a producer away."""
         now_ms, expiration_ms = self._time.now_ms(), self._broker_int(EXPIRATION)
-        for hosted in self._partitions.by_key.values():
+        for number, hosted in enumerate(list(self._partitions.by_key.values())):
+            if number % PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
             hosted.log.producers.expire(now_ms, expiration_ms)
 
     def _broker_int(self, name: str) -> int:

@@ -1,6 +1,5 @@
 """What the cleaner leaves on the disk, whatever happens to it, and how fast and large it may be."""
 
-import contextlib
 import dataclasses
 import errno
 import gc
@@ -14,6 +13,7 @@ import pytest
 
 from libs.commitlog.cleaner.cleaning import clean, clean_with
 from libs.commitlog.cleaner.offset_map import OffsetMap
+from libs.commitlog.errors import SyncFailed
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 from libs.wire.records import Record
 from tests.commitlog.compacted import NOW_MS, CompactedPartition, VirtualPace
@@ -130,9 +130,14 @@ def test_a_disk_that_refuses_anything_finds_nothing_left_behind(tmp_path: Path, 
     job = partition.job(segment_bytes=4000)
     for after in itertools.count():
         fs.fail(operation, after=after, error=error)
-        with contextlib.suppress(OSError):
+        refused: OSError | None = None
+        try:
             clean_with(fs, job, partition.reports.append, VirtualPace().pace)
+        except OSError as refusal:
+            refused = refusal
+        else:
             break
+        assert isinstance(refused, SyncFailed) == ("sync" in operation)
         assert partition.content() == before
         fs.heal()
     assert after >= (1 if operation == "fsync_directory" else 3)

@@ -1,8 +1,10 @@
 """A running node compacts what asks for it, at the right time and no further than it may, and no failure stops the rest."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,17 @@ from libs.cluster.records import ConfigOverrides
 from libs.commitlog.cleaner import cleaning as cleaner
 from libs.commitlog.cleaner.job import CleanJob
 from libs.commitlog.directory import CLEANED_OFFSETS
+from libs.commitlog.errors import SyncFailed
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
-from libs.runtime.children import ChildDied
+from libs.runtime.children import ChildDied, InlineChildren
 from libs.wire.records import Record, build_batch, iter_records
 from services.storage import compaction
 from services.storage.cleaning import Cleaning
 from services.storage.hosted import Hosted
 from tests.commitlog.cleaned import batches_of
 from tests.storage.cluster import StorageCluster, eventually
+from tests.storage.held_children import HeldChildren
 
 HOUR = 3_600_000
 KEYS = 5
@@ -298,6 +302,31 @@ async def test_a_partition_that_fails_is_tried_again_later_and_holds_up_nobody(
     await cleaning(cluster).check()
     assert len(offsets(cluster, bad)) < 30
     assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=path) == 0
+
+
+async def test_a_sync_that_fails_in_the_child_retires_the_directory(
+    cluster: StorageCluster, clock: SetClock, failing: dict[str, Exception]
+) -> None:
+    """Whoever syncs next would be told that all is well: the kernel names an error to one descriptor."""
+    topic = await make(cluster, "bad")
+    await fill(cluster, clock, topic)
+    failing["bad-0"] = SyncFailed(errno.EIO, os.strerror(errno.EIO))
+    await cleaning(cluster).check()
+    assert hosted(cluster, topic).sync.failed
+    await eventually(lambda: (Path(cluster.config.directories[0]) / ".retired").exists())
+    assert (await cluster.append(topic, bytes(build_batch([Record(b"k", b"v", clock.now_ms)])))).error == 56
+
+
+async def test_a_free_thread_does_not_wait_for_those_that_are_busy(cluster: StorageCluster, clock: SetClock) -> None:
+    await cluster.stop()
+    cluster.config = replace(cluster.config, broker_configs=("log.cleaner.threads=2", "log.cleaner.backoff.ms=1"))
+    held = HeldChildren()
+    cluster.children = lambda name, count, nice: held if nice else InlineChildren()
+    await cluster.start()
+    for number, name in enumerate(("first", "second"), 1):
+        await fill(cluster, clock, await make(cluster, name))
+        await eventually(lambda number=number: len(held.jobs) == number)  # type: ignore[misc]
+    await cluster.stop()
 
 
 async def test_a_damaged_log_is_left_alone_until_it_is_opened_again(cluster: StorageCluster, clock: SetClock) -> None:

@@ -20,12 +20,13 @@ from libs.commitlog.cleaner.transactions import CleanedTransactions
 from libs.commitlog.file_names import CLEANED, INDEX, TIME_INDEX, path_of
 from libs.commitlog.filesystem import FileSystem, OsFileSystem
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
+from libs.commitlog.sync import syncing
 
 Report = Callable[[object], None]
 
 
 def clean(job: CleanJob, report: Report) -> CleanResult:
-    """For a child process. Raises LogDamaged if a source is not what was written, OSError if the disk refuses."""
+    """For a child process. Raises LogDamaged if a source is not what was written, OSError if the disk refuses, SyncFailed."""
     return clean_with(OsFileSystem(), job, report, Pace(SystemClock().monotonic, lambda s: threading.Event().wait(s)))
 
 
@@ -65,7 +66,8 @@ def _clean(fs: FileSystem, job: CleanJob, report: Report, pace: Pace) -> CleanRe
     for members in group([_sizes(fs, job, s) for s in sources], job.segment_bytes, job.segment_index_bytes):
         segments = [SourceSegment(m.base_offset, m.next_offset, m.size) for m in members]
         outputs.append(_clean_group(fs, job, segments, copier, progress))
-    fs.fsync_directory(job.directory)
+    with syncing():
+        fs.fsync_directory(job.directory)
     return CleanResult(
         segments=tuple(outputs),
         end_offset=end_offset,

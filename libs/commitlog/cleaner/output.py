@@ -6,6 +6,7 @@ from libs.commitlog.cleaner.source import Batch
 from libs.commitlog.file_names import CLEANED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, path_of
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
+from libs.commitlog.sync import syncing
 from libs.commitlog.transaction_index import ENTRY as TRANSACTION_ENTRY
 from libs.commitlog.transaction_index import AbortedTransaction
 from libs.wire.batches import NO_TIMESTAMP
@@ -64,7 +65,8 @@ class Output:
         if self._aborted:
             self._write_file(TRANSACTION_INDEX, b"".join(self._aborted), modified_ms)
         self._fs.set_modified_ms(self._path(LOG), modified_ms)
-        self._fs.fdatasync(self._fd)
+        with syncing():
+            self._fs.fdatasync(self._fd)
         return CleanedSegment(self.base_offset, sources, self.size, modified_ms)
 
     def close(self) -> None:
@@ -112,7 +114,8 @@ class Output:
         try:
             write_fully(self._fs, fd, [content], 0)
             self._fs.set_modified_ms(path, modified_ms)
-            self._fs.fdatasync(fd)
+            with syncing():
+                self._fs.fdatasync(fd)
         finally:
             self._fs.close(fd)
 

@@ -18,7 +18,8 @@ from libs.telemetry import logs
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
 from services.storage.offload import ThreadOffload
-from services.storage.service import StorageNode, Surroundings
+from services.storage.service import StorageNode
+from services.storage.surroundings import Surroundings
 
 
 def main() -> None:

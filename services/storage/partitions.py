@@ -46,6 +46,21 @@ class Partitions:
             return False
         return state.leader == self.node_id and state.leader_incarnation <= self.incarnation
 
+    def debug(self) -> object:
+        return {
+            str(hosted): {
+                "leading": hosted.leading,
+                "leader_epoch": hosted.leader_epoch,
+                "log_start": hosted.log_start_offset,
+                "high_watermark": hosted.high_watermark,
+                "durable": hosted.log.durable_offset,
+                "log_end": hosted.log_end_offset,
+                "parked_produces": len(hosted.parked),
+                "offline": hosted.offline,
+            }
+            for hosted in self.by_key.values()
+        }
+
     def _refuse(self, key: Key) -> Refusal:
         topic_id, index = key
         topic = self.image.topics_by_id.get(topic_id)

@@ -10,85 +10,45 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 
-from libs.clock import Clock
 from libs.cluster.follower import ImageFollower
-from libs.cluster.membership import Membership, Superseded
-from libs.cluster.records import STORAGE, Member
-from libs.cluster.store import MetadataStore
-from libs.commitlog.errors import DirectoryLocked, DirectoryRetired
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.open_files import OpenFiles
 from libs.commitlog.segment import FileRegistry
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, FETCH, LIST_OFFSETS, OPEN_FILE
-from libs.rpc.server import Hello, RpcServer
-from libs.rpc.transport import Transport
 from libs.runtime.children import Children
 from libs.telemetry.logs import fields
-from libs.telemetry.metrics import Metrics
 from services.storage.appends import Appends
 from services.storage.checkpoints import Checkpoints
-from services.storage.cleaner_meters import CleanerMeters
-from services.storage.cleaning import Cleaning
-from services.storage.compaction import Compaction
+from services.storage.chores import Chores
 from services.storage.config import StorageConfig
 from services.storage.delete_records import RecordDeletion
-from services.storage.deletion_time import DeletionTime
-from services.storage.disks import Disk, Disks, Scanned, scan
+from services.storage.disk_opening import open_disks
+from services.storage.disks import Disks
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted
 from services.storage.list_offsets import OffsetListing
 from services.storage.meters import Meters
-from services.storage.offload import Bunches, Offload
 from services.storage.open_file import FileOpening
 from services.storage.openings import Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
+from services.storage.presence import Presence
 from services.storage.recovery import Recovery
 from services.storage.residents import Residents
-from services.storage.retention import Retention
 from services.storage.shortening import Shortening
+from services.storage.surroundings import Surroundings
 from services.storage.sync_scheduler import SyncScheduler
-from services.storage.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
 
 MARK_S_MAX = 2.0
 """How long a stop waits for a failed disk to take the mark that it failed."""
 
-LOGS_AT_ONCE = 8
-"""Logs of one directory that are opened, made or closed side by side."""
 BATCH_OPENERS = max(1, len(os.sched_getaffinity(0)) - 1)
 """Processes that look into produced batches; the event loop needs a core too."""
-CLEANER_NICE = 15
-"""Compaction takes the processor when nobody else wants it."""
 LOOKUPS = 2
 """Batches that are opened for a timestamp at the same time. Each may be of many megabytes, decompressed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a node takes from the world, built in `__main__` or by a test."""
-
-    clock: Clock
-    fs: FileSystem
-    store: MetadataStore
-    transport: Transport
-    metrics: Metrics
-    offload: Callable[[str, int], Offload]
-    """(name, threads) → somewhere to block."""
-    children: Callable[[str, int, int], Children]
-    """(name, count, niceness) → processes for what loops over records."""
-    new_directory_id: Callable[[], bytes]
-    host_id: str
-    version: str
-    die: Callable[[BaseException], None]
-    """Ends the process: it can serve nobody any more."""
-    open_files: OpenFiles = field(default_factory=OpenFiles)
-    """How many descriptors the segments of all logs may hold together."""
 
 
 class StorageNode:
@@ -102,6 +62,7 @@ class StorageNode:
         self._state = "starting"
         self._loaded = False
         self._follower = ImageFollower(world.store)
+        self._presence = Presence(config, incarnation, world, self._follower)
         self._partitions = Partitions(config.node_id, incarnation)
         self._registry = FileRegistry(world.open_files)
         self._meters = Meters(world.metrics, self._partitions)
@@ -121,12 +82,7 @@ class StorageNode:
         self._placements: Placements | None = None
         self._checkpoints: Checkpoints | None = None
         self._shortening: Shortening | None = None
-        self._retention: Retention | None = None
-        self._upkeep: Upkeep | None = None
-        self._cleaning: Cleaning | None = None
-        self._server: RpcServer | None = None
-        self._membership: Membership | None = None
-        self._member: Member | None = None
+        self._chores: Chores | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._marks: list[asyncio.Future[None]] = []
 
@@ -142,24 +98,9 @@ class StorageNode:
 
     def debug(self) -> Mapping[str, Callable[[], object]]:
         """For the admin port's /debug."""
-        return {"partitions": self._debug_partitions, "cleaner": self._debug_cleaner}
-
-    def _debug_cleaner(self) -> object:
-        return self._cleaning.debug() if self._cleaning is not None else None
-
-    def _debug_partitions(self) -> object:
         return {
-            str(hosted): {
-                "leading": hosted.leading,
-                "leader_epoch": hosted.leader_epoch,
-                "log_start": hosted.log_start_offset,
-                "high_watermark": hosted.high_watermark,
-                "durable": hosted.log.durable_offset,
-                "log_end": hosted.log_end_offset,
-                "parked_produces": len(hosted.parked),
-                "offline": hosted.offline,
-            }
-            for hosted in self._partitions.by_key.values()
+            "partitions": self._partitions.debug,
+            "cleaner": lambda: self._chores.cleaning.debug() if self._chores is not None else None,
         }
 
     # -- start ------------------------------------------------------------------------------------------------------------
@@ -170,7 +111,7 @@ class StorageNode:
         await self._follower.start()
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
-        self._disks = Disks(await self._open_disks(cluster_id))
+        self._disks = Disks(await open_disks(self._config, self._world, cluster_id, self, self._meters.offline))
         self._placements = self._make_placements()
         self._residents = residents = Residents(
             self._incarnation,
@@ -191,28 +132,14 @@ class StorageNode:
         await residents.set_aside_strays()
         self._loaded = True
         self._state = "registering"
-        await self._listen()
+        await self._listen(self._shortening)
         self._placements.start()
-        time = DeletionTime(self._world.clock)
-        self._upkeep = upkeep = Upkeep(self._config, time, self._follower, self._partitions, self._disks, self._checkpoints)
-        self._retention = Retention(
-            *(time, self._follower, self._disks, residents, self._shortening),
-            node_id=self._config.node_id,
-            static=self._config.static,
+        self._chores = Chores(
+            *(self._config, self._world, self._follower, self._partitions, self._disks),
+            *(residents, self._checkpoints, self._shortening),
         )
-        self._cleaning = Cleaning(
-            *(time, self._follower, self._disks, residents),
-            CleanerMeters(self._world.metrics, self._world.clock),
-            Compaction(self._world.fs, residents, self._shortening),
-            self._checkpoints,
-            lambda count: self._world.children("cleaner", count, CLEANER_NICE),
-            node_id=self._config.node_id,
-            static=self._config.static,
-        )
-        self._tasks.append(self._loop.create_task(upkeep.run(), name="storage upkeep"))
-        self._tasks.append(self._loop.create_task(self._cleaning.run(), name="log cleaner"))
-        self._tasks.append(self._loop.create_task(self._retention.run(), name="retention"))
-        await self._register()
+        self._chores.start()
+        await self._presence.register()
         self._state = "serving"
         log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(residents.open_logs())))
 
@@ -228,93 +155,24 @@ class StorageNode:
                 unsubscribe()
         return self._follower.image.cluster_id
 
-    async def _open_disks(self, cluster_id: str) -> list[Disk]:
-        """Those that open. A directory held by another process ends the start; one that is broken is left out."""
-        opened: list[Disk] = []
-        failures: list[Exception] = []
-        for number, path in enumerate(self._config.directories):
-            files = self._world.offload(f"files-{number}", 1)
-            new_id = self._world.new_directory_id()
-
-            def work(path: str = path, new_id: bytes = new_id) -> Scanned:
-                return scan(path, self._world.fs, new_id=new_id, node_id=self._config.node_id, cluster_id=cluster_id)
-
-            try:
-                scanned = await files.submit(work)
-            except DirectoryLocked:
-                raise
-            except (OSError, DirectoryRetired) as error:
-                log.error("log directory cannot be used", extra=fields(path=path, reason=error))
-                self._meters.offline.add(path)
-                failures.append(error)
-                continue
-            syncing = self._world.offload(f"sync-{number}", 1)
-            scheduler = SyncScheduler(
-                *(path, self._world.fs, syncing, self),
-                hang_s=self._config.sync_hang_s,
-                crowded=lambda: self._world.open_files.crowded,
-            )
-            logs = Bunches(self._world.offload(f"logs-{number}", LOGS_AT_ONCE), LOGS_AT_ONCE)
-            opened.append(Disk(scanned, scheduler, files, logs))
-        if not opened:
-            raise failures[0]
-        return opened
-
-    def _hello(self) -> Hello:
-        image = self._follower.image
-        return Hello(STORAGE, self._config.node_id, self._incarnation, self._world.version, image.feature_level, image.cluster_id)
-
     def _recovery_processes(self) -> Children:
         return self._world.children("recovery", self._config.recovery_processes or len(os.sched_getaffinity(0)), 0)
 
     def _make_placements(self) -> Placements:
         def connect(address: str) -> RpcClient:
-            return RpcClient(address, self._hello, self._world.transport)
+            return RpcClient(address, self._presence.hello, self._world.transport)
 
         return Placements(self._config.node_id, self._incarnation, lambda: self._follower.image, connect, self._world.host_id)
 
-    async def _listen(self) -> None:
-        assert self._shortening is not None
+    async def _listen(self, shortening: Shortening) -> None:
         methods = {
             APPEND: self._appends.accept,
             FETCH: self._fetches.accept,
             LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
-            DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, self._shortening).accept,
+            DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, shortening).accept,
             OPEN_FILE: FileOpening(self._registry).accept,
         }
-        self._server = RpcServer(
-            self._hello,
-            methods,
-            transport=self._world.transport,
-            max_frame=self._config.rpc_max_frame,
-            on_turn_end=self._appends.end_turn,
-        )
-        unix = tcp = ""
-        if self._config.rpc_unix:
-            unix = await self._server.listen(f"unix:{self._config.rpc_unix}")
-        if self._config.rpc_tcp:
-            tcp = await self._server.listen(f"tcp:{self._config.rpc_tcp}")
-        self._member = Member(
-            role=STORAGE,
-            node_id=self._config.node_id,
-            incarnation=self._incarnation,
-            host_id=self._world.host_id,
-            tcp_address=tcp,
-            unix_address=unix,
-            rack=self._config.rack,
-            log_dirs=self._disks.directory_ids,
-            configs=self._config.static,
-            version=self._world.version,
-        )
-
-    async def _register(self) -> None:
-        assert self._member is not None
-        self._membership = Membership(self._world.store, self._member, self._config.member_ttl_s, on_superseded=self._superseded)
-        self._follower.subscribe(self._membership.follow)
-        await self._membership.start()
-
-    def _superseded(self, other: Member) -> None:
-        self._world.die(Superseded(other))
+        await self._presence.listen(methods, self._appends.end_turn, self._disks.directory_ids)
 
     # -- events -------------------------------------------------------------------------------------------------------------
 
@@ -345,14 +203,10 @@ class StorageNode:
         # a restarted process would recover from the page cache. The mark keeps it from doing so.
         self._marks.append(disk.files.submit(partial(disk.directory.mark_retired, str(error))))
         self._marks[-1].add_done_callback(partial(_marked, disk.path))
-        if self._membership is not None and self._member is not None:
-            self._tasks.append(self._loop.create_task(self._tell_directories(), name="log directories changed"))
+        self._tasks.append(self._loop.create_task(self._tell_directories(), name="log directories changed"))
 
     async def _tell_directories(self) -> None:
-        assert self._membership is not None
-        assert self._member is not None
-        self._member = replace(self._member, log_dirs=self._disks.directory_ids)
-        await self._membership.update(self._member)
+        await self._presence.tell_directories(self._disks.directory_ids)
 
     # -- stop ---------------------------------------------------------------------------------------------------------------
 
@@ -366,16 +220,15 @@ class StorageNode:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._cleaning is not None:
-            await self._cleaning.close()
+        if self._chores is not None:
+            await self._chores.stop()
         if self._shortening is not None:
             await self._shortening.close()
         if self._marks:
             await asyncio.wait(self._marks, timeout=MARK_S_MAX)
         if self._placements is not None:
             await self._placements.close()
-        if self._server is not None:
-            await self._server.close(drain_s=2.0)
+        await self._presence.hang_up()
         await self._follower.close()
         if self._residents is not None:
             await self._residents.close()
@@ -384,8 +237,7 @@ class StorageNode:
         for disk in self._disks.all:
             disk.close()
         self._lookups.close()
-        if self._membership is not None:
-            await self._membership.close()
+        await self._presence.leave()
         self._state = "stopped"
 
     async def _close_logs(self, residents: Residents) -> None:

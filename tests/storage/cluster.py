@@ -47,7 +47,8 @@ from libs.telemetry.metrics import Metrics
 from libs.wire.records import Record, build_batch
 from services.storage.config import StorageConfig
 from services.storage.offload import ThreadOffload
-from services.storage.service import StorageNode, Surroundings
+from services.storage.service import StorageNode
+from services.storage.surroundings import Surroundings
 
 NODE_ID = 1
 WAIT_S = 10.0

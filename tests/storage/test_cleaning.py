@@ -69,8 +69,8 @@ async def fill(
 
 def cleaning(cluster: StorageCluster) -> Cleaning:
     assert cluster.node is not None
-    assert cluster.node._cleaning is not None
-    return cluster.node._cleaning
+    assert cluster.node._chores is not None
+    return cluster.node._chores.cleaning
 
 
 def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
@@ -245,8 +245,8 @@ async def test_retention_goes_on_where_both_are_asked_for(cluster: StorageCluste
     clock.now_ms += 2 * HOUR
     await fill(cluster, clock, topic, 8)
     assert cluster.node is not None
-    assert cluster.node._retention is not None
-    await cluster.node._retention.check()
+    assert cluster.node._chores is not None
+    await cluster.node._chores.retention.check()
     assert offsets(cluster, topic)[0] == hosted(cluster, topic).log.log_start_offset >= 20
     await cleaning(cluster).check()
     assert offsets(cluster, topic)[-1] == 37

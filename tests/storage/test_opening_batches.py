@@ -221,12 +221,12 @@ async def test_a_request_of_several_partitions_is_answered_when_the_last_is_open
 
 async def test_a_connection_is_not_read_from_while_too_much_of_it_waits(cluster: StorageCluster, children: HeldChildren) -> None:
     assert cluster.node is not None
-    assert cluster.node._server is not None
-    cluster.node._server.max_outstanding = 200_000
+    assert cluster.node._presence.server is not None
+    cluster.node._presence.server.max_outstanding = 200_000
     topic = await cluster.topic("t", record_validation="full")
     made = bytes(build_batch([Record(None, os.urandom(20_000), NOW)], codec=1))
     sent = [send(cluster, topic, made) for _ in range(200)]
-    await eventually(lambda: any(one._paused for one in cluster.node._server._connections.values()))  # type: ignore[union-attr]
+    await eventually(lambda: any(one._paused for one in cluster.node._presence.server._connections.values()))  # type: ignore[union-attr]
     held = len(hosted_line(cluster, topic))
     assert held < 200
     children.release()

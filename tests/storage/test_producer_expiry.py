@@ -25,8 +25,8 @@ async def send(cluster: StorageCluster, clock: SetClock, topic: bytes, sequence:
 
 async def expire(cluster: StorageCluster) -> None:
     assert cluster.node is not None
-    assert cluster.node._upkeep is not None
-    await cluster.node._upkeep.expire_producers()
+    assert cluster.node._chores is not None
+    await cluster.node._chores.upkeep.expire_producers()
 
 
 def known(cluster: StorageCluster, topic: bytes) -> set[int]:

@@ -72,8 +72,8 @@ def names(path: Path, suffix: str) -> list[str]:
 
 async def check(cluster: StorageCluster) -> None:
     assert cluster.node is not None
-    assert cluster.node._retention is not None
-    await cluster.node._retention.check()
+    assert cluster.node._chores is not None
+    await cluster.node._chores.retention.check()
 
 
 async def earliest(cluster: StorageCluster, topic: bytes) -> int:
@@ -212,8 +212,8 @@ async def test_what_is_not_committed_stays(cluster: StorageCluster, clock: SetCl
     clock.now_ms += HOUR + 1
     one = hosted(cluster, topic)
     assert cluster.node is not None
-    assert cluster.node._retention is not None
-    cluster.node._retention._announce(one)
+    assert cluster.node._chores is not None
+    cluster.node._chores.retention._announce(one)
     assert 0 < one.log.next_start_offset <= one.high_watermark == 4
     disk.release()
 

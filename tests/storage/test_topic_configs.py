@@ -139,8 +139,8 @@ async def retained(cluster: StorageCluster, topic: bytes) -> None:
     for age_ms in (9000, 7000, 1000):
         await cluster.append(topic, at(SystemClock().wall_ms() - age_ms))
     assert cluster.node is not None
-    assert cluster.node._retention is not None
-    await cluster.node._retention.check()
+    assert cluster.node._chores is not None
+    await cluster.node._chores.retention.check()
     assert bases(cluster, topic) == [2]
 
 

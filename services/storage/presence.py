@@ -1,0 +1,77 @@
+"""What others see of this node: the addresses where it answers, and its member record in the cluster."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from libs.cluster.follower import ImageFollower
+from libs.cluster.membership import Membership, Superseded
+from libs.cluster.records import STORAGE, Member
+from libs.rpc.server import Accept, Hello, RpcServer
+from services.storage.config import StorageConfig
+from services.storage.surroundings import Surroundings
+
+
+class Presence:
+    """`listen`, then `register`; `hang_up`, then `leave`, last of all: nobody is elected in its place before."""
+
+    def __init__(self, config: StorageConfig, incarnation: int, world: Surroundings, follower: ImageFollower) -> None:
+        self._config, self._incarnation, self._world, self._follower = config, incarnation, world, follower
+        self.server: RpcServer | None = None
+        self._membership: Membership | None = None
+        self._member: Member | None = None
+
+    def hello(self) -> Hello:
+        image = self._follower.image
+        return Hello(STORAGE, self._config.node_id, self._incarnation, self._world.version, image.feature_level, image.cluster_id)
+
+    async def listen(
+        self, methods: Mapping[str, Accept], on_turn_end: Callable[[], None], directory_ids: tuple[str, ...]
+    ) -> None:
+        config = self._config
+        self.server = RpcServer(
+            self.hello,
+            methods,
+            transport=self._world.transport,
+            max_frame=config.rpc_max_frame,
+            on_turn_end=on_turn_end,
+        )
+        unix = tcp = ""
+        if config.rpc_unix:
+            unix = await self.server.listen(f"unix:{config.rpc_unix}")
+        if config.rpc_tcp:
+            tcp = await self.server.listen(f"tcp:{config.rpc_tcp}")
+        self._member = Member(
+            role=STORAGE,
+            node_id=config.node_id,
+            incarnation=self._incarnation,
+            host_id=self._world.host_id,
+            tcp_address=tcp,
+            unix_address=unix,
+            rack=config.rack,
+            log_dirs=directory_ids,
+            configs=config.static,
+            version=self._world.version,
+        )
+
+    async def register(self) -> None:
+        assert self._member is not None
+        self._membership = Membership(self._world.store, self._member, self._config.member_ttl_s, on_superseded=self._superseded)
+        self._follower.subscribe(self._membership.follow)
+        await self._membership.start()
+
+    def _superseded(self, other: Member) -> None:
+        self._world.die(Superseded(other))
+
+    async def tell_directories(self, directory_ids: tuple[str, ...]) -> None:
+        """Those that still work. Before it registers nobody need hear of it."""
+        if self._membership is not None and self._member is not None:
+            self._member = replace(self._member, log_dirs=directory_ids)
+            await self._membership.update(self._member)
+
+    async def hang_up(self) -> None:
+        if self.server is not None:
+            await self.server.close(drain_s=2.0)
+
+    async def leave(self) -> None:
+        if self._membership is not None:
+            await self._membership.close()

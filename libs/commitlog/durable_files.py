@@ -17,14 +17,24 @@ class FileWrite(NamedTuple):
 
 def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
     """Afterwards the file holds `content`, or, after a crash, its old content; never a mixture."""
-    beside = path + TEMPORARY
+    file = begin_file(fs, path, content)
+    fs.fdatasync(file.fd)
+    fs.rename(path_beside(path), path)
+    fs.fsync_directory(posixpath.dirname(path))
+
+
+def begin_file(fs: FileSystem, path: str, content: bytes) -> OpenFile:
+    """Beside `path`, and not synced yet."""
+    beside = path_beside(path)
     if fs.exists(beside):
         fs.unlink(beside)
     file = OpenFile(fs, fs.open_append(beside, create=True))
     write_all(fs, file.fd, content)
-    fs.fdatasync(file.fd)
-    fs.rename(beside, path)
-    fs.fsync_directory(posixpath.dirname(path))
+    return file
+
+
+def path_beside(path: str) -> str:
+    return path + TEMPORARY
 
 
 def write_all(fs: FileSystem, fd: int, content: bytes) -> None:

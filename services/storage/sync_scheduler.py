@@ -31,8 +31,8 @@ AGAIN_S = 0.5
 """After a round that had too few descriptors."""
 NO_ROOM_S = 2.0
 """After a round that found no room for what it leaves beside the logs."""
-OWED_PER_ROUND = 64
-"""Small files take a millisecond each: thousands of new epochs must not hold up the appends that share the round."""
+OWED_PER_ROUND = 256
+"""Small files take a tenth of a millisecond each: thousands of new epochs must not hold up the appends that share the round."""
 
 
 class SyncEvents(Protocol):

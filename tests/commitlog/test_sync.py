@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from libs.commitlog.errors import SyncFailed
 from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.sync import run_round
-from tests.commitlog.harness import FaultyFileSystem, append_some, open_log, sync
+from libs.commitlog.log import Log
+from libs.commitlog.sync import SyncTargets, run_round, sync_then_write
+from tests.commitlog.harness import FaultyFileSystem, append_some, files, open_log, sync
 
 
 def test_written_and_durable_are_two_numbers(tmp_path: Path) -> None:
@@ -74,6 +76,83 @@ def test_many_files_are_synced_by_one_call(tmp_path: Path) -> None:
     fs.calls.clear()
     run_round(targets, fs, str(tmp_path))
     assert fs.calls == ["sync_all"]
+
+
+def many_to_write(path: Path, fs: OsFileSystem, count: int = 30) -> tuple[list[Log], list[SyncTargets]]:
+    """Logs of two segments, and what a round must leave of them: a snapshot, epochs, a resume point of each."""
+    logs = [open_log(path / f"t-{number}", fs) for number in range(count)]
+    for log in logs:
+        append_some(log, 1)
+        log.roll()
+        append_some(log, 1, epoch=3)
+    return logs, [found for log in logs if (found := log.sync_targets(resume_point=True)) is not None]
+
+
+def test_small_files_of_many_logs_share_their_syncs(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    logs, targets = many_to_write(tmp_path, fs)
+    fs.calls.clear()
+    run_round(targets, fs, str(tmp_path))
+    assert [fs.calls.count(call) for call in ("sync_all", "fdatasync", "fsync_directory")] == [5, 0, 0]
+    renames = [at for at, call in enumerate(fs.calls) if call == "rename"]
+    syncs = [at for at, call in enumerate(fs.calls) if call == "sync_all"]
+    assert len(renames) == 90
+    assert all(
+        any(before < sync < after for sync in syncs) for before, after in [(renames[59], renames[60])]
+    )  # resume points last
+    for log, target in zip(logs, targets, strict=True):
+        log.mark_synced(target)
+        assert log.recovery_point == log.log_end_offset
+        directory = Path(log.directory)
+        assert [len(files(directory, suffix)) for suffix in (".tmp", ".resume", ".snapshot")] == [0, 1, 1]
+        assert log.sync_targets() is None
+        again = open_log(directory)
+        assert again.scanned_bytes == 0
+        assert again.epochs.latest == 3
+
+
+@pytest.mark.parametrize("after", [0, 1, 45, 70])
+def test_a_full_disk_is_left_no_small_file_that_was_begun(tmp_path: Path, after: int) -> None:
+    fs = FaultyFileSystem()
+    logs, targets = many_to_write(tmp_path, fs)
+    fs.fail("pwritev", after=after)
+    assert not sync_then_write(targets, fs, str(tmp_path))
+    fs.heal()
+    assert not list(tmp_path.rglob("*.tmp"))
+    for log, target in zip(logs, targets, strict=True):
+        log.mark_synced(target.without_writes())
+        assert log.durable_offset == log.log_end_offset
+        assert log.recovery_point == 0
+    later = [found for log in logs if (found := log.sync_targets()) is not None]
+    assert len(later) == len(logs)
+    assert sync_then_write(later, fs, str(tmp_path))
+    assert [len(files(Path(log.directory), ".resume")) for log in logs] == [1] * len(logs)
+
+
+@pytest.mark.parametrize("after", [1, 2, 3, 4])
+def test_no_room_in_a_sync_of_small_files_is_final(tmp_path: Path, after: int) -> None:
+    """It may be a log's own bytes, written meanwhile, that found no room: then they are gone."""
+    fs = FaultyFileSystem()
+    _, targets = many_to_write(tmp_path, fs)
+    fs.fail("sync_all", after=after)
+    with pytest.raises(SyncFailed):
+        sync_then_write(targets, fs, str(tmp_path))
+
+
+def test_a_log_that_is_cut_during_a_round_is_left_nothing_by_it(tmp_path: Path) -> None:
+    class CutsMeanwhile(FaultyFileSystem):
+        syncs = 0
+
+        def sync_all(self, path: str) -> None:
+            self.syncs += 1
+            if self.syncs == 2:  # its small files were begun
+                logs[7].truncate_to(1)
+
+    fs = CutsMeanwhile()
+    logs, targets = many_to_write(tmp_path, fs)
+    run_round(targets, fs, str(tmp_path))
+    assert [len(files(Path(log.directory), ".resume")) for log in logs] == [int(log is not logs[7]) for log in logs]
+    assert open_log(Path(logs[7].directory)).log_end_offset == 1
 
 
 def test_a_descriptor_outlives_the_log_that_drops_it(tmp_path: Path) -> None:

@@ -29,13 +29,12 @@ from libs.wire.batches import (
     TRANSACTIONAL,
     BatchError,
     BatchHeader,
-    NotABatch,
     patch,
     set_log_append_time,
     validate_produce,
 )
 from libs.wire.errors import ErrorCode
-from libs.wire.opened_batches import RecordsRefused
+from services.storage.append_messages import appended, partitions_of, refused, refused_as, refused_batch, revision_of
 from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
 from services.storage.early import Earlies, Early
 from services.storage.expiry import Expiry
@@ -43,7 +42,7 @@ from services.storage.hosted import Hosted, Key
 from services.storage.meters import Meters
 from services.storage.opening_batches import Opening, OpeningBatches
 from services.storage.partitions import Partitions
-from services.storage.waiting import AppendRequest, Staged, appended, refused
+from services.storage.waiting import AppendRequest, Staged
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +50,6 @@ INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
-SAY_NOTHING_OF_THE_LOG = (ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
-INT32_MAX = (1 << 31) - 1
 
 
 class Appends:
@@ -91,7 +88,7 @@ class Appends:
         """Answers at once what is refused; the rest is answered at the end of the turn, or later."""
         payload = call.payload
         body: Any = call.body
-        parts = _partitions_of(body, len(payload))
+        parts = partitions_of(body, len(payload))
         if parts is None:
             call.fail(INVALID_REQUEST, "not a storage.append")
             return
@@ -110,7 +107,7 @@ class Appends:
             if type(found) is Hosted and not (waiting and key in self._early):
                 self._settle_or_stage(found, request, slot, payload[start:end], epoch)
             else:
-                early = Early(request, slot, epoch, _revision(body), payload[start:end])
+                early = Early(request, slot, epoch, revision_of(body), payload[start:end])
                 if not self._early.hold(key, early, found):
                     self._refuse(request, slot, found if isinstance(found, Refusal) else Refusal(NOT_LEADER))
 
@@ -146,11 +143,11 @@ class Appends:
                 self._stage(hosted, request, slot, view)
         except BatchError as error:
             self._meters.failed_produces += 1
-            request.settle(slot, _refused_batch(hosted, error))
+            request.settle(slot, refused_batch(error, hosted.log.log_start_offset))
 
     def _refuse(self, request: AppendRequest, slot: int, refusal: Refusal) -> None:
         self._meters.failed_produces += 1
-        request.settle(slot, _answer(refusal))
+        request.settle(slot, refused_as(refusal))
 
     def _stage(
         self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview, header: BatchHeader | None = None
@@ -275,7 +272,7 @@ class Appends:
 
     def refuse_waiting(self, hosted: Hosted, refusal: Refusal) -> None:
         """Leadership was lost, the disk failed, or the partition is gone: nobody waits here any longer."""
-        answer = _answer(refusal)
+        answer = refused_as(refusal)
         for one in hosted.parked.drain():
             self._meters.failed_produces += 1
             one.refuse(answer)
@@ -297,7 +294,7 @@ class Appends:
                 self._stage(found, one.request, one.slot, *one.result())
             except BatchError as error:
                 self._meters.failed_produces += 1
-                one.request.settle(one.slot, _refused_batch(found, error))
+                one.request.settle(one.slot, refused_batch(error, found.log.log_start_offset))
             except Exception:
                 log.exception("append not answered", extra=fields(partition=found))
         self.end_turn()
@@ -330,44 +327,3 @@ class Appends:
         self._early.close()
         self._openings.close()
         self._expiry.close()
-
-
-def _refused_batch(hosted: Hosted, error: BatchError) -> list[object]:
-    # As in Kafka: who sent a sound batch at the wrong time hears where the log begins.
-    known = not isinstance(error, NotABatch) and error.code not in SAY_NOTHING_OF_THE_LOG
-    return refused(
-        int(error.code),
-        error.message,
-        log_start_offset=hosted.log.log_start_offset if known else -1,
-        record_errors=error.record_errors if isinstance(error, RecordsRefused) else (),
-    )
-
-
-def _answer(refusal: Refusal) -> list[object]:
-    return refused(refusal.error, refusal.message, leader=refusal.leader, leader_epoch=refusal.leader_epoch)
-
-
-def _revision(body: Any) -> int:
-    return body[4] if len(body) > 4 and type(body[4]) is int else -1
-
-
-def _partitions_of(body: Any, payload_length: int) -> list[Any] | None:
-    """The partitions of an `Append` whose every type and bound holds; None when one does not."""
-    if len(body) < 3:
-        return None
-    acks, timeout_ms, parts = body[:3]
-    if type(acks) is not int or type(timeout_ms) is not int or type(parts) is not list or not parts:
-        return None
-    if not 0 <= timeout_ms <= INT32_MAX:
-        return None
-    total = 0
-    for part in parts:
-        if type(part) is not list or len(part) < 4:
-            return None
-        topic_id, index, epoch, length = part[:4]
-        if type(topic_id) is not bytes or type(index) is not int or type(epoch) is not int or type(length) is not int:
-            return None
-        if length < 0:
-            return None
-        total += length
-    return parts if total == payload_length else None

@@ -3,9 +3,9 @@
 import asyncio
 
 from libs.wire.errors import ErrorCode
+from services.storage.append_messages import refused
 from services.storage.hosted import Hosted
 from services.storage.meters import Meters
-from services.storage.waiting import refused
 
 TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 

@@ -16,6 +16,7 @@ from libs.cluster.records import PartitionState, Topic
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
+from services.storage.burials import Burials
 from services.storage.core.admission import Refusal, effective_min_in_sync
 from services.storage.core.leadership import Lead, assigned_directory, choose_directory, decide_role, hosts
 from services.storage.core.replica import Replica, recovered_high_watermark
@@ -25,6 +26,7 @@ from services.storage.hosted import Hosted, Key
 from services.storage.openings import TROUBLE, Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
+from services.storage.timers import Timers
 from services.storage.topic_settings import TopicConfigs, log_config
 
 log = logging.getLogger(__name__)
@@ -58,15 +60,16 @@ class Residents:
         self._appends = appends
         self._fetches = fetches
         self._placements = placements
-        self._static = static
         self._configs = TopicConfigs(partitions.node_id, static)
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._again: set[Key] = set()
         self._names: dict[str, asyncio.Lock] = {}
         self._loop = asyncio.get_running_loop()
-        self._timers: set[asyncio.TimerHandle] = set()
-        self._removals: set[asyncio.Task[None]] = set()
+        self._timers = Timers()
+        self._burials = Burials(
+            lambda: effective_broker_int(partitions.image, DELETE_DELAY, broker_id=partitions.node_id, static=static)
+        )
 
     # -- following --------------------------------------------------------------------------------------------------------
 
@@ -246,7 +249,7 @@ class Residents:
             disk.hosted.discard(key)
             self._openings.tell(disk, key, topic.name, error)
             if not disk.sync.failed:
-                self._later(RETRY_S, partial(self._work_on, key))
+                self._timers.later(RETRY_S, partial(self._work_on, key))
             return None
         self._partitions.broken.discard(key)
         config = self._configs.of(topic.name)  # it may have changed meanwhile
@@ -291,34 +294,7 @@ class Residents:
         hosted.log.close(clean=False)
         if disk.sync.failed:
             return
-        try:
-            path = await disk.bury(hosted.key, hosted.topic)
-        except OSError as error:
-            log.error("partition cannot be deleted", extra=fields(partition=hosted, reason=error))
-            return
-        log.info("deleted", extra=fields(partition=hosted, path=path))
-        # Kafka's choice too: the topic's own file.delete.delay.ms went with the topic.
-        delay_ms = effective_broker_int(self._partitions.image, DELETE_DELAY, broker_id=self._node_id, static=self._static)
-        self._later(delay_ms / 1000, partial(self._remove, disk, path))
-
-    def _remove(self, disk: Disk, path: str) -> None:
-        task = self._loop.create_task(self._remove_files(disk, path))
-        self._removals.add(task)
-        task.add_done_callback(self._removals.discard)
-
-    async def _remove_files(self, disk: Disk, path: str) -> None:
-        try:
-            await disk.remove(path)
-        except OSError as error:
-            log.warning("files of a deleted partition stay", extra=fields(path=path, reason=error))
-
-    def _later(self, delay_s: float, work: "partial[None]") -> None:
-        def run() -> None:
-            self._timers.discard(handle)
-            work()
-
-        handle = self._loop.call_later(delay_s, run)
-        self._timers.add(handle)
+        await self._burials.bury(hosted, disk)
 
     # -- the disk's fate ----------------------------------------------------------------------------------------------------
 
@@ -332,11 +308,11 @@ class Residents:
 
     async def close(self) -> None:
         """No more work: what is open stays open, for whoever closes the logs."""
-        for handle in self._timers:
-            handle.cancel()
-        for task in [*self._tasks.values(), *self._removals]:
+        self._timers.close()
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), *self._removals, return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._burials.close()
 
 
 def _changed_keys(old: ClusterImage, new: ClusterImage) -> Iterator[Key]:

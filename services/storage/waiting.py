@@ -2,9 +2,7 @@
 
 from libs.rpc.call import Call
 from libs.rpc.envelope import EMPTY
-
-Answer = list[object]
-"""An `Appended`, in the field order of the contract."""
+from services.storage.append_messages import Answer
 
 
 class AppendRequest:
@@ -54,19 +52,3 @@ class Staged:
 
     def refuse(self, answer: Answer) -> None:
         self.request.settle(self.slot, answer)
-
-
-def appended(base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Answer:
-    return [0, base_offset, log_append_time_ms, log_start_offset, None, (), -1, -1]
-
-
-def refused(
-    error: int,
-    message: str | None = None,
-    *,
-    leader: int = -1,
-    leader_epoch: int = -1,
-    log_start_offset: int = -1,
-    record_errors: tuple[tuple[int, str], ...] = (),
-) -> Answer:
-    return [error, -1, -1, log_start_offset, message, record_errors, leader, leader_epoch]

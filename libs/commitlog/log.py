@@ -7,6 +7,7 @@ others see; the log only keeps it at most at its end). Offsets are absolute, siz
 import errno
 import logging
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from libs.clock import Clock
 from libs.commitlog.config import LogConfig
@@ -19,7 +20,7 @@ from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSe
 from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
-from libs.commitlog.rolling import age_ms_max, share_out
+from libs.commitlog.rolling import age_ms_max, roll_back, share_out
 from libs.commitlog.segment import BatchMeta, FileRegistry, Segment
 from libs.commitlog.swapping import SegmentSwap, slot_of
 from libs.commitlog.sync import NO_DESCRIPTORS, Lineage, SyncTargets, run_round
@@ -176,16 +177,9 @@ class Log:
         is cut where it was and goes on. Always raises LogWriteError."""
         fatal = not isinstance(error, OSError) or error.errno not in _PASSING
         if not fatal and self.log_end_offset != start_offset:
-            begun = self._segments[segments:]
-            del self._segments[segments:]
             self._reader.forget()
             try:
-                self.active.cut(size)
-                for segment in reversed(begun):
-                    self._ledger.unbegun(segment)
-                    segment.remove()
-                self.active.trim_indexes(start_offset)
-                self._ledger.unsealed(self.active)
+                roll_back(self._segments, segments, size, start_offset, self._ledger)
             except (OSError, LogDamaged) as cut_error:
                 fatal = True
                 log.error("%s: an append could not be undone: %s", self.directory, cut_error)
@@ -256,9 +250,6 @@ class Log:
         upper_bound = self._reader.upper_bound(piece, min(end_offset, self.log_end_offset))
         return self.aborted.between(self._segments, offset, upper_bound)
 
-    def epoch_for(self, offset: int) -> int:
-        return self.epochs.epoch_for(offset)
-
     # --- durability
 
     def sync_targets(self, *, resume_point: bool = False, indexes: bool = False) -> SyncTargets | None:
@@ -326,11 +317,8 @@ class Log:
         What a crash would be recovered from stays until a newer resume point is on disk. Producers are remembered: they are no
         older than the snapshot with which the first segment that stays begins.
         """
-        count = 0
-        while self._segments[count] is not self.active and self._segments[count].next_offset <= self.log_start_offset:
-            if self._segments[count].base_offset >= self._ledger.resume_segment:
-                break
-            count += 1
+        may_go = takewhile(lambda segment: segment.next_offset <= self.log_start_offset, self._segments[:-1])
+        count = sum(segment.base_offset < self._ledger.resume_segment for segment in may_go)
         if not count:
             return None
         retired = self._segments[:count]

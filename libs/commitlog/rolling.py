@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from libs.commitlog.config import LogConfig
 from libs.commitlog.filesystem import Buffer
+from libs.commitlog.segment import Segment
+from libs.commitlog.sync_ledger import SyncLedger
 
 
 def age_ms_max(directory: str, base_offset: int, config: LogConfig) -> int:
@@ -35,3 +37,16 @@ def share_out(buffers: Sequence[Buffer], sizes: Sequence[int]) -> Iterator[list[
             else:
                 rest[0] = rest[0][len(part) :]
         yield share
+
+
+def roll_back(segments: list[Segment], count: int, size: int, end_offset: int, ledger: SyncLedger) -> None:
+    """Back to so many segments, of which the last had this size: as if an append that rolled had never been. Raises OSError,
+    LogDamaged."""
+    begun, active = segments[count:], segments[count - 1]
+    del segments[count:]
+    active.cut(size)
+    for segment in reversed(begun):
+        ledger.unbegun(segment)
+        segment.remove()
+    active.trim_indexes(end_offset)
+    ledger.unsealed(active)

@@ -108,7 +108,7 @@ def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:
         return ListedOffset(0, end, -1, hosted.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):  # nothing is tiered: the earliest is local
         start = hosted.log_start_offset
-        return ListedOffset(0, start, -1, hosted.log.epoch_for(start))
+        return ListedOffset(0, start, -1, hosted.log.epochs.epoch_for(start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
     if timestamp < MAX_TIMESTAMP:

@@ -199,7 +199,7 @@ class LogMachine(RuleBasedStateMachine):
         for batch in self.model:
             header = BatchHeader.at(batch)
             if header.last_offset >= self.start:
-                assert self.log.epoch_for(max(header.base_offset, self.start)) == header.leader_epoch
+                assert self.log.epochs.epoch_for(max(header.base_offset, self.start)) == header.leader_epoch
 
 
 def last_batches(batches: list[bytes]) -> dict[int, CachedBatch]:

@@ -107,6 +107,10 @@ class Hosted:
         return self.log.last_stable_offset(self.replica.high_watermark)
 
     @property
+    def is_behind(self) -> bool:
+        return self.replica.high_watermark < self.log.epochs.latest_start
+
+    @property
     def active_file(self) -> SegmentFile:
         return self.log.active.file
 

@@ -82,7 +82,7 @@ class Lookup:
         if found is None:
             return NOT_FOUND
         if found.offset >= self.end:
-            return NOT_AVAILABLE if is_behind(self.hosted) else NOT_FOUND
+            return NOT_AVAILABLE if self.hosted.is_behind else NOT_FOUND
         return ListedOffset(0, found.offset, found.timestamp, found.leader_epoch)
 
     async def _run(self, offload: Offload) -> FoundTimestamp | None:
@@ -96,14 +96,9 @@ class Lookup:
         return found
 
 
-def is_behind(hosted: Hosted) -> bool:
-    """Whether it has not committed yet what was in the log when it began to lead."""
-    return hosted.high_watermark < hosted.log.epochs.latest_start
-
-
 def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:
     if timestamp == LATEST:
-        if is_behind(hosted):
+        if hosted.is_behind:
             return NOT_AVAILABLE
         return ListedOffset(0, end, -1, hosted.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):  # nothing is tiered: the earliest is local
@@ -115,5 +110,5 @@ def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:
         return ListedOffset(int(ErrorCode.UNSUPPORTED_VERSION))
     if timestamp == MAX_TIMESTAMP:
         return Lookup(hosted, timestamp, end, hosted.log.search_max_timestamp())
-    searched = hosted.log_end_offset if is_behind(hosted) else end
+    searched = hosted.log_end_offset if hosted.is_behind else end
     return Lookup(hosted, timestamp, end, hosted.log.search_timestamp(timestamp, searched))

@@ -35,6 +35,11 @@ class PartitionView(Protocol):
     def last_stable_offset(self) -> int: ...
 
     @property
+    def is_behind(self) -> bool:
+        """Whether it has not committed yet what was in the log when it began to lead: its ends will rise by themselves."""
+        ...
+
+    @property
     def active_file(self) -> SegmentFile:
         """Where the log grows. A read that ended in another file would bring no more by waiting."""
         ...

@@ -12,6 +12,7 @@ from services.storage.core.fetch_rules import Divergence, FetchBudget, diverges,
 from services.storage.partition_view import PartitionView
 
 READ_COMMITTED = 1
+OFFSET_NOT_AVAILABLE = int(ErrorCode.OFFSET_NOT_AVAILABLE)
 OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -82,6 +83,8 @@ def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBu
                 return _error(unknown)
     end = result.last_stable_offset if committed else result.high_watermark
     limit = budget.limit(wanted.max_bytes)
+    if offset >= end and view.is_behind:
+        return PartitionRead(OFFSET_NOT_AVAILABLE)  # worth waiting for; nothing and an end would say that there is no more
     if offset >= end or (not limit and not budget.owes_a_batch):
         return result
     try:

@@ -175,6 +175,18 @@ async def test_row_49_the_leaders_judgement_of_epochs_and_offsets_is_passed_on(r
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].error == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
+@pytest.mark.parametrize(("version", "told"), [(10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.OFFSET_NOT_AVAILABLE)])
+async def test_a_client_that_is_too_old_for_an_offset_that_is_not_available_yet_asks_again(
+    rig: Rig, version: int, told: ErrorCode
+) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    client.ask(FETCH, version, fetch_body(version, [(TOPIC, [(0, 5)])]))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+    rig.nodes[1].parked_fetches[0].reply([[[ErrorCode.OFFSET_NOT_AVAILABLE]]])
+    assert read_fetched((await client.answer(FETCH, version))[1], version)[1][0].error == told
+
+
 async def test_row_36_a_fetch_as_a_replica_is_refused(rig: Rig) -> None:
     await rig.start()
     _, (fetched,) = await (await rig.client(1)).fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])], replica_id=2))

@@ -1,5 +1,7 @@
 """From a timestamp to an offset, at a storage node."""
 
+import asyncio
+
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
@@ -54,3 +56,23 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_no_end_that_m
 
     await eventually(caught_up)
     assert (await cluster.list_offset(topic, -3)).offset == 1
+
+
+async def test_a_leader_that_has_not_committed_what_it_found_tells_no_reader_that_this_is_the_end(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
+    """An empty answer with a high watermark where the reader is means to many clients that there is no more."""
+    topic = await cluster.topic("behind")
+    await cluster.append(topic, batch(b"a", timestamp=START))
+    disk.hold()
+    await cluster.append(topic, batch(b"b", timestamp=START + 10), acks=1)
+    assert (await cluster.fetch(topic, 1)).error == 0
+    await cluster.state(topic, epoch=1)
+    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].leader_epoch == 1)
+    for isolation in (0, 1):
+        assert (await cluster.fetch(topic, 1, isolation=isolation)).error == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert (await cluster.fetch(topic, 0, isolation=isolation)).error == 0
+    waits = asyncio.ensure_future(cluster.fetch(topic, 1, max_wait_ms=int(WAIT_S * 1000)))
+    disk.release()
+    found = await waits
+    assert (found.error, found.high_watermark) == (0, 2)

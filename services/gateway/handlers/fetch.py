@@ -45,6 +45,8 @@ STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 UNKNOWN_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
 FIRST_WITH_TOPIC_IDS = 13
+NOT_AVAILABLE = int(ErrorCode.OFFSET_NOT_AVAILABLE)
+FIRST_WITH_NOT_AVAILABLE = 11
 ISOLATION_LEVELS = (0, 1)
 
 PATIENCE_S = 10.0
@@ -294,6 +296,8 @@ class PendingFetch:
         error = result.error
         if error == UNKNOWN_TOPIC_ID and self._exchange.api_version < FIRST_WITH_TOPIC_IDS:
             error = UNKNOWN_PARTITION  # leaders know topics by their ids; this client names them
+        if error == NOT_AVAILABLE and self._exchange.api_version < FIRST_WITH_NOT_AVAILABLE:
+            error = NOT_LEADER  # what every client asks again after
         return FetchedPartition(
             index,
             error,

@@ -35,12 +35,13 @@ from libs.wire.batches import (
 )
 from libs.wire.errors import ErrorCode
 from services.storage.append_messages import appended, partitions_of, refused, refused_as, refused_batch, revision_of
+from services.storage.batch_opening import Opening
 from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
 from services.storage.early import Earlies, Early
 from services.storage.expiry import Expiry
 from services.storage.hosted import Hosted, Key
 from services.storage.meters import Meters
-from services.storage.opening_batches import Opening, OpeningBatches
+from services.storage.opening_batches import OpeningBatches
 from services.storage.partitions import Partitions
 from services.storage.waiting import AppendRequest, Staged
 

@@ -1,7 +1,7 @@
 """Decides which compacted log is cleaned when: the dirtiest that is worth it, over all log directories that work.
 
-What failed is left alone for a while, longer each time. A log whose segments are damaged is left alone until it is opened again,
-as in Kafka; reads and appends go on.
+What failed is left alone for a while (`services/storage/left_alone.py`), a log whose segments are damaged until it is opened
+again, as in Kafka; reads and appends go on.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from services.storage.compaction import Allowance, Compaction, LogChanged
 from services.storage.deletion_time import DeletionTime
 from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted
+from services.storage.left_alone import LeftAlone
 from services.storage.residents import Residents
 
 log = logging.getLogger(__name__)
 
 PARTITIONS_PER_TURN = 20
 """Between so many partitions, requests get their turn."""
-RETRY_S, RETRY_S_MAX = 60.0, 3600.0
 NO_LIMIT = 1e18
 """Bytes a second: Kafka's default is the largest number that there is."""
 ROLL_MS_MIN = 600_000
@@ -40,15 +40,6 @@ class Due(NamedTuple):
     hosted: Hosted
     disk: Disk
     plan: CleanPlan
-
-
-@dataclass(slots=True)
-class Trouble:
-    """Why a log is left alone, and until when; never: until it is opened again."""
-
-    reason: str
-    failures: int
-    until: float | None
 
 
 @dataclass(slots=True)
@@ -92,7 +83,7 @@ class Cleaning:
         self._static = static
         self._children: Children | None = None
         self._threads = 0
-        self._troubles: dict[Hosted, Trouble] = {}
+        self._left_alone = LeftAlone(asyncio.get_running_loop().time)
         self._running: dict[asyncio.Task[None], Run] = {}
         self._loop = asyncio.get_running_loop()
 
@@ -129,14 +120,7 @@ class Cleaning:
                 {"partition": str(run.hosted), "since_ms": self._time.now_ms() - run.started_ms, **run.progress}
                 for run in self._running.values()
             ],
-            "left_alone": {
-                str(hosted): {
-                    "reason": trouble.reason,
-                    "failures": trouble.failures,
-                    "again_in_s": None if trouble.until is None else round(trouble.until - self._loop.time(), 1),
-                }
-                for hosted, trouble in self._troubles.items()
-            },
+            "left_alone": self._left_alone.debug(),
             "cleaned_offsets": {
                 f"{topic}-{index}": offset
                 for disk in self._disks.usable
@@ -171,7 +155,7 @@ class Cleaning:
         """What is worth cleaning, the dirtiest first."""
         logs = self._residents.open_logs()
         here = {hosted for hosted, _ in logs}
-        self._troubles = {hosted: trouble for hosted, trouble in self._troubles.items() if hosted in here}
+        self._left_alone.forget_all_but(here)
         busy = {run.hosted for run in self._running.values()}
         found: list[Due] = []
         plans: list[CleanPlan] = []
@@ -183,7 +167,7 @@ class Cleaning:
             plan = self._plan(hosted, disk)
             if plan is not None:
                 plans.append(plan)
-                if plan.worthwhile and not self._is_left_alone(hosted):
+                if plan.worthwhile and hosted not in self._left_alone:
                     found.append(Due(hosted, disk, plan))
         self._meters.last_look_ms = self._time.now_ms()
         self._meters.max_dirty_ratio = max((plan.ratio for plan in plans), default=0.0)
@@ -268,14 +252,14 @@ class Cleaning:
         except LogChanged as change:
             self._meters.dropped += 1
             log.info("cleaning dropped", extra=fields(partition=hosted, reason=change))
-            self._troubles[hosted] = Trouble(str(change), 0, self._loop.time() + self._int("log.cleaner.backoff.ms") / 1000)
+            self._left_alone.put_off(hosted, str(change), self._int("log.cleaner.backoff.ms") / 1000)
         except (LogDamaged, LogWriteError, ChildDied, OSError) as error:
             self._failed(hosted, error)
         except Exception as error:
             log.exception("cleaning failed", extra=fields(partition=hosted))
             self._failed(hosted, error)
         else:
-            self._troubles.pop(hosted, None)
+            self._left_alone.settled(hosted)
             self._meters.finished(result)
             log.info(
                 "cleaned",
@@ -296,26 +280,19 @@ class Cleaning:
         return Allowance(children, map_bytes, rate / threads if rate < NO_LIMIT else 0.0)
 
     def _failed(self, hosted: Hosted, error: Exception) -> None:
-        before = self._troubles.get(hosted)
-        failures = before.failures + 1 if before is not None else 1
-        damaged = isinstance(error, LogDamaged | LogWriteError)
-        until = None if damaged else self._loop.time() + min(RETRY_S * 2 ** min(failures - 1, 16), RETRY_S_MAX)
-        self._troubles[hosted] = Trouble(f"{type(error).__name__}: {error}", failures, until)
+        trouble = self._left_alone.failed(hosted, error)
         self._meters.failed += 1
         log.error(
-            "a log is not cleaned until it is opened again" if damaged else "cleaning failed, it is tried again later",
-            extra=fields(partition=hosted, reason=error, failures=failures),
+            "a log is not cleaned until it is opened again"
+            if trouble.until is None
+            else "cleaning failed, it is tried again later",
+            extra=fields(partition=hosted, reason=error, failures=trouble.failures),
         )
-
-    def _is_left_alone(self, hosted: Hosted) -> bool:
-        trouble = self._troubles.get(hosted)
-        return trouble is not None and (trouble.until is None or trouble.until > self._loop.time())
 
     def _count_uncleanable(self) -> None:
         counts = {disk.path: (0, 0) for disk in self._disks.usable}
         for hosted, disk in self._residents.open_logs():
-            trouble = self._troubles.get(hosted)
-            if trouble is not None and trouble.failures and disk.path in counts:
+            if self._left_alone.has_failed(hosted) and disk.path in counts:
                 partitions, size = counts[disk.path]
                 counts[disk.path] = partitions + 1, size + hosted.log.size
         self._meters.uncleanable = counts

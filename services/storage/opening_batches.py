@@ -17,98 +17,23 @@ from functools import partial
 from libs.runtime.children import ChildDied, Children
 from libs.runtime.waiting_lines import COPIED_BYTES_MAX
 from libs.telemetry.logs import fields
-from libs.wire.batch_layout import CODEC_MASK, HEADER_SIZE
-from libs.wire.batches import BatchError, BatchHeader, ProduceLimits, set_max_timestamp, validate_produce
+from libs.wire.batch_layout import HEADER_SIZE
+from libs.wire.batches import BatchError, validate_produce
 from libs.wire.errors import ErrorCode
-from libs.wire.opened_batches import OpenedBatch, OpeningRules, Produced, RecordsRefused, RefusedBatch, open_all, open_one
+from libs.wire.opened_batches import OpenedBatch, OpeningRules, Produced, RefusedBatch, open_all, open_one
 from libs.wire.record_survey import TooMuchToDo
+from services.storage.batch_opening import INLINE_HEADERS_MAX, Job, Opening, header_limits, is_cheap
 from services.storage.hosted import Hosted
 from services.storage.meters import Meters
 from services.storage.waiting import AppendRequest
 
 log = logging.getLogger(__name__)
 
-INLINE_BYTES_MAX = 64 << 10
-INLINE_RECORDS_MAX = 64
-INLINE_HEADERS_MAX = 64
-"""About 50 µs on the event loop, 100 with all of the headers. A child costs it as much for a job, however little the job is."""
 GROUP_BYTES = 256 << 10
 """What waits goes to a child together, up to this: that is where its cost per batch goes down."""
 WAITING_BYTES_MAX = 256 << 20
 """Of all partitions. One connection has less than this outstanding, and is not read from when it has that."""
-WAIT_S_MIN, WAIT_S_MAX = 0.5, 30.0
-"""However short a timeout is: it is meant for replicas, and with acks=1 for nothing at all."""
 ATTEMPTS = 2
-_UNLIMITED = 1 << 64
-
-
-class Opening:
-    """One batch. `outcome` is what the child said; a batch that need not be opened has None, and `done` at once."""
-
-    __slots__ = (
-        "arrived_at",
-        "attempts",
-        "deadline",
-        "done",
-        "header",
-        "hosted",
-        "job",
-        "leader_epoch",
-        "left",
-        "now_ms",
-        "outcome",
-        "request",
-        "rules",
-        "slot",
-        "view",
-    )
-
-    def __init__(
-        self,
-        hosted: Hosted,
-        request: AppendRequest,
-        slot: int,
-        view: memoryview,
-        header: BatchHeader,
-        leader_epoch: int,
-        rules: OpeningRules | None,
-        now_ms: int,
-    ) -> None:
-        self.hosted, self.request, self.slot, self.view, self.header = hosted, request, slot, view, header
-        self.leader_epoch = leader_epoch
-        self.rules = rules
-        self.now_ms = now_ms
-        self.done = rules is None
-        self.outcome: OpenedBatch | RefusedBatch | None = None
-        self.job: _Job | None = None
-        self.attempts = 0
-        self.left = False
-        """Answered, or on its way: what a child says of it now is of no use."""
-        self.arrived_at = request.received_at
-        self.deadline = request.received_at + min(max(request.deadline - request.received_at, WAIT_S_MIN), WAIT_S_MAX)
-
-    def result(self) -> tuple[memoryview, BatchHeader]:
-        """What to append. Raises BatchError, RecordsRefused where records are to blame."""
-        outcome = self.outcome
-        if outcome is None:
-            return self.view, self.header
-        if isinstance(outcome, RefusedBatch):
-            raise RecordsRefused(ErrorCode(outcome.code), outcome.message, outcome.record_errors)
-        if outcome.replacement is not None:
-            view = memoryview(outcome.replacement)
-            return view, BatchHeader.at(view)
-        if outcome.max_timestamp != self.header.max_timestamp:
-            set_max_timestamp(self.view, outcome.max_timestamp)
-            return self.view, self.header._replace(max_timestamp=outcome.max_timestamp)
-        return self.view, self.header
-
-
-class _Job:
-    __slots__ = ("batches", "future")
-
-    def __init__(self, batches: list[Opening]) -> None:
-        self.batches = batches
-        self.future: asyncio.Future[list[OpenedBatch | RefusedBatch]] | None = None
 
 
 class OpeningBatches:
@@ -146,9 +71,9 @@ class OpeningBatches:
         rules: OpeningRules | None = hosted.rules
         if rules is not None and (len(view) < HEADER_SIZE or not (rules.every_batch or rules.recompresses(view))):
             rules = None
-        header = validate_produce(view, hosted.limits if rules is None else _header_limits(rules), now_ms)
+        header = validate_produce(view, hosted.limits if rules is None else header_limits(rules), now_ms)
         opening = Opening(hosted, request, slot, view, header, leader_epoch, rules, now_ms)
-        if rules is not None and _is_cheap(view, header, rules):
+        if rules is not None and is_cheap(view, header, rules):
             with suppress(TooMuchToDo):
                 opening.outcome = open_one(Produced(bytes(view), rules, now_ms), INLINE_HEADERS_MAX)
                 opening.done = True
@@ -238,7 +163,7 @@ class OpeningBatches:
     def _give(self) -> None:
         self._scheduled = False
         while self._running < self._count and (group := self._next_group()):
-            job = _Job(group)
+            job = Job(group)
             for opening in group:
                 opening.job = job
             self._running += 1
@@ -269,7 +194,7 @@ class OpeningBatches:
         self._advance(abandoned)
         return group
 
-    def _answered(self, job: _Job, future: "asyncio.Future[list[OpenedBatch | RefusedBatch]]") -> None:
+    def _answered(self, job: Job, future: "asyncio.Future[list[OpenedBatch | RefusedBatch]]") -> None:
         self._running -= 1
         error = ChildDied("ended with its job") if future.cancelled() else future.exception()
         if error is not None:
@@ -315,23 +240,3 @@ class OpeningBatches:
                 hosted.opens = hosted.rules is not None
         if ready:
             self._go_on(ready)
-
-
-def _header_limits(rules: OpeningRules) -> ProduceLimits:
-    """Of a batch that is about to be opened: times are its records', and its size may be another when it is rebuilt."""
-    return ProduceLimits(
-        max_message_bytes=rules.max_message_bytes,
-        segment_bytes=_UNLIMITED,
-        log_append_time=rules.log_append_time,
-        before_max_ms=_UNLIMITED,
-        after_max_ms=_UNLIMITED,
-    )
-
-
-def _is_cheap(view: memoryview, header: BatchHeader, rules: OpeningRules) -> bool:
-    return (
-        len(view) <= INLINE_BYTES_MAX
-        and header.record_count <= INLINE_RECORDS_MAX
-        and not header.attributes & CODEC_MASK
-        and rules.codec <= 0
-    )

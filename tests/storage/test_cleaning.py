@@ -296,7 +296,7 @@ async def test_a_partition_that_fails_is_tried_again_later_and_holds_up_nobody(
     path = cluster.config.directories[0]
     assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=path) == 1
     failing.clear()
-    trouble = cleaning(cluster)._troubles[hosted(cluster, bad)]
+    trouble = cleaning(cluster)._left_alone.troubles[hosted(cluster, bad)]
     assert trouble.until is not None
     trouble.until = 0.0
     await cleaning(cluster).check()
@@ -338,7 +338,7 @@ async def test_a_damaged_log_is_left_alone_until_it_is_opened_again(cluster: Sto
     damaged[70] ^= 1
     put(path, damaged)
     await cleaning(cluster).check()
-    trouble = cleaning(cluster)._troubles[hosted(cluster, topic)]
+    trouble = cleaning(cluster)._left_alone.troubles[hosted(cluster, topic)]
     assert trouble.until is None
     assert content_of(path) == damaged
     put(path, original)

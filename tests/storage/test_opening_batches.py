@@ -19,8 +19,8 @@ from libs.runtime.children import ChildProcesses
 from libs.wire.compression import DECOMPRESSED_BYTES_MAX
 from libs.wire.errors import ErrorCode
 from libs.wire.records import BatchView, Record, build_batch, iter_batches, iter_records
+from services.storage.batch_opening import INLINE_BYTES_MAX
 from services.storage.hosted import Hosted
-from services.storage.opening_batches import INLINE_BYTES_MAX
 from tests.storage.cluster import StorageCluster, appended, batch, eventually
 from tests.storage.held_children import HeldChildren
 from tests.storage.held_disk import HeldDisk

@@ -19,6 +19,7 @@ from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import look, verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.log import Log
+from libs.wire.records import Record, build_batch
 from tests.commitlog.harness import QuickFileSystem, append, append_some, batch_at, open_log, sync
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=150, segment_index_bytes=2400)
@@ -419,3 +420,12 @@ def test_a_log_may_grow_and_lose_its_start_while_it_is_read(tmp_path: Path) -> N
         writer.join()
     assert failures == []
     assert log.log_start_offset > 0
+
+
+def test_records_from_before_1970_agree_with_their_batch(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0")
+    append(log, build_batch([Record(b"k", b"v", -7), Record(b"k", b"w", -5)]))
+    sync(log, resume_point=True)
+    findings = Findings()
+    verify(OsFileSystem(), str(tmp_path / "t-0"), findings, records=True)
+    assert [str(found) for found in findings.found if "greatest timestamp" in str(found)] == []

@@ -11,6 +11,7 @@ from libs.wire.batch_layout import CRC_START, HEADER_SIZE, Codec
 from libs.wire.batches import BatchError, BatchHeader
 from libs.wire.records import iter_records
 
+_BEFORE_ALL = -1 << 63
 _SEARCH_CHUNK = 256 * 1024
 _MAGIC_AT = 16
 
@@ -122,7 +123,7 @@ def why_unsound(header: BatchHeader) -> str | None:
 def why_records_unsound(batch: SeenBatch) -> str | None:
     """What the records of a whole batch contradict its header in."""
     header = batch.header
-    before, latest, count = header.base_offset - 1, -1, 0
+    before, latest, count = header.base_offset - 1, _BEFORE_ALL, 0
     try:
         for record in iter_records(batch.content):
             if not before < record.offset <= header.last_offset:

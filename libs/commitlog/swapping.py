@@ -9,6 +9,7 @@ So a `.log.swap` is whole, and while the `.log` that it replaces is there, all o
 the next a path names another file, and nobody opens one in between.
 """
 
+import errno
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,6 +62,9 @@ class SegmentSwap:
 
     def perform(self, fs: FileSystem) -> None:
         """Raises OSError with all names as they were, or LogDamaged if they are not."""
+        output = path_of(self.directory, self.base_offset, LOG + SWAP)
+        if not fs.exists(output):
+            raise FileNotFoundError(errno.ENOENT, "what was staged is gone", output)
         renamed: list[tuple[str, str]] = []
         try:
             for base in self.sources:

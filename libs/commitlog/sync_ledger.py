@@ -198,7 +198,7 @@ class SyncLedger:
             self._has_listed = True
             self._listed_from = targets.first_segment
             self.bytes_since_resume = 0
-            self.resume_wanted = active.base_offset > targets.resume_offset
+            self.resume_wanted = active.base_offset > targets.resume_segment  # it rolled meanwhile
 
     def _older_points(self, offset: int) -> list[int]:
         return [point for point in self._resume_points if point != offset]

@@ -121,7 +121,7 @@ class Compaction:
         except LogWriteError as error:
             disk.sync.fail(error)
             raise
-        self._shortening.remove_soon(hosted, disk, paths)
+        self._shortening.remove_later(disk, paths, hosted.config.file_delete_delay_ms / 1000)
 
     async def _sweep(self, hosted: Hosted, disk: Disk) -> None:
         """What the child wrote and nobody swapped in, or what it left when it was killed. If not now, the next opening does."""

@@ -71,17 +71,18 @@ class Shortening:
             return
         disk.sync.owe(hosted)  # it removes what was saved for those segments
         disk.sync.kick()
+        delay_s = hosted.config.file_delete_delay_ms / 1000
         try:
             paths = await disk.files.submit(partial(retired.rename, self._fs))
         except OSError as error:
             # Their partition was deleted meanwhile, or they keep their names until the next start, which removes them.
             log.warning("retired segments not renamed", extra=fields(partition=hosted, reason=error))
             return
-        self.remove_soon(hosted, disk, paths)
+        self.remove_later(disk, paths, delay_s)
 
-    def remove_soon(self, hosted: Hosted, disk: Disk, paths: list[str]) -> None:
+    def remove_later(self, disk: Disk, paths: list[str], delay_s: float) -> None:
         """Files that are called `.deleted` by now."""
-        self._spawn(self._remove_later(disk, paths, hosted.config.file_delete_delay_ms / 1000))
+        self._spawn(self._remove_later(disk, paths, delay_s))
 
     async def _remove_later(self, disk: Disk, paths: list[str], delay_s: float) -> None:
         await asyncio.sleep(delay_s)

@@ -16,6 +16,7 @@ from libs.commitlog.log import Log
 from libs.commitlog.retiring import remove_retired
 from libs.commitlog.segment import FileRegistry, Segment
 from libs.commitlog.swapping import finish_swaps
+from libs.commitlog.sync import run_round
 from libs.wire.records import Record, build_batch
 from tests.commitlog.cleaned import batches_of, clean_by_hand, key_of, latest_of_each_key, offset_of, planned, swap_in
 from tests.commitlog.harness import (
@@ -84,6 +85,35 @@ def test_a_cleaned_segment_takes_the_place_of_its_sources(tmp_path: Path) -> Non
         log = open_log(tmp_path, clean=clean)
         assert batches_of(log) == expected
         assert log.cut_bytes == 0
+
+
+def test_a_roll_within_a_round_still_gets_its_resume_point(tmp_path: Path) -> None:
+    """Without it recovery would begin with the segment before, which neither retention nor a swap could take away."""
+    log = open_log(tmp_path)
+    append(log, keyed(0))
+    targets = log.sync_targets(resume_point=True)
+    assert targets is not None
+    log.roll()
+    assert not log.want_resume_point(1)
+    run_round([targets], FS, log.directory)
+    log.mark_synced(targets)
+    sync(log)
+    assert log.want_resume_point(1)
+    assert log.sync_targets() is None
+
+
+def test_a_swap_whose_output_is_gone_takes_nothing_away(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    sources, before = log.segments[:-1], batches_of(log)
+    size = clean_by_hand(FS, sources, log.directory, latest_of_each_key(log, sources[-1].next_offset))
+    swap = planned(log, sources, size)
+    assert swap.stage(FS)
+    (tmp_path / files(tmp_path, ".log.swap")[0]).unlink()
+    with pytest.raises(FileNotFoundError, match="gone"):
+        log.replace_segments(swap, sources)
+    assert batches_of(log) == before
+    log.close(clean=False)
+    assert batches_of(open_log(tmp_path)) == before
 
 
 def test_a_read_within_a_gap_finds_what_follows_it(tmp_path: Path) -> None:

@@ -165,12 +165,20 @@ class Log:
 
     def _append_rolling(self, buffers: Sequence[Buffer], batches: Sequence[BatchMeta]) -> None:
         for batch, share in zip(batches, share_out(buffers, [batch.size for batch in batches]), strict=True):
-            if not self._fits([batch], batch.size):
+            if not self._fits([batch], batch.size) and not self._puts_off_roll(batch):
                 self.roll()
                 self.active.make_room(1, batch.size)
             self.active.write(share, batch.size)
             self.active.extend([batch])
             self.log_end_offset = batch.last_offset + 1
+
+    def _puts_off_roll(self, batch: BatchMeta) -> bool:
+        """Whether a full segment takes it all the same: each that is sealed holds its files open until a round has covered them,
+        and when writers outrun the rounds there are none left to begin another with. The next append may roll."""
+        active = self.active
+        if not self._registry.open_files.is_tight or active.size + batch.size > RELATIVE_OFFSET_MAX:  # of positions, too
+            return False
+        return batch.last_offset - active.base_offset <= RELATIVE_OFFSET_MAX and active.make_room(1, batch.size)
 
     def _undo_append(self, error: OSError | LogDamaged, start_offset: int, segments: int, size: int) -> None:
         """A group that rolled may have left whole batches and new segments. Nobody has read them, so the file that was active

@@ -69,6 +69,11 @@ class OpenFiles:
         """Most of the room is not kept here but held, so by writers that wait for a sync: a round would make room."""
         return 2 * (len(self._alive) - len(self._kept)) > self.capacity
 
+    @property
+    def is_tight(self) -> bool:
+        """Writers hold so much that what is written to already may come to need the rest: nobody begins another file."""
+        return 3 * (len(self._alive) - len(self._kept)) > 2 * self.capacity
+
     def new_key(self) -> int:
         """The name of something that may be kept here; `forget` it when its owner goes."""
         return next(self._keys)

@@ -31,7 +31,7 @@ from libs.commitlog.saved_state import SavedState
 from libs.commitlog.segment import FileRegistry, Segment
 from libs.commitlog.segment_list import Missing, find_missing
 from libs.commitlog.swapping import finish_swaps
-from libs.commitlog.sync import syncing
+from libs.commitlog.sync import parent_directory, sync_files, syncing
 from libs.wire.batches import NO_TIMESTAMP
 
 log = logging.getLogger(__name__)
@@ -321,7 +321,19 @@ class LogOpener:
                 return segments[: index + 1]
             segment.seal(rest[0].base_offset)
             self._note_snapshot(rest[0].base_offset, state[1])
+            if self._registry.open_files.crowded:
+                self._let_go_of(segments[: index + 1])
         raise AssertionError("a log has a segment")
+
+    def _let_go_of(self, sealed: list[Segment]) -> None:
+        """Syncs them: a crash may have left more of them than this process may hold open."""
+        dirty = [segment for segment in sealed if segment.is_unsynced]
+        files = [file for segment in dirty for file in segment.sync_files(indexes=True)]
+        with syncing():
+            sync_files(files, self._fs, parent_directory(self._directory))
+        for segment in dirty:
+            for one, version in segment.unsynced(indexes=True):
+                one.synced(version)
 
     def _may_read(self, total_bytes: int) -> None:
         if self._read_bytes_max is not None and total_bytes > self._read_bytes_max:

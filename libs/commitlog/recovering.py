@@ -4,6 +4,7 @@ Whoever may not read much (`read_bytes_max`) lets a child process do this first.
 crash during an opening leaves.
 """
 
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from libs.clock import Clock, SystemClock
 from libs.commitlog.config import LogConfig
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.log import Log
+from libs.commitlog.open_files import OpenFiles, open_files_max
 from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import sync_then_write, syncing
 
@@ -76,7 +78,9 @@ def recover(how: HowToOpen, report: Callable[[object], None]) -> Recovered:
             report(unreported)
             unreported = 0
 
-    log = how.open(FileRegistry(), SystemClock(), on_read=read)
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    registry = FileRegistry(OpenFiles(open_files_max(descriptors)))
+    log = how.open(registry, SystemClock(), on_read=read)
     report(unreported)
     targets = log.sync_targets(resume_point=True)
     if targets is not None:

@@ -139,12 +139,17 @@ def sync_then_write(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -
 
 
 def _sync(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None:
-    files = {file.fd: file for target in targets for file in target.files}
     directories = dict.fromkeys(directory for target in targets for directory in target.directories)
-    if len(files) + len(directories) > FEW_FILES:
+    sync_files([file for target in targets for file in target.files], fs, disk, tuple(directories))
+
+
+def sync_files(files: Sequence[OpenFile], fs: FileSystem, disk: str, directories: Sequence[str] = ()) -> None:
+    """One by one, or everything on the disk that holds the path `disk`. Raises OSError."""
+    descriptors = dict.fromkeys(file.fd for file in files)
+    if len(descriptors) + len(directories) > FEW_FILES:
         fs.sync_all(disk)
     else:
-        for fd in files:
+        for fd in descriptors:
             fs.fdatasync(fd)
         for directory in directories:
             fs.fsync_directory(directory)

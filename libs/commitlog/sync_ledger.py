@@ -53,7 +53,8 @@ class SyncLedger:
 
     def sealed(self, segment: Segment) -> None:
         """It grows no more, and must be synced together with its indexes before anything after it counts as durable."""
-        self._sealed.update(dict.fromkeys(segment.sync_files(indexes=True), segment))
+        if segment.is_unsynced:  # else it is on disk already: a log that opens syncs what it cannot hold open
+            self._sealed.update(dict.fromkeys(segment.sync_files(indexes=True), segment))
 
     def unsealed(self, segment: Segment) -> None:
         """It grows again: a round that covers it now says nothing of what comes."""

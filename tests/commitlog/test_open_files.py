@@ -5,18 +5,20 @@ import gc
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogWriteError
+from libs.commitlog.errors import LogWriteError, SyncFailed
 from libs.commitlog.log import Log
 from libs.commitlog.open_files import OpenFiles, open_files_max
 from libs.commitlog.retiring import remove_retired
 from libs.commitlog.segment import FileRegistry, SegmentFile
 from libs.commitlog.sync import run_round
 from tests.commitlog.harness import (
+    SMALL,
     FaultyFileSystem,
     QuickFileSystem,
     all_bytes,
@@ -171,6 +173,53 @@ def test_writers_who_leave_no_room_are_refused_until_a_round_makes_some(tmp_path
         append_some(log, 1)
         sync(log)
     assert [log.log_end_offset for log in logs] == [1] * 40
+
+
+def test_a_log_of_more_unsynced_segments_than_may_be_open_is_recovered(tmp_path: Path) -> None:
+    log = open_log(tmp_path, registry=bounded(3000))
+    while len(log.segments) < 200:
+        append_some(log, 8)
+    whole = all_bytes(log)
+    assert log.durable_offset == 0
+    del log
+    gc.collect()
+    fs = FaultyFileSystem()
+    again = open_log(tmp_path, fs, registry=bounded())
+    assert held(tmp_path)[0] <= BOUND
+    assert fs.calls.count("fdatasync") >= 3 * (200 - BOUND)
+    assert (len(again.segments), again.recovery_point, again.durable_offset) == (200, 0, 0)
+    assert all_bytes(again) == whole
+    sync(again, resume_point=True)
+    assert again.durable_offset == again.log_end_offset
+    assert open_log(tmp_path, registry=bounded()).scanned_bytes == 0
+
+
+def test_a_failed_sync_of_what_a_log_that_opens_cannot_hold_is_final(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    while len(log.segments) < 20:
+        append_some(log, 8)
+    fs = FaultyFileSystem()
+    fs.fail("fdatasync", after=10, error=errno.EIO)
+    with pytest.raises(SyncFailed):
+        open_log(tmp_path, fs, registry=bounded())
+
+
+def test_a_writer_who_outruns_the_rounds_fills_segments_beyond_their_size_and_is_not_refused(tmp_path: Path) -> None:
+    config = replace(SMALL, segment_index_bytes=100_000)
+    log = open_log(tmp_path, config=config, registry=bounded(32))
+    for _ in range(50):
+        append_some(log, 1, together=20)  # each rolls several times
+        assert held(tmp_path)[0] <= 32
+    assert len(log.segments) < 20
+    assert log.active.size > 10 * SMALL.segment_bytes
+    before = len(log.segments)
+    sync(log)
+    append_some(log, 8)
+    assert len(log.segments) > before
+    assert log.active.size <= SMALL.segment_bytes
+    assert [found.header.base_offset for found in read_batches(log, 0)] == list(range(1008))
+    log.close(clean=True)
+    assert open_log(tmp_path, config=config, registry=bounded(), clean=True).scanned_bytes == 0
 
 
 def test_a_reader_keeps_what_it_reads_from_when_others_need_the_room(tmp_path: Path) -> None:

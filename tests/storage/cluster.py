@@ -46,6 +46,7 @@ from libs.runtime.children import Children, InlineChildren
 from libs.telemetry.metrics import Metrics
 from libs.wire.records import Record, build_batch
 from services.storage.config import StorageConfig
+from services.storage.hosted import Hosted
 from services.storage.offload import ThreadOffload
 from services.storage.service import StorageNode
 from services.storage.surroundings import Surroundings
@@ -219,6 +220,16 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, producer: tuple[in
     records = [Record(None, value, timestamp + index) for index, value in enumerate(values)]
     producer_id, epoch, sequence = producer
     return bytes(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
+
+
+def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
+    assert cluster.node is not None
+    return cluster.node._partitions.by_key[topic, 0]
+
+
+def directory(cluster: StorageCluster, name: str) -> Path:
+    """Of the first partition of a topic."""
+    return Path(cluster.config.directories[0]) / f"{name}-0"
 
 
 async def eventually(condition: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.storage.cluster import StorageCluster, storage_cluster
 from tests.storage.held_disk import HeldDisk
+from tests.storage.set_clock import SetClock
 
 
 @pytest.fixture
@@ -30,3 +31,12 @@ async def cluster(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncItera
     async with storage_cluster(tmp_path, short_dir, disk) as running:
         yield running
         disk.release()
+
+
+@pytest.fixture
+async def clock(cluster: StorageCluster) -> SetClock:
+    """The node's, which was started again with it."""
+    await cluster.stop()
+    cluster.clock = clock = SetClock()
+    await cluster.start()
+    return clock

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from libs.clock import Monotonic, SystemClock, WallMs
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
@@ -26,32 +25,12 @@ from services.storage import compaction
 from services.storage.cleaning import Cleaning
 from services.storage.hosted import Hosted
 from tests.commitlog.cleaned import batches_of
-from tests.storage.cluster import StorageCluster, eventually
+from tests.storage.cluster import StorageCluster, directory, eventually, hosted
 from tests.storage.held_children import HeldChildren
+from tests.storage.set_clock import SetClock
 
 HOUR = 3_600_000
 KEYS = 5
-
-
-class SetClock:
-    """As the test sets it."""
-
-    def __init__(self) -> None:
-        self.now_ms = SystemClock().wall_ms() + 0
-
-    def wall_ms(self) -> WallMs:
-        return WallMs(self.now_ms)
-
-    def monotonic(self) -> Monotonic:
-        return Monotonic(self.now_ms / 1000)
-
-
-@pytest.fixture
-async def clock(cluster: StorageCluster) -> SetClock:
-    await cluster.stop()
-    cluster.clock = clock = SetClock()
-    await cluster.start()
-    return clock
 
 
 async def make(cluster: StorageCluster, name: str, **configs: Any) -> bytes:
@@ -73,11 +52,6 @@ def cleaning(cluster: StorageCluster) -> Cleaning:
     return cluster.node._chores.cleaning
 
 
-def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
-    assert cluster.node is not None
-    return cluster.node._partitions.by_key[topic, 0]
-
-
 def records(cluster: StorageCluster, topic: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(r.offset, r.key, r.value) for batch in batches_of(hosted(cluster, topic).log) for r in iter_records(batch)]
 
@@ -89,10 +63,6 @@ def offsets(cluster: StorageCluster, topic: bytes) -> list[int]:
 def latest_before(cluster: StorageCluster, topic: bytes, count: int, end: int) -> list[int]:
     """The latest of each key before `end`, and all from there on."""
     return [n for n in range(count) if n >= end or not any(m % KEYS == n % KEYS for m in range(n + 1, end))]
-
-
-def directory(cluster: StorageCluster, name: str) -> Path:
-    return Path(cluster.config.directories[0]) / f"{name}-0"
 
 
 def content_of(path: str) -> bytes:

@@ -14,9 +14,9 @@ from libs.commitlog.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import DELETE_RECORDS, DeletedRecords, DeleteRecords, DeleteRecordsPartition, DeleteRecordsReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, directory, eventually, hosted
 from tests.storage.held_disk import HeldDisk
-from tests.storage.test_retention import directory, earliest, hosted, make, names
+from tests.storage.test_retention import earliest, make, names
 
 VALUE = b"x" * 80
 

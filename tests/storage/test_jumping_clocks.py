@@ -6,10 +6,9 @@ What is deleted by age is in test_retention.py and test_producer_expiry.py, when
 import pytest
 
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, batch, eventually
-from tests.storage.test_retention import HOUR, SetClock, check, clock, hosted, now_batch
-
-__all__ = ["clock"]
+from tests.storage.cluster import StorageCluster, batch, eventually, hosted
+from tests.storage.set_clock import SetClock
+from tests.storage.test_retention import HOUR, check, now_batch
 
 DAY, YEAR = 24 * HOUR, 365 * 24 * HOUR
 

@@ -20,8 +20,7 @@ from libs.wire.compression import DECOMPRESSED_BYTES_MAX
 from libs.wire.errors import ErrorCode
 from libs.wire.records import BatchView, Record, build_batch, iter_batches, iter_records
 from services.storage.batch_opening import INLINE_BYTES_MAX
-from services.storage.hosted import Hosted
-from tests.storage.cluster import StorageCluster, appended, batch, eventually
+from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
 from tests.storage.held_children import HeldChildren
 from tests.storage.held_disk import HeldDisk
 
@@ -45,11 +44,6 @@ async def cluster(tmp_path: Path, short_dir: Path, disk: HeldDisk, children: Hel
         children.release()
         await cluster.stop()
         await cluster.store.close()
-
-
-def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
-    assert cluster.node is not None
-    return cluster.node._partitions.by_key[topic, 0]
 
 
 def send(

@@ -8,10 +8,9 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
-from tests.storage.test_retention import HOUR, SetClock, check, clock, hosted
-
-__all__ = ["clock"]
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually, hosted
+from tests.storage.set_clock import SetClock
+from tests.storage.test_retention import HOUR, check
 
 DAY = 24 * HOUR
 PRODUCER = 4711

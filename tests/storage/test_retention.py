@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from libs.clock import Monotonic, SystemClock, WallMs
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
@@ -18,34 +17,12 @@ from libs.commitlog.spare import SPARE_SUFFIX
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage.hosted import Hosted
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, directory, eventually, hosted
 from tests.storage.held_disk import HeldDisk
+from tests.storage.set_clock import SetClock
 
 HOUR = 3_600_000
 SMALL = {"internal.segment.bytes": "300"}
-
-
-class SetClock:
-    """Stands still: time passes, or the wall clock jumps, when the test says so."""
-
-    def __init__(self) -> None:
-        self.now_ms = SystemClock().wall_ms() + 0
-        self.jumped_ms = 0
-
-    def wall_ms(self) -> WallMs:
-        return WallMs(self.now_ms + self.jumped_ms)
-
-    def monotonic(self) -> Monotonic:
-        return Monotonic(self.now_ms / 1000)
-
-
-@pytest.fixture
-async def clock(cluster: StorageCluster) -> SetClock:
-    await cluster.stop()
-    cluster.clock = clock = SetClock()
-    await cluster.start()
-    return clock
 
 
 def now_batch(clock: SetClock, value: bytes = b"x" * 80) -> bytes:
@@ -55,15 +32,6 @@ def now_batch(clock: SetClock, value: bytes = b"x" * 80) -> bytes:
 async def fill(cluster: StorageCluster, clock: SetClock, topic: bytes, batches: int = 10) -> None:
     for _ in range(batches):
         assert (await cluster.append(topic, now_batch(clock))).error == 0
-
-
-def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
-    assert cluster.node is not None
-    return cluster.node._partitions.by_key[topic, 0]
-
-
-def directory(cluster: StorageCluster, name: str) -> Path:
-    return Path(cluster.config.directories[0]) / f"{name}-0"
 
 
 def names(path: Path, suffix: str) -> list[str]:

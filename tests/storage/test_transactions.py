@@ -19,16 +19,11 @@ from libs.wire.records import Record, build_batch
 from services.storage.hosted import Hosted
 from tests.commitlog.harness import append_some
 from tests.commitlog.transactional import end, produce
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually, fetched
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually, fetched, hosted
 from tests.storage.held_disk import HeldDisk
 from tests.storage.test_long_poll import parked
 
 COMMITTED = 1
-
-
-def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
-    assert cluster.node is not None
-    return cluster.node._partitions.by_key[topic, 0]
 
 
 def write(cluster: StorageCluster, topic: bytes, what: Callable[[Log], object]) -> None:

@@ -8,12 +8,13 @@ import base64
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
-from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint, read_file, replace_file, write_all
+from libs.commitlog.durable_files import read_file, replace_file, write_all
 from libs.commitlog.errors import DirectoryDamaged, DirectoryRetired
 from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.offset_checkpoint import Offsets, format_offsets, parse_offsets
 from libs.commitlog.spare import SpareRoom
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,6 @@ _PARTITION_METADATA = "partition.metadata"
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 _NAME_MAX = 255
-
-Offsets = Mapping[tuple[str, int], int]
 
 
 class PartitionDirectory(NamedTuple):
@@ -203,17 +202,14 @@ class LogDirectory:
         path = f"{self.path}/{name}"
         try:
             content = read_file(self._fs, path)
-            if content is None:
-                return None
-            return {(topic, int(partition)): int(offset) for topic, partition, offset in parse_checkpoint(content, path)}
-        except (DirectoryDamaged, ValueError) as damage:
+            return parse_offsets(content, path) if content is not None else None
+        except DirectoryDamaged as damage:
             log.warning("checkpoint ignored: %s", damage)
             return None
 
     def write_checkpoint(self, name: str, offsets: Offsets) -> None:
         """Blocks on the disk. Log starts, which must be written before anything is deleted, are written to a full disk too."""
-        lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
-        content = format_checkpoint(lines)
+        content = format_offsets(offsets)
         if name == LOG_START_OFFSETS:
             self._log_starts.replace(content)
         else:

@@ -19,6 +19,7 @@ from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import look, verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.log import Log
+from libs.commitlog.offset_checkpoint import format_offsets
 from libs.wire.records import Record, build_batch
 from tests.commitlog.harness import QuickFileSystem, append, append_some, batch_at, open_log, sync
 
@@ -230,8 +231,12 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
         f"{HIGH_WATERMARKS}: is ignored by the next start",
     ),
     "a checkpoint is past the end": (
-        lambda logs: replace(logs / HIGH_WATERMARKS, "t 0 60", "t 0 61"),
+        lambda logs: (logs / HIGH_WATERMARKS).write_bytes(format_offsets({("t", 0): 61})),
         "t-0: 61, but the log ends at 60",
+    ),
+    "a checkpoint has another digit": (
+        lambda logs: replace(logs / HIGH_WATERMARKS, "t 0 60", "t 0 61"),
+        f"{HIGH_WATERMARKS}: is ignored by the next start: its checksum says that it was changed",
     ),
     "the directory was retired": (
         lambda logs: (logs / ".retired").write_text("EIO on sync"),

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, directory, eventually, hosted
 from tests.storage.held_disk import HeldDisk
-from tests.storage.test_retention import earliest, make, names
+from tests.storage.test_retention import earliest, make, names, starts_on_disk
 
 VALUE = b"x" * 80
 
@@ -31,7 +30,7 @@ async def test_the_log_starts_at_the_offset_and_files_before_it_go(cluster: Stor
     await fill(cluster, topic)
     before = names(directory(cluster, "cut"), ".log")
     assert await cluster.delete_records(topic, 5) == DeletedRecords(0, 5)
-    assert (Path(cluster.config.directories[0]) / LOG_START_OFFSETS).read_text() == "0\n1\ncut 0 5\n"
+    assert starts_on_disk(cluster) == {("cut", 0): 5}
     assert await earliest(cluster, topic) == 5
     assert (await cluster.fetch(topic, 4)).error == ErrorCode.OFFSET_OUT_OF_RANGE
     found = await cluster.fetch(topic, 5)
@@ -105,7 +104,7 @@ async def test_several_partitions_share_one_checkpoint(cluster: StorageCluster) 
     assert cluster.client is not None
     reply = await cluster.client.call(DELETE_RECORDS, DeleteRecords(5000, wanted), timeout_s=WAIT_S)
     assert unpack(DeleteRecordsReply, reply.body).partitions == (DeletedRecords(0, 1), DeletedRecords(1), DeletedRecords(0, 4))
-    assert (Path(cluster.config.directories[0]) / LOG_START_OFFSETS).read_text() == "0\n3\nshared 0 1\nshared 1 0\nshared 2 4\n"
+    assert starts_on_disk(cluster) == {("shared", 0): 1, ("shared", 1): 0, ("shared", 2): 4}
 
 
 async def test_nobody_sees_a_start_that_is_not_on_the_disk(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.commitlog.directory import DELETED_SUFFIX, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, STRAY_SUFFIX
-from libs.commitlog.durable_files import parse_checkpoint
 from libs.commitlog.errors import DirectoryDamaged
 from libs.commitlog.file_names import LOG, offsets_of
 from libs.commitlog.inspection.findings import Findings
@@ -13,6 +12,7 @@ from libs.commitlog.inspection.locks import lock_holder
 from libs.commitlog.inspection.partition import REFUSED, PartitionReader, PartitionSeen
 from libs.commitlog.inspection.reading import ReadOnlyFiles, list_names, read_whole
 from libs.commitlog.inspection.verifying import verify_partition
+from libs.commitlog.offset_checkpoint import parse_offsets
 from libs.commitlog.segment_list import find_missing
 
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
@@ -99,9 +99,8 @@ def _read_checkpoint(files: ReadOnlyFiles, path: str, findings: Findings) -> dic
     if content is None:
         return {}
     try:
-        entries = parse_checkpoint(content, path)
-        return {f"{topic}-{int(partition)}": int(offset) for topic, partition, offset in entries}
-    except (DirectoryDamaged, ValueError) as damage:
+        return {f"{topic}-{partition}": offset for (topic, partition), offset in parse_offsets(content, path).items()}
+    except DirectoryDamaged as damage:
         findings.problem(path, None, f"is ignored by the next start: {str(damage).removeprefix(f'{path}: ')}")
         return {}
 

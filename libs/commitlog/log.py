@@ -208,13 +208,24 @@ class Log:
             return
         active.make_room_to_seal()
         segment = Segment.create(self._fs, self.directory, self.log_end_offset, self.config, self._registry)
-        active.seal(self.log_end_offset)
+        try:
+            active.seal(self.log_end_offset)
+        except OSError:
+            self._unbegin(segment)
+            raise
         self._ledger.sealed(active)
         self._ledger.renamed()
         self._ledger.snapshot(self.log_end_offset, self.producers)
         self._ledger.resume_wanted = True
         self._segments.append(segment)
         self._active_since_ms = self._clock.wall_ms()
+
+    def _unbegin(self, segment: Segment) -> None:
+        """Left behind, an empty file would hide what the segment before it goes on to hold. Raises LogDamaged."""
+        try:
+            segment.remove()
+        except OSError as error:
+            raise LogDamaged(str(self._break(f"{segment.file.path} was begun in vain and cannot be removed: {error}"))) from error
 
     # --- reading
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogWriteError
+from libs.commitlog.errors import LogDamaged, LogWriteError
 from libs.commitlog.log import Log
 from tests.commitlog.harness import SMALL, FaultyFileSystem, all_bytes, append, append_some, batch_at, open_log, sync
 
@@ -110,6 +110,49 @@ def test_a_roll_that_finds_no_descriptor_is_not_fatal(tmp_path: Path, error: int
     fs.heal()
     append_some(log, 1, together=60)
     assert log.log_end_offset == 65
+
+
+def rolls_in_vain(fs: FaultyFileSystem, log: Log) -> list[str]:
+    """The indexes cannot be trimmed: the disk says that it has no room, whatever for."""
+    truncations = 2 * 2  # the new indexes'
+    fs.fail("truncate", after=truncations)
+    with pytest.raises(OSError):
+        log.roll()
+    return sorted(name for name in os.listdir(log.directory) if name.endswith((".log", "index")))
+
+
+def test_a_roll_in_vain_leaves_no_empty_file_that_would_hide_what_is_appended_next(tmp_path: Path) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, LogConfig(index_interval_bytes=150))
+    append_some(log, 5)
+    before = sorted(name for name in os.listdir(tmp_path) if name.endswith((".log", "index")))
+    assert rolls_in_vain(fs, log) == before
+    fs.heal()
+    append_some(log, 5)
+    sync(log, resume_point=True)
+    whole = all_bytes(log)
+    again = open_log(tmp_path)
+    assert again.log_end_offset == 10
+    assert all_bytes(again) == whole
+
+
+def test_a_roll_in_vain_whose_file_cannot_be_removed_ends_the_appends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = FaultyFileSystem()
+    log = open_log(tmp_path, fs, LogConfig(index_interval_bytes=150))
+    append_some(log, 5)
+
+    def refuse(path: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    fs.fail("truncate", after=4)
+    monkeypatch.setattr(fs, "unlink", refuse)
+    with pytest.raises(LogDamaged):
+        log.roll()
+    fs.heal()
+    with pytest.raises(LogWriteError) as refused:
+        append_some(log, 1)
+    assert refused.value.fatal
+    assert log.sync_targets() is None
 
 
 def test_after_an_io_error_all_appends_are_refused_until_reopened(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.commitlog import epochs as epoch_file
 from libs.commitlog import gapless, recovery
 from libs.commitlog.aborted import AbortedTransactions
 from libs.commitlog.config import LogConfig
@@ -29,7 +28,7 @@ from libs.commitlog.producers import ProducerState
 from libs.commitlog.resume import ResumePoint, SegmentProgress
 from libs.commitlog.saved_state import SavedState
 from libs.commitlog.segment import FileRegistry, Segment
-from libs.commitlog.segment_list import Missing, find_missing
+from libs.commitlog.segment_list import find_missing
 from libs.commitlog.swapping import finish_swaps
 from libs.commitlog.sync import parent_directory, sync_files, syncing
 from libs.wire.batches import NO_TIMESTAMP
@@ -159,17 +158,12 @@ class LogOpener:
         sizes = {segment.base_offset: segment.size for segment in segments}
         if any(sizes.get(base) != size for base, size in point.before):
             swaps = gapless.read_gaps(self._fs, self._directory).swaps
-            missing = find_missing(
-                *(point.before, point.segment.base_offset, sizes),
-                log_start_offset=log_start_offset,
-                swaps=swaps,
-            )
-            for one in missing:
-                self._losses.found(str(one))
-        size = sizes.get(point.segment.base_offset, -1)
-        if size < point.segment.size:
-            offsets = (point.segment.base_offset, max(point.offset, point.segment.base_offset + 1))
-            self._losses.found(str(Missing(*offsets, point.segment.size, size)))
+            for missing in find_missing(
+                *(point.before, point.segment.base_offset, sizes), log_start_offset=log_start_offset, swaps=swaps
+            ):
+                self._losses.found(str(missing))
+        if (missing_tail := point.missing(sizes)) is not None:
+            self._losses.found(str(missing_tail))
 
     def _prepare_for_losses(self, segments: list[Segment]) -> None:
         """What vouches for more than there is goes, and gaps are no reason any more to cut what follows them."""
@@ -192,10 +186,7 @@ class LogOpener:
         """Everything that was found had been deleted before the crash, and what came after it is lost: as in Kafka, the log
         goes on empty, where it started. Its offsets must not be given again."""
         log.warning("%s ends at %d, before its start: begun anew at %d", self._directory, segments[-1].next_offset, offset)
-        for name in self._saved.names:
-            path = f"{self._directory}/{name}"
-            if name.endswith((RESUME, SNAPSHOT, epoch_file.FILE_NAME)) and self._fs.exists(path):
-                self._fs.unlink(path)
+        self._saved.forget_all()
         with syncing():
             self._fs.fsync_directory(self._directory)  # they vouch for segments
         for segment in segments:

@@ -23,10 +23,6 @@ class CachedBatch(NamedTuple):
     timestamp: int
 
     @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
-
-    @property
     def first_offset(self) -> int:
         return self.last_offset - self.offset_delta
 

@@ -6,13 +6,14 @@ of the indexes at that offset, all five cached batches of each producer, and whi
 """
 
 import struct
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from crc32c import crc32c
 
 from libs.commitlog.errors import DirectoryDamaged
 from libs.commitlog.producers import CachedBatch, ProducerEntry
-from libs.commitlog.segment_list import SegmentList, format_segments, parse_segments
+from libs.commitlog.segment_list import Missing, SegmentList, format_segments, parse_segments
 
 _HEAD = struct.Struct(">4sI")
 _MAGIC = b"PSR1"
@@ -43,6 +44,13 @@ class ResumePoint(NamedTuple):
     """By segment: how many entries its `.txnindex` has, which only exists if there are any. Cleaning leaves fewer."""
     before: SegmentList = ()
     """The segments before the one that `segment` tells of."""
+
+    def missing(self, sizes: Mapping[int, int]) -> Missing | None:
+        """What is not there of the segment that recovery begins in. `sizes`: what is, by base offset."""
+        base_offset, size = self.segment.base_offset, sizes.get(self.segment.base_offset, -1)
+        if size >= self.segment.size:
+            return None
+        return Missing(base_offset, max(self.offset, base_offset + 1), self.segment.size, size)
 
 
 def format_resume(point: ResumePoint) -> bytes:

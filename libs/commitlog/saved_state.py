@@ -89,6 +89,12 @@ class SavedState:
     def offsets_of(self, suffix: str) -> list[int]:
         return offsets_of(self.names, suffix)
 
+    def forget_all(self) -> None:
+        for name in self.names:
+            path = f"{self._directory}/{name}"
+            if name.endswith((RESUME, SNAPSHOT, epoch_file.FILE_NAME)) and self._fs.exists(path):
+                self._fs.unlink(path)
+
     def forget_resume_points(self) -> None:
         for offset in self.offsets_of(RESUME):
             self._fs.unlink(path_of(self._directory, offset, RESUME))

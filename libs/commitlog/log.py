@@ -16,7 +16,7 @@ from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.opening import LogOpener, Opened
-from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSearch, search_at_once
+from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSearch
 from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.retiring import RetiredSegments
 from libs.commitlog.rewinding import producers_at, remove_state_beyond
@@ -241,14 +241,6 @@ class Log:
         if offset >= end_offset:
             return None
         return self._reader.read(offset, max_bytes, end_offset, log_end_offset, at_least_one_batch)
-
-    def offset_for_timestamp(self, timestamp: int, end_offset: int) -> FoundTimestamp | None:
-        """The first record at least as late, before `end_offset`. Blocks, unlike `search_timestamp`."""
-        return search_at_once(self.search_timestamp(timestamp, end_offset))
-
-    def max_timestamp(self) -> FoundTimestamp | None:
-        """The record with the greatest timestamp. Blocks, unlike `search_max_timestamp`."""
-        return search_at_once(self.search_max_timestamp())
 
     def search_timestamp(self, timestamp: int, end_offset: int) -> TimestampSearch:
         """For the first record at least as late, before `end_offset`. Whoever drives it opens the batches, wherever."""

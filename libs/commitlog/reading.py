@@ -182,15 +182,3 @@ class BatchOpening:
 
 TimestampSearch = Generator[BatchOpening, FoundTimestamp | None, FoundTimestamp | None]
 """Goes through indexes and headers itself. It yields each batch that must be opened, is sent what that found, and returns."""
-
-
-def search_at_once(search: TimestampSearch) -> FoundTimestamp | None:
-    """Opens the batches here and now."""
-    found: FoundTimestamp | None = None
-    try:
-        opening = next(search)
-        while True:
-            opening = search.send(opening())
-    except StopIteration as done:
-        found = done.value
-    return found

@@ -10,7 +10,7 @@ from libs.clock import Monotonic, WallMs
 from libs.commitlog.config import LogConfig
 from libs.commitlog.filesystem import Buffer, OsFileSystem
 from libs.commitlog.log import Log
-from libs.commitlog.reading import Slice
+from libs.commitlog.reading import FoundTimestamp, Slice, TimestampSearch
 from libs.commitlog.segment import BatchMeta, FileRegistry
 from libs.commitlog.sync import run_round
 from libs.wire.batches import BatchHeader, BatchView, iter_batches
@@ -178,3 +178,18 @@ def all_bytes(log: Log) -> bytes:
 
 def files(path: Path, suffix: str) -> list[str]:
     return sorted(entry.name for entry in path.iterdir() if entry.name.endswith(suffix))
+
+
+def offset_for_timestamp(log: Log, timestamp: int, end_offset: int) -> FoundTimestamp | None:
+    return searched(log.search_timestamp(timestamp, end_offset))
+
+
+def searched(search: TimestampSearch) -> FoundTimestamp | None:
+    """What it finds, when each batch is opened here and now."""
+    try:
+        opening = next(search)
+        while True:
+            opening = search.send(opening())
+    except StopIteration as done:
+        found: FoundTimestamp | None = done.value
+    return found

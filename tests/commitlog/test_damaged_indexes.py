@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.retention import RetentionPolicy
-from tests.commitlog.harness import append, batch_at, open_log
+from tests.commitlog.harness import append, batch_at, offset_for_timestamp, open_log
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -57,7 +57,7 @@ def test_a_damaged_index_takes_no_segment_away_and_hides_no_record(tmp_path: Pat
         log = open_log(tmp_path, clean=True)
         for offset in range(BATCHES):
             assert log.read(offset, 1, BATCHES, at_least_one_batch=True) is not None
-            found = log.offset_for_timestamp(NOW_MS + offset * 1000, BATCHES)
+            found = offset_for_timestamp(log, NOW_MS + offset * 1000, BATCHES)
             assert found is not None
             assert found.offset == offset
         first = log.segments[0]
@@ -73,5 +73,5 @@ def test_the_indexes_of_a_sealed_segment_are_made_again_as_they_were(tmp_path: P
     files = [tmp_path / f"{0:020d}{suffix}" for suffix in (".index", ".timeindex")]
     before = [file.read_bytes() for file in files]
     (tmp_path / f"{0:020d}{lost}").unlink()
-    open_log(tmp_path, clean=True).offset_for_timestamp(NOW_MS + 1000, BATCHES)
+    offset_for_timestamp(open_log(tmp_path, clean=True), NOW_MS + 1000, BATCHES)
     assert [file.read_bytes() for file in files] == before

@@ -20,7 +20,7 @@ from libs.commitlog.log import Log
 from libs.commitlog.producer_snapshot import parse_snapshot
 from libs.wire.batches import BatchHeader
 from libs.wire.records import Record, build_batch, iter_records
-from tests.commitlog.harness import append, open_log, read_batches, sync
+from tests.commitlog.harness import append, open_log, read_batches, searched, sync
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.tools import run_tool
 from tests.requirements import require
@@ -348,7 +348,7 @@ def test_our_log_opens_what_a_kafka_broker_wrote(judged: Judged, tmp_path: Path,
     assert log.log_end_offset == end_offset
     whole = b"".join(path.read_bytes() for path in sorted((judged.theirs / f"{KAFKA_TOPIC}-0").glob("*.log")))
     assert b"".join(bytes(batch.view) for batch in read_batches(log, 0)) == whole
-    found = log.max_timestamp()
+    found = searched(log.search_max_timestamp())
     assert found is not None
     assert found.timestamp == max(batch.header.max_timestamp for batch in read_batches(log, 0))
 

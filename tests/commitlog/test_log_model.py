@@ -17,7 +17,16 @@ from libs.commitlog.producers import CachedBatch, ProducerState
 from libs.commitlog.retiring import remove_retired
 from libs.wire.batches import BatchHeader
 from tests.commitlog.cleaned import clean_by_hand, planned
-from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem, append, batch_at, open_log, read_batches, sync
+from tests.commitlog.harness import (
+    FaultyFileSystem,
+    QuickFileSystem,
+    append,
+    batch_at,
+    offset_for_timestamp,
+    open_log,
+    read_batches,
+    sync,
+)
 
 CONFIGS = [
     LogConfig(segment_bytes=700, segment_index_bytes=120, index_interval_bytes=150),
@@ -170,7 +179,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 110))
     def find_timestamp(self, timestamp: int) -> None:
-        found = self.log.offset_for_timestamp(timestamp, self.end)
+        found = offset_for_timestamp(self.log, timestamp, self.end)
         stamps = []
         for batch in self.model:
             header = BatchHeader.at(batch)

@@ -24,8 +24,10 @@ from tests.commitlog.harness import (
     all_bytes,
     append_some,
     content,
+    offset_for_timestamp,
     open_log,
     read_batches,
+    searched,
     sync,
 )
 
@@ -75,11 +77,11 @@ def test_a_log_of_two_hundred_segments_holds_few_files(tmp_path: Path) -> None:
         piece = log.read(offset, 1, end, at_least_one_batch=True)
         assert piece is not None
         assert content(piece)
-        found = log.offset_for_timestamp(1000, end)
+        found = offset_for_timestamp(log, 1000, end)
         assert found is not None
         assert found.offset == 0
         check()
-    assert log.max_timestamp() is not None
+    assert searched(log.search_max_timestamp()) is not None
     log.truncate_to(end // 2)
     check()
     for _ in range(10):
@@ -314,7 +316,7 @@ def test_an_empty_index_that_somebody_took_after_a_clean_stop_is_begun_again(tmp
     again = open_log(tmp_path, registry=bounded(), clean=True)
     append_some(again, 8)
     sync(again)
-    assert again.offset_for_timestamp(1000, again.log_end_offset) is not None
+    assert offset_for_timestamp(again, 1000, again.log_end_offset) is not None
     assert len(read_batches(again, 0)) == 8 + batches
     again.roll()
     assert (tmp_path / f"{0:020d}.index").stat().st_size > 0

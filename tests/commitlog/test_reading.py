@@ -10,7 +10,18 @@ from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import OffsetOutOfRange
 from libs.commitlog.segment import Segment
 from libs.wire.batches import iter_batches
-from tests.commitlog.harness import SMALL, all_bytes, append, append_some, batch_at, content, open_log, read_batches
+from tests.commitlog.harness import (
+    SMALL,
+    all_bytes,
+    append,
+    append_some,
+    batch_at,
+    content,
+    offset_for_timestamp,
+    open_log,
+    read_batches,
+    searched,
+)
 
 
 def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
@@ -157,27 +168,27 @@ def test_a_missing_index_is_made_again(tmp_path: Path) -> None:
         path.unlink()
     reopened = open_log(tmp_path)
     assert all_bytes(reopened) == expected
-    assert reopened.offset_for_timestamp(1000, 40) is not None
+    assert offset_for_timestamp(reopened, 1000, 40) is not None
 
 
 def test_timestamps_are_found_at_the_first_record_that_is_late_enough(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for batch, codec in enumerate((0, 1, 2, 3, 4) * 6):
         append(log, batch_at(batch * 4, count=4, timestamp=batch * 100, epoch=2, codec=codec))
-    found = log.offset_for_timestamp(502, 120)
+    found = offset_for_timestamp(log, 502, 120)
     assert found is not None
     assert (found.offset, found.timestamp, found.leader_epoch) == (22, 502, 2)
-    assert log.offset_for_timestamp(504, 120) == (24, 600, 2)
-    assert log.offset_for_timestamp(0, 120) == (0, 0, 2)
-    assert log.offset_for_timestamp(99_999, 120) is None
-    assert log.offset_for_timestamp(502, 22) is None
+    assert offset_for_timestamp(log, 504, 120) == (24, 600, 2)
+    assert offset_for_timestamp(log, 0, 120) == (0, 0, 2)
+    assert offset_for_timestamp(log, 99_999, 120) is None
+    assert offset_for_timestamp(log, 502, 22) is None
 
 
 def test_the_greatest_timestamp_names_its_record(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    assert log.max_timestamp() is None
+    assert searched(log.search_max_timestamp()) is None
     append(log, batch_at(0, count=3, timestamp=500), batch_at(3, count=3, timestamp=100))
-    assert log.max_timestamp() == (2, 502, 0)
+    assert searched(log.search_max_timestamp()) == (2, 502, 0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -187,5 +198,5 @@ def test_timestamp_lookups_equal_a_linear_scan(tmp_path_factory: pytest.TempPath
     for offset, stamp in enumerate(stamps):
         append(log, batch_at(offset, timestamp=stamp))
     expected = next(((o, s, 0) for o, s in enumerate(stamps) if s >= target), None)
-    assert log.offset_for_timestamp(target, len(stamps)) == expected
-    assert log.max_timestamp() == (stamps.index(max(stamps)), max(stamps), 0)
+    assert offset_for_timestamp(log, target, len(stamps)) == expected
+    assert searched(log.search_max_timestamp()) == (stamps.index(max(stamps)), max(stamps), 0)

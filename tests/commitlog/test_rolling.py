@@ -20,8 +20,10 @@ from tests.commitlog.harness import (
     append_some,
     batch_at,
     files,
+    offset_for_timestamp,
     open_log,
     read_batches,
+    searched,
     sync,
 )
 
@@ -112,10 +114,10 @@ def test_a_log_that_is_stamped_backwards_neither_rolls_nor_loses_its_order(tmp_p
     for timestamp in (10 * DAY, 9 * DAY, 10 * DAY + 1, 9 * DAY + 1):
         put(log, timestamp)
     assert len(log.segments) == 1
-    found = log.offset_for_timestamp(9 * DAY, log.log_end_offset)
+    found = offset_for_timestamp(log, 9 * DAY, log.log_end_offset)
     assert found is not None
     assert (found.offset, found.timestamp) == (0, 10 * DAY)  # the first that is at least as late, wherever later ones stand
-    newest = log.max_timestamp()
+    newest = searched(log.search_max_timestamp())
     assert newest is not None
     assert (newest.offset, newest.timestamp) == (2, 10 * DAY + 1)
 

@@ -25,6 +25,7 @@ from tests.commitlog.harness import (
     append,
     content,
     files,
+    offset_for_timestamp,
     open_log,
     read_batches,
     sync,
@@ -129,7 +130,7 @@ def test_a_timestamp_in_a_gap_is_answered_by_what_follows_it(tmp_path: Path) -> 
     log = compacted(tmp_path)
     there = offsets(log)
     for timestamp in range(1000, 1000 + log.log_end_offset):
-        found = log.offset_for_timestamp(timestamp, log.log_end_offset)
+        found = offset_for_timestamp(log, timestamp, log.log_end_offset)
         assert found is not None
         assert found.offset == next(offset for offset in there if offset + 1000 >= timestamp)
 
@@ -145,7 +146,7 @@ def test_a_segment_of_which_nothing_is_left_is_passed_over(tmp_path: Path) -> No
     for _ in range(2):
         assert batches_of(log) == expected
         assert [bytes(batch.view) for batch in read_batches(log, start)] == [b for b in expected if offset_of(b) >= end]
-        found = log.offset_for_timestamp(1000 + start, log.log_end_offset)
+        found = offset_for_timestamp(log, 1000 + start, log.log_end_offset)
         assert found is not None
         assert found.offset == end
         log = open_log(tmp_path)

@@ -9,6 +9,7 @@ from libs.commitlog.log import Log
 from libs.commitlog.producers import Duplicate
 from libs.commitlog.segment import Segment
 from libs.wire.batches import BatchError, BatchHeader, iter_batches
+from tests.commitlog.harness import offset_for_timestamp
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel, PartitionModel
 from tests.simulation.node import Node
@@ -206,7 +207,7 @@ def _check_lookups(log: Log, partition: PartitionModel, count: int, random: Rand
             raise Broken(f"{partition}: a read at {offset} gives {piece}")
     latest = max(header.max_timestamp for header in headers)
     for timestamp in (latest, random.randrange(1000, latest + 2)):
-        found = log.offset_for_timestamp(timestamp, end)
+        found = offset_for_timestamp(log, timestamp, end)
         holder = next((header for header in headers if header.max_timestamp >= timestamp), None)
         if holder is None:
             if found is not None:

@@ -1,15 +1,17 @@
 """Sparse indexes of a segment, in Kafka's files: offset to position (8 bytes an entry), timestamp to offset (12 bytes).
 
-The active segment's are preallocated and written through a mapping; on roll and close they are trimmed to what they hold.
-Space is reserved a chunk ahead of the entries, so that a full disk is an error of `make_room` and never a SIGBUS: nothing is
-reserved, mapped or even opened before there is an entry, since most of ten thousand partitions are idle.
+The active segment's are preallocated; on roll and close they are trimmed to what they hold. Space is reserved a chunk ahead of
+the entries, so that a full disk is an error of `make_room`, before the batches are written: nothing is reserved or even opened
+before there is an entry, since most of ten thousand partitions are idle.
+
+Nothing is mapped: a sector that cannot be read is an error here, and would be the end of the process there (ADR 12).
 """
 
 import errno
 import struct
 
 from libs.commitlog.filesystem import FileSystem, OpenFile
-from libs.commitlog.open_files import Mapping, OpenFiles
+from libs.commitlog.open_files import NO_BLOCK, OpenFiles
 from libs.commitlog.segment_file import SegmentFile
 
 OFFSET_ENTRY = struct.Struct(">ii")  # last offset of a batch - base, position of the batch
@@ -18,27 +20,32 @@ RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
 """From a segment's base: what an entry has room for."""
 _RESERVED_MIN, _RESERVED_MAX = 4096, 65_536
 _CAPACITY_MIN = 2  # one entry and, in the time index, the last one that sealing adds
+_BLOCK_BYTES = 4096  # a search ends in a block that is read at once
 
 
-class MappedEntries:
-    """Fixed-size entries in a mapped file, ascending, appended one at a time.
+class IndexCut(FileNotFoundError):
+    """Somebody cut the file short while it was in use: it is to be made again from the log."""
 
-    Used by one thread. The mapping goes when others were used more lately, and comes back with the next lookup. Entries that no
-    sync has covered hold their file open (see `libs/commitlog/open_files.py`), and their mapping, so that writing cannot fail
-    once `make_room` has succeeded.
+
+class IndexEntries:
+    """Fixed-size entries in a file, ascending, appended and then flushed together.
+
+    Used by one thread. The file closes when others were used more lately, and opens with the next lookup. Entries that no sync
+    has covered hold it open (see `libs/commitlog/open_files.py`).
     """
 
     __slots__ = (
         "_entry",
         "_fs",
         "_key",
+        "_last",
         "_open_files",
         "_owner",
+        "_pending",
         "_preallocated",
         "_ragged",
         "_reserved",
         "_unsynced",
-        "_writing",
         "capacity",
         "count",
         "path",
@@ -69,7 +76,8 @@ class MappedEntries:
         self._reserved = count * entry.size
         self._preallocated, self._ragged = False, ragged
         self._unsynced: OpenFile | None = None
-        self._writing: Mapping | None = None
+        self._pending: list[bytes] = []
+        self._last: tuple[int, int] | None = None
         self.version = 0
         """Rises with every change of the file."""
 
@@ -85,7 +93,7 @@ class MappedEntries:
         max_bytes: int,
         open_files: OpenFiles | None = None,
         owner: SegmentFile | None = None,
-    ) -> "MappedEntries":
+    ) -> "IndexEntries":
         """A new, empty index ready for entries. An older file of that name goes: it belonged to another segment."""
         open_files = open_files if open_files is not None else OpenFiles()
         if fs.exists(path):
@@ -130,7 +138,8 @@ class MappedEntries:
 
     def unseal(self, count: int, max_bytes: int) -> None:
         """Keeps the first `count` entries and makes room for more, up to `max_bytes` in all."""
-        self.count = count
+        self.flush()
+        self.count, self._last = count, None
         self.capacity = max(capacity_of(max_bytes, self._entry), count)
         self._preallocate(self._file)
 
@@ -141,8 +150,7 @@ class MappedEntries:
 
     def _cut_to_entries(self, file: OpenFile) -> None:
         """What follows the entries must read as zeros afterwards, in the file as in Kafka's."""
-        self._open_files.forget(self._key)  # first: nobody may touch a mapping beyond the file's end
-        self._writing = None
+        self._open_files.block = NO_BLOCK
         self._preallocated, self._ragged = False, True
         self._fs.truncate(file.fd, self.count * self._entry.size)
         self._ragged = False
@@ -152,7 +160,7 @@ class MappedEntries:
     def make_room(self, entries: int) -> None:
         """Afterwards so many entries, or as many as the index can take, fit without needing space. Raises OSError."""
         needed = min(self.count + entries, self.capacity) * self._entry.size
-        if needed <= self._reserved and self._writing is not None:
+        if needed <= self._reserved and self._unsynced is not None:
             return
         file = self._file
         if not self._preallocated:
@@ -162,23 +170,40 @@ class MappedEntries:
             length = min(chunk, self.capacity * self._entry.size - self._reserved)
             self._fs.reserve(file.fd, self._reserved, length)
             self._reserved += length
-        if self._writing is None:
-            self._writing = self._open_files.mapping(self._key) or self._map(file)
-            self._unsynced = file
-            self._open_files.forget(self._key)
+        self._unsynced = file
+        self._open_files.forget(self._key)
 
     def append(self, first: int, second: int) -> None:
-        """Raises OSError only if `make_room` was not asked before."""
-        position = self.count * self._entry.size
-        if self._writing is None or position + self._entry.size > self._reserved:
+        """In memory, until `flush`. Raises OSError only if `make_room` was not asked before."""
+        if self._unsynced is None or (self.count + 1) * self._entry.size > self._reserved:
             self.make_room(1)
-        assert self._writing is not None
-        self.version += 1
-        self._entry.pack_into(self._writing.view, position, first, second)
+        self._pending.append(self._entry.pack(first, second))
+        self._last = first, second
         self.count += 1
+
+    def flush(self) -> None:
+        """Writes what was appended. Raises OSError, and then it was not appended."""
+        if not self._pending:
+            return
+        assert self._unsynced is not None
+        rest, size = memoryview(b"".join(self._pending)), self._entry.size
+        position = (self.count - len(self._pending)) * size
+        self.version += 1
+        try:
+            while rest:
+                written = self._fs.pwritev(self._unsynced.fd, [rest], position)
+                if written <= 0:
+                    raise OSError(errno.EIO, "the disk took none of a write")
+                rest, position = rest[written:], position + written
+        except OSError as error:
+            self.count, self._last = self.count - len(self._pending), None
+            raise OSError(error.errno, f"cannot be written: {error.strerror}", self.path) from error
+        finally:
+            self._pending.clear()
 
     def seal(self) -> None:
         """Trims the file to its entries. That must reach the disk: found longer, it would seem to hold more."""
+        self.flush()
         if not self.is_trimmed:
             file = self._file
             self._cut_to_entries(file)
@@ -187,51 +212,100 @@ class MappedEntries:
 
     def synced(self, version: int) -> None:
         """A round has covered all entries that were there when `version` was this."""
-        if version == self.version:
-            if self._writing is not None:
-                self._open_files.keep(self._key, self._writing)
-            self._unsynced = self._writing = None
+        if version == self.version and self._unsynced is not None:
+            handle, self._unsynced = self._unsynced, None
+            self._open_files.keep(self._key, handle)
 
     # --- lookups
 
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The newest entry."""
+        if self._last is None and self.count:
+            self._last = self.entry(self.count - 1)
+        return self._last
+
     def entry(self, slot: int) -> tuple[int, int]:
-        first, second = self._entry.unpack_from(self._view(), slot * self._entry.size)
+        key, start, block = self._open_files.block
+        at = (slot - start) * self._entry.size
+        if key != self._key or not 0 <= at < len(block):
+            at, block = 0, self._read(slot, 1)
+        first, second = self._entry.unpack_from(block, at)
         return first, second
 
-    def floor(self, key: int) -> int:
-        """The last slot whose first field is at most `key`; -1 if there is none."""
-        low, high = 0, self.count
-        if not high:
-            return -1
-        entry, view, size = self._entry, self._view(), self._entry.size
+    def floor(self, key: int, field: int = 0) -> int:
+        """The last slot whose first field, or that `field`, is at most `key`; -1 if there is none."""
+        low, high, in_block = 0, self.count, _BLOCK_BYTES // self._entry.size
+        if high > in_block and self._entry is OFFSET_ENTRY:  # both fields begin at 0 and grow evenly: most likely it stands here
+            assert self.last is not None
+            last = self.last[field]
+            if last <= key:
+                return high - 1
+            start = min(max(key * high // max(last, 1) - in_block // 2, 0), high - in_block)
+            self._load(start, in_block)
+            if self.entry(start)[field] > key:
+                high = start
+            elif self.entry(start + in_block - 1)[field] > key:
+                low, high = start, start + in_block
+            else:
+                low = start + in_block
+        while high - low > in_block:
+            middle = (low + high) // 2
+            if self.entry(middle)[field] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        if low == high:
+            return low - 1
+        start, block = self._load(low, high - low)
+        unpack, size = self._entry.unpack_from, self._entry.size
         while low < high:
             middle = (low + high) // 2
-            if entry.unpack_from(view, middle * size)[0] <= key:
+            if unpack(block, (middle - start) * size)[field] <= key:
                 low = middle + 1
             else:
                 high = middle
         return low - 1
 
+    def _load(self, slot: int, count: int) -> tuple[int, bytes]:
+        """A block that has those entries, and the slot that it begins with."""
+        key, start, block = self._open_files.block
+        if key != self._key or not start <= slot or slot + count > start + len(block) // self._entry.size:
+            start, block = slot, self._read(slot, count)
+            self._open_files.block = self._key, start, block
+        return start, block
+
     @property
     def is_at_hand(self) -> bool:
         """Whether a lookup opens nothing."""
-        return not self.count or self._writing is not None or self._open_files.mapping(self._key) is not None
+        return not self.count or self._unsynced is not None or self._open_files.file(self._key) is not None
 
     def take_at_hand(self) -> None:
         """Raises FileNotFoundError if somebody removed or cut the file while it was closed, and OSError."""
         if self.count:
-            self._view()
+            handle = self._handle
+            if self._fs.size(handle.fd) < self.count * self._entry.size:
+                raise IndexCut(errno.ENOENT, "shorter than it was", self.path)
 
-    def _view(self) -> memoryview:
-        return (self._writing or self._open_files.mapping(self._key) or self._map(self._file)).view
+    @property
+    def _handle(self) -> OpenFile:
+        handle = self._unsynced or self._open_files.file(self._key)
+        if handle is None:
+            handle = self._file
+            self._open_files.keep(self._key, handle)
+        return handle
 
-    def _map(self, file: OpenFile) -> Mapping:
-        length = (self.capacity if self._preallocated else self.count) * self._entry.size
-        if self._fs.size(file.fd) < length:
-            raise FileNotFoundError(errno.ENOENT, "shorter than it was", self.path)
-        mapping = self._open_files.map(self._fs, file, length, write=self._preallocated)
-        self._open_files.keep(self._key, mapping)
-        return mapping
+    def _read(self, slot: int, count: int) -> bytes:
+        if self._pending:
+            self.flush()
+        handle, size = self._handle, self._entry.size
+        try:
+            found = self._fs.pread(handle.fd, count * size, slot * size)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot be read at entry {slot}: {error.strerror}", self.path) from error
+        if len(found) < count * size:
+            raise IndexCut(errno.ENOENT, "shorter than it was", self.path)
+        return found
 
 
 def capacity_of(max_bytes: int, entry: struct.Struct) -> int:
@@ -244,7 +318,7 @@ def open_index(
     entry: struct.Struct,
     open_files: OpenFiles | None = None,
     owner: SegmentFile | None = None,
-) -> MappedEntries | None:
+) -> IndexEntries | None:
     """A sealed index, or None where there is none that could be one: it is then made again from the log. A ragged end is left
     out. Raises OSError."""
     try:
@@ -252,4 +326,4 @@ def open_index(
     except FileNotFoundError:
         return None
     open_files = open_files if open_files is not None else OpenFiles()
-    return MappedEntries(fs, path, entry, open_files, count=count, capacity=count, owner=owner)
+    return IndexEntries(fs, path, entry, open_files, count=count, capacity=count, owner=owner)

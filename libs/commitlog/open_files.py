@@ -5,7 +5,7 @@ drops only this table's hold, so a reader in another thread, or a sync round, ke
 
 Rule: what is dirty stays open. A write-back that failed is told to the descriptors that were open then, and to a later one only
 if the kernel still remembers; so whoever writes holds the descriptor himself from before the first byte until a sync has covered
-the last (`SegmentFile.for_writing`, `MappedEntries`). Only rounds free those, which is why `crowded` asks for one.
+the last (`SegmentFile.for_writing`, `IndexEntries`). Only rounds free those, which is why `crowded` asks for one.
 """
 
 import errno
@@ -16,6 +16,7 @@ from collections import OrderedDict
 from libs.commitlog.filesystem import FileSystem, OpenFile
 
 _DEFAULT_MAX = 3000
+NO_BLOCK = (-1, 0, b"")
 _OPEN_FILES_MAX = 30_000  # each may be a mapping, and a process has 65,530 (vm.max_map_count)
 
 
@@ -59,6 +60,8 @@ class OpenFiles:
         self._kept: OrderedDict[int, OpenFile | Mapping] = OrderedDict()
         self._alive: list[None] = []  # one for each that is open: appending and popping are atomic, adding and subtracting not
         self._lock = threading.Lock()
+        self.block: tuple[int, int, bytes] = NO_BLOCK
+        """What was last read of an index: its key, from which entry on, and the bytes. Threads may replace it."""
 
     def __len__(self) -> int:
         """How many are open, whoever holds them."""

@@ -7,23 +7,29 @@ No byte that was readable is ever written again (append-only inodes): a segment 
 
 import contextlib
 import errno
+import logging
 import posixpath
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from libs.commitlog.config import LogConfig
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.file_names import INDEX, LOG, TIME_INDEX, segment_files
 from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
-from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, MappedEntries, capacity_of, open_index
+from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, IndexCut, IndexEntries, capacity_of, open_index
 from libs.commitlog.resume import SegmentProgress
 from libs.commitlog.segment_batches import BatchPlace, SegmentBatches
 from libs.commitlog.segment_file import FileRegistry, SegmentFile
 from libs.commitlog.sync import Unsynced, syncing
 from libs.wire.batches import HEADER_SIZE, NO_TIMESTAMP
 
+log = logging.getLogger(__name__)
+
 __all__ = ["BatchMeta", "FileRegistry", "Segment", "SegmentFile"]
+
+_Arguments = ParamSpec("_Arguments")
+_Found = TypeVar("_Found")
 
 
 class BatchMeta(NamedTuple):
@@ -35,6 +41,23 @@ class BatchMeta(NamedTuple):
     max_timestamp: int
     offset_of_max_timestamp: int  # Kafka's: the batch's last offset
     leader_epoch: int
+
+
+def _mending(
+    lookup: "Callable[Concatenate[Segment, _Arguments], _Found]",
+) -> "Callable[Concatenate[Segment, _Arguments], _Found]":
+    """Makes the indexes again if somebody cut one that is in use, and looks once more."""
+
+    @wraps(lookup)
+    def mended(self: "Segment", /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Found:
+        try:
+            return lookup(self, *args, **kwargs)
+        except IndexCut as cut:
+            log.warning("index made again: %s", cut)
+            self._make_indexes_again(takes_more=self._takes_more)
+            return lookup(self, *args, **kwargs)
+
+    return mended
 
 
 class Segment(SegmentBatches):
@@ -62,8 +85,8 @@ class Segment(SegmentBatches):
         self._index_interval_bytes = config.index_interval_bytes
         self._index_bytes = config.segment_index_bytes
         self._preallocate = config.preallocate
-        self._offset_index: MappedEntries | None = None
-        self._time_index: MappedEntries | None = None
+        self._offset_index: IndexEntries | None = None
+        self._time_index: IndexEntries | None = None
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = base_offset
         self._bytes_since_index = 0
@@ -94,8 +117,8 @@ class Segment(SegmentBatches):
     def begin_indexes(self) -> None:
         """Empty indexes that take entries, as for a segment that is about to be filled or scanned."""
         room, owner = self._index_bytes, (self._open_files, self.file)
-        self._offset_index = MappedEntries.create(self._fs, self._stem + INDEX, OFFSET_ENTRY, room, *owner)
-        self._time_index = MappedEntries.create(self._fs, self._stem + TIME_INDEX, TIME_ENTRY, room, *owner)
+        self._offset_index = IndexEntries.create(self._fs, self._stem + INDEX, OFFSET_ENTRY, room, *owner)
+        self._time_index = IndexEntries.create(self._fs, self._stem + TIME_INDEX, TIME_ENTRY, room, *owner)
         self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         self._bytes_since_index = 0
 
@@ -112,7 +135,7 @@ class Segment(SegmentBatches):
                     return False
             capacity, whose = capacity_of(self._index_bytes, entry), (entry, self._open_files)
             indexes.append(
-                MappedEntries(self._fs, path, *whose, count=count, capacity=capacity, ragged=not closed, owner=self.file)
+                IndexEntries(self._fs, path, *whose, count=count, capacity=capacity, ragged=not closed, owner=self.file)
             )
         self._offset_index, self._time_index = indexes
         self._max_timestamp = progress.max_timestamp
@@ -128,14 +151,14 @@ class Segment(SegmentBatches):
         self.note_batches(self._metas(0, end), 0)
 
     @property
-    def offset_index(self) -> MappedEntries:
+    def offset_index(self) -> IndexEntries:
         if self._offset_index is None or not self._offset_index.is_at_hand:
             self._open_indexes()
         assert self._offset_index is not None
         return self._offset_index
 
     @property
-    def time_index(self) -> MappedEntries:
+    def time_index(self) -> IndexEntries:
         if self._time_index is None or not self._time_index.is_at_hand:
             self._open_indexes()
         assert self._time_index is not None
@@ -191,6 +214,7 @@ class Segment(SegmentBatches):
         self._load_max_timestamp()
         return self._offset_of_max_timestamp
 
+    @_mending
     def _load_max_timestamp(self) -> None:
         if self._max_timestamp is None:
             times = self.time_index
@@ -216,6 +240,7 @@ class Segment(SegmentBatches):
 
     # --- growing
 
+    @_mending
     def make_room(self, batches: int, total_bytes: int) -> bool:
         """Reserves what the indexes may need for an append. False if they cannot take it. Raises OSError."""
         if self._bytes_since_index + total_bytes <= self._index_interval_bytes:
@@ -227,6 +252,7 @@ class Segment(SegmentBatches):
             return False
         offsets.make_room(entries)
         times.make_room(entries + 1)
+        self._owes_time_entry()  # reads now what cannot fail once the batches are written
         return True
 
     def trim_indexes(self, end_offset: int) -> None:
@@ -281,11 +307,22 @@ class Segment(SegmentBatches):
             position += size
             since += size
         self._bytes_since_index = since
+        self._flush_indexes()
         return position
+
+    def _flush_indexes(self) -> None:
+        """The batches are written already: an index that cannot be is sparser until the next one comes, and as good."""
+        for index in (self._offset_index, self._time_index):
+            try:
+                if index is not None:
+                    index.flush()
+            except OSError as error:
+                self._bytes_since_index = self._index_interval_bytes + 1
+                log.warning("entries left out: %s", error)
 
     def _owes_time_entry(self) -> bool:
         times = self.time_index
-        return self.max_timestamp > (times.entry(times.count - 1)[0] if times.count else NO_TIMESTAMP)
+        return self.max_timestamp > (times.last[0] if times.last is not None else NO_TIMESTAMP)
 
     def _note_max_timestamp(self) -> None:
         if self._owes_time_entry():
@@ -293,10 +330,13 @@ class Segment(SegmentBatches):
 
     # --- ending
 
+    @_mending
     def make_room_to_seal(self) -> None:
-        """Afterwards `seal` needs no space. Raises OSError."""
+        """Afterwards `seal` needs no space, and writes nothing. Raises OSError."""
         if self._owes_time_entry():
             self.time_index.make_room(1)
+            self._note_max_timestamp()
+            self.time_index.flush()
 
     def seal(self, next_offset: int) -> None:
         """No more batches. Trims the indexes; the caller syncs them before it trusts them after a crash."""
@@ -357,6 +397,7 @@ class Segment(SegmentBatches):
 
     # --- reading
 
+    @_mending
     def find(self, offset: int) -> BatchPlace | None:
         """The first batch that ends at or after `offset`."""
         position = 0
@@ -371,6 +412,7 @@ class Segment(SegmentBatches):
                 return place
         return None
 
+    @_mending
     def position_for_timestamp(self, timestamp: int) -> int:
         """A batch's start before which every batch is older than `timestamp`."""
         slot = self.time_index.floor(timestamp - 1)
@@ -385,10 +427,11 @@ class Segment(SegmentBatches):
         place = self.find(self.base_offset + self.time_index.entry(slot)[1]) if slot >= 0 else None
         return place.position if place is not None else 0
 
+    @_mending
     def offset_after(self, position: int) -> int | None:
         """Of the first index entry for a batch that begins at or past `position`: that batch's last offset."""
         index = self.offset_index
-        slot = bisect_left(range(index.count), position, key=lambda slot: index.entry(slot)[1])
+        slot = index.floor(position - 1, field=1) + 1
         return self.base_offset + index.entry(slot)[0] if slot < index.count else None
 
     def _is_true(self, relative: int, position: int) -> bool:

@@ -10,7 +10,7 @@ from tests.simulation.many import run_many, run_one
 from tests.simulation.sometimes import POINTS, Sometimes
 
 CRASH_POINTS = 20_000
-SEEDS = range(16)
+SEEDS = range(18)
 
 
 @pytest.mark.timeout(600)

@@ -1,0 +1,158 @@
+"""A sector that cannot be read, or a file that somebody cut short under a running log, is an error of that log. Never the end of
+the process, as it would be under a mapping (SIGBUS)."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.filesystem import Buffer
+from libs.commitlog.log import Log
+from tests.commitlog.harness import (
+    QuickFileSystem,
+    all_bytes,
+    append_some,
+    batch_at,
+    offset_for_timestamp,
+    open_log,
+    read_batches,
+    sync,
+)
+from tests.commitlog.harness import append as append_batches
+
+PAGE = 4096
+LARGE = 1 << 20
+PAGES = LogConfig(segment_bytes=20 * PAGE, segment_index_bytes=16 * PAGE, index_interval_bytes=1)
+
+
+class BadSectors(QuickFileSystem):
+    """Cannot read files whose names end with one of `bad`, nor write to them if `writes_too`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad: tuple[str, ...] = ()
+        self.writes_too = False
+
+    def _touch(self, fd: int) -> None:
+        if self.bad and os.readlink(f"/proc/self/fd/{fd}").endswith(self.bad):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def pread(self, fd: int, length: int, position: int) -> bytes:
+        self._touch(fd)
+        return super().pread(fd, length, position)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        if self.writes_too:
+            self._touch(fd)
+        return super().pwritev(fd, buffers, position)
+
+
+def filled(path: Path, fs: QuickFileSystem | None = None, segments: int = 4) -> Log:
+    log = open_log(path, fs, config=PAGES)
+    while len(log.segments) < segments:
+        append_batches(log, *(batch_at(log.log_end_offset + i, size=60) for i in range(50)))
+        sync(log)
+    return log
+
+
+def offsets(log: Log, start: int) -> list[int]:
+    return [batch.header.base_offset for batch in read_batches(log, start)]
+
+
+def test_a_log_file_that_is_cut_short_is_damage_and_the_rest_is_served(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    victim, after = log.segments[1], log.segments[2]
+    last = victim.next_offset - 1
+    assert log.read(last, LARGE, log.log_end_offset, at_least_one_batch=True) is not None
+    os.truncate(victim.file.path, PAGE)
+    assert after.find(after.base_offset) is not None  # what was read last is in memory
+    with pytest.raises((LogDamaged, OSError), match=f"{victim.base_offset:020d}.log"):
+        log.read(last, 1, log.log_end_offset, at_least_one_batch=True)
+    assert offsets(log, after.base_offset) == list(range(after.base_offset, log.log_end_offset))
+    append_some(log, 1)
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("slot", [1, -1], ids=["sealed", "active"])
+@pytest.mark.parametrize("size", [0, 16])
+def test_an_index_that_is_cut_short_in_use_is_made_again(tmp_path: Path, suffix: str, slot: int, size: int) -> None:
+    log = filled(tmp_path)
+    victim = log.segments[slot]
+    end = log.log_end_offset
+    for segment in log.segments:
+        segment.find(end if segment is log.active else segment.next_offset - 1)
+        segment.position_for_timestamp(5000)
+    os.truncate(victim.file.path.removesuffix(".log") + suffix, size)
+    last = (end if victim is log.active else victim.next_offset) - 1
+    found = victim.find(last)
+    assert found is not None
+    assert found.base_offset == last
+    assert offset_for_timestamp(log, 1000, end) is not None
+    append_batches(log, *(batch_at(end + i, size=60) for i in range(50)))
+    sync(log, resume_point=True)
+    assert offsets(log, 0) == list(range(end + 50))
+    log.close(clean=True)
+    assert offsets(open_log(tmp_path, config=PAGES, clean=True), 0) == list(range(end + 50))
+
+
+@pytest.mark.parametrize("suffix", [".log", ".index"])
+def test_a_sector_that_cannot_be_read_is_an_error_that_names_the_file(tmp_path: Path, suffix: str) -> None:
+    fs = BadSectors()
+    log = filled(tmp_path, fs)
+    victim = log.segments[1]
+    name = f"{victim.base_offset:020d}{suffix}"
+    fs.bad = (name,)
+    with pytest.raises(OSError, match=name) as failure:
+        log.read(victim.base_offset + 5, LARGE, log.log_end_offset, at_least_one_batch=True)
+    assert failure.value.errno == errno.EIO
+    fs.bad = ()
+    assert offsets(log, 0) == list(range(log.log_end_offset))
+
+
+def test_an_index_that_takes_no_entry_is_only_sparser(tmp_path: Path) -> None:
+    fs = BadSectors()
+    log = filled(tmp_path, fs)
+    fs.bad, fs.writes_too = (f"{log.active.base_offset:020d}.index", f"{log.active.base_offset:020d}.timeindex"), True
+    middle = log.log_end_offset
+    append_batches(log, *(batch_at(middle + i, size=60, timestamp=2000 + i) for i in range(10)))
+    fs.bad = ()
+    append_batches(log, *(batch_at(middle + 10 + i, size=60, timestamp=3000 + i) for i in range(10)))
+    sync(log)
+    assert offsets(log, middle) == list(range(middle, middle + 20))
+    found = offset_for_timestamp(log, 2003, log.log_end_offset)
+    assert found is not None
+    assert found.offset == middle + 3
+    log.roll()
+    sync(log)
+    whole = all_bytes(log)
+    assert all_bytes(open_log(tmp_path, config=PAGES)) == whole
+
+
+CUT_IN_USE = """
+import os, sys
+from pathlib import Path
+from tests.commitlog.test_bad_sectors import LARGE, filled
+log = filled(Path(sys.argv[1]))
+victim = log.segments[1]
+end = log.log_end_offset
+log.read(victim.next_offset - 1, LARGE, end, at_least_one_batch=True)
+for name in os.listdir(sys.argv[1]):
+    os.truncate(os.path.join(sys.argv[1], name), 0)
+for offset in range(0, end, 7):
+    try:
+        log.read(offset, 1, end, at_least_one_batch=True)
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+def test_a_process_whose_files_are_cut_under_it_lives_on(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", CUT_IN_USE, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.returncode} {done.stderr}"
+    assert set(done.stdout.split()) <= {"LogDamaged", "OSError"}

@@ -81,6 +81,8 @@ class Upkeep:
         return effective_broker_int(self._follower.image, name, broker_id=config.node_id, static=config.static)
 
     async def _remove_buried(self) -> None:
+        # While they are here, what the checkpoint says of their names is known to be old.
+        await self._checkpoints.write_high_watermarks()
         for disk in self._disks.all:
             try:
                 await disk.remove_buried()

@@ -145,6 +145,24 @@ async def test_a_topic_made_again_is_not_asked_for_the_records_of_its_former_sel
     assert (await cluster.append(again, batch(b"new"))).base_offset == 0
 
 
+async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluster: StorageCluster) -> None:
+    """Else a topic of the same name, made after that, would seem to lack records after the next crash."""
+    damaged, sound = await two_topics(cluster)
+    await restart(cluster, damaged, sound)
+    path = log_directory(cluster)
+    checkpoint = path / HIGH_WATERMARKS
+    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    stale = checkpoint.read_bytes()
+    await cluster.write("topics/damaged", None)
+    await cluster.stop()
+    buried = path / f"damaged-0.{damaged.hex()}-delete"
+    buried.mkdir(exist_ok=True)
+    checkpoint.write_bytes(stale)
+    await cluster.start()
+    await eventually(lambda: not buried.exists())
+    assert "damaged 0 5" not in checkpoint.read_text()
+
+
 async def test_the_loss_of_a_deleted_topic_is_forgotten(cluster: StorageCluster) -> None:
     damaged, sound = await two_topics(cluster)
     shutil.rmtree(log_directory(cluster) / "damaged-0")

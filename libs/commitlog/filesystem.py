@@ -1,13 +1,11 @@
 """All that the log does to disks goes through here, so that a simulated disk can stand in for a real one.
 
-Files are named by integers, as the operating system does. Mappings are plain memoryviews: dropping the last view unmaps.
-A mapping must never be touched beyond the file's end (SIGBUS); whoever truncates a file knows what views it has.
+Files are named by integers, as the operating system does. None is mapped: a disk that cannot read would end the process (ADR 12).
 """
 
 import contextlib
 import ctypes
 import fcntl
-import mmap
 import os
 import shutil
 from collections.abc import Sequence
@@ -51,11 +49,7 @@ class FileSystem(Protocol):
     def truncate(self, fd: int, length: int) -> None: ...
 
     def reserve(self, fd: int, position: int, length: int) -> None:
-        """Makes sure that writing there, through a mapping too, cannot run out of space. Does not change the size."""
-
-    def map_read(self, fd: int, length: int) -> memoryview: ...
-
-    def map_write(self, fd: int, length: int) -> memoryview: ...
+        """Makes sure that writing there cannot run out of space. Does not change the size."""
 
     def fdatasync(self, fd: int) -> None: ...
 
@@ -133,18 +127,12 @@ class OsFileSystem:
         os.ftruncate(fd, length)
 
     def reserve(self, fd: int, position: int, length: int) -> None:
-        # Not posix_fallocate: where the file system cannot reserve (EOPNOTSUPP), glibc's stand-in writes zeros over a mapping.
+        # Not posix_fallocate: where the file system cannot reserve (EOPNOTSUPP), glibc's stand-in writes zeros itself.
         keep_size = 1
         if self._fallocate(fd, keep_size, position, length) != 0:
             number = ctypes.get_errno()
             if number not in (95, 38):  # EOPNOTSUPP, ENOSYS: this file system does not promise; as in Kafka, hope
                 raise OSError(number, os.strerror(number))
-
-    def map_read(self, fd: int, length: int) -> memoryview:
-        return memoryview(mmap.mmap(fd, length, prot=mmap.PROT_READ)) if length else memoryview(b"")
-
-    def map_write(self, fd: int, length: int) -> memoryview:
-        return memoryview(mmap.mmap(fd, length))
 
     def fdatasync(self, fd: int) -> None:
         os.fdatasync(fd)

@@ -1,4 +1,4 @@
-"""How many descriptors and mappings segments hold together: bounded, the least recently used are let go of first.
+"""How many descriptors segments hold together: bounded, the least recently used are let go of first.
 
 A segment owns no descriptor: it asks for one, and what it was given stays open for as long as somebody holds it. Letting go here
 drops only this table's hold, so a reader in another thread, or a sync round, keeps what it uses.
@@ -17,7 +17,7 @@ from libs.commitlog.filesystem import FileSystem, OpenFile
 
 _DEFAULT_MAX = 3000
 NO_BLOCK = (-1, 0, b"")
-_OPEN_FILES_MAX = 30_000  # each may be a mapping, and a process has 65,530 (vm.max_map_count)
+_OPEN_FILES_MAX = 30_000  # more are not worth the kernel's memory
 
 
 def open_files_max(descriptors: int) -> int:
@@ -37,27 +37,13 @@ class _CountedFile(OpenFile):
         self._alive.pop()
 
 
-class Mapping:
-    """Mapped bytes of a file. Python's own mapping keeps a duplicate of the descriptor, so this counts like an open file."""
-
-    __slots__ = ("_alive", "view")
-
-    def __init__(self, view: memoryview, alive: list[None]) -> None:
-        self.view = view
-        self._alive = alive
-
-    def __del__(self) -> None:
-        del self.view
-        self._alive.pop()
-
-
 class OpenFiles:
     """One per process. Used by any thread. Raises OSError(EMFILE) rather than hold more than `capacity`."""
 
     def __init__(self, capacity: int = _DEFAULT_MAX) -> None:
         self.capacity = capacity
         self._keys = itertools.count()
-        self._kept: OrderedDict[int, OpenFile | Mapping] = OrderedDict()
+        self._kept: OrderedDict[int, OpenFile] = OrderedDict()
         self._alive: list[None] = []  # one for each that is open: appending and popping are atomic, adding and subtracting not
         self._lock = threading.Lock()
         self.block: tuple[int, int, bytes] = NO_BLOCK
@@ -82,16 +68,6 @@ class OpenFiles:
         return next(self._keys)
 
     def file(self, key: int) -> OpenFile | None:
-        found = self._used(key)
-        assert found is None or isinstance(found, OpenFile)
-        return found
-
-    def mapping(self, key: int) -> Mapping | None:
-        found = self._used(key)
-        assert found is None or isinstance(found, Mapping)
-        return found
-
-    def _used(self, key: int) -> OpenFile | Mapping | None:
         found = self._kept.get(key)
         if found is not None:
             try:
@@ -110,17 +86,7 @@ class OpenFiles:
             raise
         return _CountedFile(fs, fd, self._alive)
 
-    def map(self, fs: FileSystem, file: OpenFile, length: int, *, write: bool) -> Mapping:
-        """Not kept here. `file` may close meanwhile. Raises OSError."""
-        self._take_room()
-        try:
-            view = fs.map_write(file.fd, length) if write else fs.map_read(file.fd, length)
-        except BaseException:
-            self._alive.pop()
-            raise
-        return Mapping(view, self._alive)
-
-    def keep(self, key: int, handle: OpenFile | Mapping) -> None:
+    def keep(self, key: int, handle: OpenFile) -> None:
         """Until others were used more recently. Whoever holds it because it is dirty forgets it here for so long."""
         self._kept[key] = handle
         self._kept.move_to_end(key)

@@ -435,7 +435,7 @@ class Segment(SegmentBatches):
         return self.base_offset + index.entry(slot)[0] if slot < index.count else None
 
     def _is_true(self, relative: int, position: int) -> bool:
-        """An index entry is checked against the batch it names: a mapped file may hold anything after a power cut."""
+        """An index entry is checked against the batch it names: the file may hold anything after a power cut."""
         if not 0 <= position <= self.size - HEADER_SIZE:
             return False
         return self.last_offset_at(position) - self.base_offset == relative

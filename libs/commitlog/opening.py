@@ -29,6 +29,7 @@ from libs.commitlog.resume import ResumePoint, SegmentProgress
 from libs.commitlog.saved_state import SavedState
 from libs.commitlog.segment import FileRegistry, Segment
 from libs.commitlog.segment_list import find_missing
+from libs.commitlog.skipping import Skipper
 from libs.commitlog.swapping import finish_swaps
 from libs.commitlog.sync import parent_directory, sync_files, syncing
 from libs.wire.batches import NO_TIMESTAMP
@@ -120,7 +121,8 @@ class LogOpener:
             recovery_point = point.offset
         self._losses.ends_at(segments[-1].next_offset, segments[-1].file.path, segments[-1].size)
         if self._losses.accepted:
-            self._skip_lost_offsets(segments)
+            skipper = Skipper(self._fs, self._directory, self._config, self._registry)
+            skipper.skip_to(self._losses.synced_to, epochs.latest, segments)
         if segments[-1].next_offset < log_start_offset:
             return self._start_over(log_start_offset, segments)
         resume_points = self._saved.remove_useless(segments[0].base_offset, segments[-1].next_offset)
@@ -172,15 +174,6 @@ class LogOpener:
         with syncing():
             self._fs.fsync_directory(self._directory)
             gapless.allow_gaps_before(self._fs, self._directory, gaps_before)
-
-    def _skip_lost_offsets(self, segments: list[Segment]) -> None:
-        """They are not given again: a consumer that is past them would take other records for the next."""
-        offset = self._losses.synced_to
-        if segments[-1].next_offset < offset:
-            segments[-1].seal(offset)
-            segments.append(Segment.create(self._fs, self._directory, offset, self._config, self._registry))
-            with syncing():
-                self._fs.fsync_directory(self._directory)
 
     def _start_over(self, offset: int, segments: list[Segment]) -> Opened:
         """Everything that was found had been deleted before the crash, and what came after it is lost: as in Kafka, the log

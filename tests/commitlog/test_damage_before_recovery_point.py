@@ -14,7 +14,17 @@ from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.log import Log
 from libs.commitlog.losses import accept
 from libs.commitlog.segment_list import find_missing, list_segments
-from tests.commitlog.harness import QuickFileSystem, all_bytes, append, append_some, batch_at, files, open_log, sync
+from tests.commitlog.harness import (
+    QuickFileSystem,
+    all_bytes,
+    append,
+    append_some,
+    batch_at,
+    files,
+    open_log,
+    read_batches,
+    sync,
+)
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -208,7 +218,21 @@ def test_an_accepted_loss_of_the_end_gives_no_offset_twice(tmp_path: Path) -> No
     os.truncate(log.active.file.path, 200)
     again = accepted(tmp_path, committed_offset=30)
     assert again.log_end_offset == 31
-    assert files(tmp_path, ".log")[-1] == f"{30:020d}.log"
+    assert [(one.header.base_offset, one.header.last_offset, one.header.record_count) for one in read_batches(again, 1)] == [
+        *((1, 1, 1), (2, 29, 0), (30, 30, 1)),  # of which the second tells consumers to go on
+    ]
+
+
+def test_an_accepted_loss_of_more_than_a_batch_can_span_ends_in_a_batch_all_the_same(tmp_path: Path) -> None:
+    log = open_log(tmp_path, config=LogConfig())
+    append_some(log, 30)
+    sync(log, resume_point=True)
+    os.truncate(log.active.file.path, 200)
+    again = accepted(tmp_path, committed_offset=5 << 31)
+    assert again.log_end_offset == (5 << 31) + 1
+    last = read_batches(again, 2)[0].header
+    assert (last.base_offset, last.last_offset, last.record_count) == (4 << 31, (5 << 31) - 1, 0)
+    assert len(files(tmp_path, ".log")) == 3
 
 
 def test_an_accepted_loss_of_everything_gives_no_offset_twice(tmp_path: Path) -> None:

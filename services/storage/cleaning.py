@@ -25,11 +25,10 @@ from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted
 from services.storage.left_alone import LeftAlone
 from services.storage.residents import Residents
+from services.storage.turns import Turns
 
 log = logging.getLogger(__name__)
 
-PARTITIONS_PER_TURN = 20
-"""Between so many partitions, requests get their turn."""
 NO_LIMIT = 1e18
 """Bytes a second: Kafka's default is the largest number that there is."""
 ROLL_MS_MIN = 600_000
@@ -159,9 +158,9 @@ class Cleaning:
         busy = {run.hosted for run in self._running.values()}
         found: list[Due] = []
         plans: list[CleanPlan] = []
-        for number, (hosted, disk) in enumerate(logs):
-            if number % PARTITIONS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        turns = Turns()
+        for hosted, disk in logs:
+            await turns.taken()
             if not (hosted.config.compacted and self._residents.has_open(hosted)) or hosted in busy or disk.sync.stalled:
                 continue
             plan = self._plan(hosted, disk)

@@ -17,13 +17,12 @@ from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted
 from services.storage.residents import Residents
 from services.storage.shortening import Shortening
+from services.storage.turns import Turns
 
 log = logging.getLogger(__name__)
 
 INTERVAL = "log.retention.check.interval.ms"
 FIRST_CHECK_S = 30.0
-PARTITIONS_PER_TURN = 20
-"""Between so many partitions, requests get their turn."""
 
 
 class Retention:
@@ -66,9 +65,9 @@ class Retention:
 
     async def _check_disk(self, disk: Disk) -> None:
         shorter = []
-        for number, (hosted, home) in enumerate(self._residents.open_logs()):
-            if number % PARTITIONS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        turns = Turns()
+        for hosted, home in self._residents.open_logs():
+            await turns.taken()
             if home is disk and self._residents.has_open(hosted) and self._announce(hosted):
                 shorter.append(hosted)
         if shorter and await self._shortening.advance(shorter, disk):

@@ -185,3 +185,19 @@ async def test_deleted_records_do_not_come_back(cluster: StorageCluster) -> None
     await cluster.leads(topic, epoch=1)
     assert (await earliest(cluster, topic), (await cluster.list_offset(topic, -1)).offset) == (7, 10)
     assert (await cluster.append(topic, batch(VALUE))).base_offset == 10
+
+
+async def test_a_start_with_another_digit_removes_nothing(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
+    topic = await make(cluster, "flipped")
+    await fill(cluster, topic)
+    assert await cluster.delete_records(topic, 1) == DeletedRecords(0, 1)
+    before = names(directory(cluster, "flipped"), ".log")
+    await cluster.stop()
+    checkpoint = directory(cluster, "flipped").parent / LOG_START_OFFSETS
+    checkpoint.write_text(checkpoint.read_text().replace("flipped 0 1", "flipped 0 9"))
+    await cluster.start()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, 0, 1)
+    assert await earliest(cluster, topic) == 0
+    assert names(directory(cluster, "flipped"), ".log") == before
+    assert "checksum" in caplog.text

@@ -16,6 +16,7 @@ from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.inspection import as_json, words
 from libs.commitlog.inspection.directory import is_partition_path, look, verify, what_is
 from libs.commitlog.inspection.findings import Findings
+from libs.commitlog.inspection.lost import has_loss
 from libs.commitlog.inspection.partition import PartitionReader
 from libs.commitlog.inspection.reading import ReadOnlyFiles
 from libs.commitlog.losses import ACCEPTED, accept
@@ -67,10 +68,14 @@ def main(arguments: Sequence[str]) -> int:
 def _accept_loss(files: OsFileSystem, path: str) -> int:
     if not is_partition_path(files, path):
         return _refuse(f"{path} is no partition's directory in a log directory")
+    if not has_loss(files, path):
+        print(f"{path} has lost nothing: there is nothing to accept, and nothing was written", file=sys.stderr)
+        return PROBLEMS
     accept(files, path)
     print(
         f"{path}/{ACCEPTED} is written. When the partition is opened next, every byte of it is read, what cannot be read is cut, "
-        "and it goes on with what is left. A node that runs opens it in a few seconds. To take it back, remove that file."
+        "and it goes on with what is left. A node that has refused it opens it in a few seconds, one that serves it at its next "
+        "start. To take it back, remove that file."
     )
     return CLEAN
 

@@ -1,6 +1,8 @@
 """`python -m libs.commitlog verify` names what is missing, and `accept-loss` lets a partition open without it."""
 
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,65 @@ def test_what_is_no_partition_is_left_alone(partition: Path, path: str, capsys: 
     assert tool.main(["accept-loss", str(target)]) == tool.USAGE
     assert target.exists() is existed
     assert capsys.readouterr().err
+
+
+def sound(root: Path) -> Path:
+    """Another partition beside, which lost nothing."""
+    path = root / "t-1"
+    path.mkdir()
+    log = open_log(path)
+    append_some(log, 60)
+    sync(log, resume_point=True)
+    append_some(log, 3)
+    return path
+
+
+def test_where_nothing_is_lost_there_is_nothing_to_accept(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = sound(partition.parent)
+    assert tool.main(["accept-loss", str(path)]) == tool.PROBLEMS
+    assert "has lost nothing" in capsys.readouterr().err
+    assert not (path / "accept-loss").exists()
+
+
+def test_of_a_log_that_a_node_serves_too(partition: Path) -> None:
+    path = sound(partition.parent)
+    running = LogDirectory.open(str(partition.parent), OsFileSystem(), new_id=bytes(16), node_id=1)
+    assert tool.main(["accept-loss", str(path)]) == tool.PROBLEMS
+    assert tool.main(["accept-loss", str(partition)]) == tool.CLEAN
+    running.close()
+
+
+def shorten(path: Path) -> None:
+    for point in path.glob("*.resume"):
+        point.write_bytes(b"?")
+    os.truncate(max(path.glob("*.log")), 0)
+    second = sorted(path.glob("*.log"))[-2]
+    os.truncate(second, second.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    segment = min(path.glob("*.log"))
+    content = segment.read_bytes()
+    segment.write_bytes(content[:70] + bytes([content[70] ^ 1]) + content[71:])
+
+
+def empty(path: Path) -> None:
+    for segment in path.glob("*.log"):
+        segment.unlink()
+
+
+@pytest.mark.parametrize("damage", [shorten, flip, empty])
+def test_whatever_cannot_be_read_can_be_given_up(partition: Path, damage: Callable[[Path], None]) -> None:
+    path = sound(partition.parent)
+    damage(path)
+    assert tool.main(["accept-loss", str(path)]) == tool.CLEAN
+    assert open_log(path).log_end_offset >= 60
+
+
+def test_a_consent_that_lies_in_a_sound_log_holds_for_one_opening(partition: Path) -> None:
+    path = sound(partition.parent)
+    (path / "accept-loss").touch()
+    log = open_log(path)
+    sync(log)
+    assert not (path / "accept-loss").exists()
+    assert log.log_end_offset == 63

@@ -47,9 +47,13 @@ def what_is(files: ReadOnlyFiles, path: str) -> str | None:
     return None
 
 
-def look(files: ReadOnlyFiles, path: str, findings: Findings) -> DirectorySeen:
-    """An overview that reads few batches."""
-    return _see(files, path, findings, lambda at, running: PartitionReader(files, at, findings, is_running=running).look())
+def look(files: ReadOnlyFiles, path: str, findings: Findings, *, is_running: bool | None = None) -> DirectorySeen:
+    """An overview that reads few batches. `is_running`: whether a node serves what is here; else by the directory's lock."""
+
+    def examine(at: str, running: bool) -> PartitionSeen:
+        return PartitionReader(files, at, findings, is_running=running if is_running is None else is_running).look()
+
+    return _see(files, path, findings, examine)
 
 
 def verify(files: ReadOnlyFiles, path: str, findings: Findings, *, records: bool) -> DirectorySeen:

@@ -5,11 +5,13 @@ pickled: both ends are this program. A seam: tests and the simulator run the wor
 """
 
 import asyncio
+import contextlib
 import pickle
 import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +34,8 @@ class ChildDied(Exception):
 
 class Children(Protocol):
     def run(self, work: "Work[A, R]", argument: A, on_progress: Report | None = None) -> "asyncio.Future[R]":
-        """Begun in the order of calls. What the work raises is raised here; ChildDied if it never came back.
+        """Begun in the order of calls. What the work raises is raised here; ChildDied if it never came back, and then its process
+        is gone: nothing of it goes on.
 
         Cancelling the future ends the job at once, wherever it is.
         """
@@ -91,7 +94,7 @@ class ChildProcesses:
             job.future.cancel()
         self._waiting.clear()
         for child in list(self._all):
-            child.kill()
+            child.end()
 
     def _give(self) -> None:
         while self._waiting:
@@ -154,13 +157,9 @@ class _Child:
         self._unsent = memoryview(LENGTH.pack(len(job.message)) + job.message)
         self._writable()
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._gone()
-
     def _ended_outside(self, future: "asyncio.Future[Any]") -> None:
         if self._job is not None and self._job.future is future:  # cancelled: nobody wants the answer
-            self.kill()
+            self.end()
 
     def _writable(self) -> None:
         try:
@@ -170,7 +169,7 @@ class _Child:
             self._loop.add_writer(self._socket, self._writable)
             return
         except OSError:
-            self._gone()
+            self.end()
             return
         self._loop.remove_writer(self._socket)
 
@@ -182,7 +181,7 @@ class _Child:
         except OSError:
             received = b""
         if not received:
-            self._gone()
+            self.end()
             return
         self._buffer += received
         while len(self._buffer) >= LENGTH.size:
@@ -202,7 +201,7 @@ class _Child:
             return
         self._job = None
         if job.future.done():
-            self.kill()  # cancelled in this very moment
+            self.end()  # cancelled in this very moment
             return
         if kind == "done":
             job.future.set_result(value)
@@ -210,14 +209,22 @@ class _Child:
             job.future.set_exception(value)
         self._returned(self, alive=True)
 
-    def _gone(self) -> None:
+    def end(self) -> None:
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._process.kill()
+        # In a thread that nobody waits for: a disk that does not answer keeps even a killed process for as long as it likes.
+        threading.Thread(target=self._reap, name=f"end of {self._process.pid}", daemon=True).start()
+
+    def _reap(self) -> None:
         status = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # the loop may have ended before the child
+            self._loop.call_soon_threadsafe(self._reaped, status)
+
+    def _reaped(self, status: int) -> None:
         job, self._job = self._job, None
         if job is not None and not job.future.done():
             job.future.set_exception(ChildDied(f"the process of the job ended with status {status}"))

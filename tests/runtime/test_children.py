@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -121,6 +122,39 @@ def test_a_cancelled_job_ends_at_once_and_the_next_one_runs(tmp_path: Path) -> N
         await _until(lambda: not _is_running(pid))
         assert (await children.run(add_one, 1))[0] == 2
         children.close()
+
+    asyncio.run(main())
+
+
+def test_a_child_that_its_disk_does_not_let_go_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed process stays for as long as the kernel waits for a disk on its behalf, and its last write may still come."""
+    let_go, asked = threading.Event(), threading.Event()
+    wait = subprocess.Popen.wait
+
+    def wait_long(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> int:
+        asked.set()
+        assert let_go.wait(10)
+        return wait(process, timeout)
+
+    async def main() -> None:
+        children = ChildProcesses("test", 1)
+        killed, path = children.run(die, 0), tmp_path / "pid"
+        monkeypatch.setattr(subprocess.Popen, "wait", wait_long)
+        await _until(asked.is_set)
+        after = children.run(stay, str(path))
+        assert not killed.done()
+        let_go.set()
+        with pytest.raises(ChildDied):
+            await asyncio.wait_for(killed, 20)
+        await _until(lambda: path.exists() and path.read_text() != "")
+        let_go.clear()
+        asked.clear()
+        children.close()
+        await _until(asked.is_set)
+        assert not after.done()
+        let_go.set()
+        with pytest.raises(ChildDied):
+            await asyncio.wait_for(after, 20)
 
     asyncio.run(main())
 

@@ -429,20 +429,27 @@ class Log:
 
     def close(self, *, clean: bool) -> None:
         """`clean`: everything is synced, so that the next opening reads nothing. Raises OSError. Not usable afterwards."""
-        if clean and self._broken:
+        targets = self.last_targets() if clean else None
+        self._failure = f"{self.directory} is closed"
+        if targets is not None:
+            run_round([targets], self._fs, self.directory)
+            self.mark_synced(targets)
+
+    def last_targets(self) -> SyncTargets | None:
+        """For a clean `close` of many logs at once: what a round must do for it, after which the log is not usable. None if it is
+        as it was opened. Raises OSError."""
+        if self._broken:
             raise OSError(errno.EIO, self._failure)
         self._failure = f"{self.directory} is closed"
-        if clean and not (self.active.is_trimmed and self.sync_targets(resume_point=True) is None):  # else it is as it was opened
-            self.active.seal(self.log_end_offset)
-            if self.log_end_offset > self._segments[0].base_offset:
-                self._ledger.snapshot(self.log_end_offset, self.producers)
-            else:  # its indexes are made anew when it is opened
-                for one, version in self.active.unsynced(indexes=True):
-                    one.synced(version)
-            targets = self.sync_targets(resume_point=True)
-            if targets is not None:
-                run_round([targets], self._fs, self.directory)
-                self.mark_synced(targets)
+        if self.active.is_trimmed and self.sync_targets(resume_point=True) is None:
+            return None
+        self.active.seal(self.log_end_offset)
+        if self.log_end_offset > self._segments[0].base_offset:
+            self._ledger.snapshot(self.log_end_offset, self.producers)
+        else:  # its indexes are made anew when it is opened
+            for one, version in self.active.unsynced(indexes=True):
+                one.synced(version)
+        return self.sync_targets(resume_point=True)
 
     def delete(self) -> None:
         """The names of all files go; readers that hold one keep it. Not usable afterwards."""

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from libs.cluster.follower import ImageFollower
+from libs.commitlog.log import Log
 from libs.commitlog.segment import FileRegistry
+from libs.commitlog.sync import run_round
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, FETCH, LIST_OFFSETS, OPEN_FILE
 from libs.runtime.children import Children
@@ -24,7 +26,7 @@ from services.storage.chores import Chores
 from services.storage.config import StorageConfig
 from services.storage.delete_records import RecordDeletion
 from services.storage.disk_opening import open_disks
-from services.storage.disks import Disks
+from services.storage.disks import Disk, Disks
 from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted
 from services.storage.list_offsets import OffsetListing
@@ -42,6 +44,7 @@ from services.storage.sync_scheduler import SyncScheduler
 
 log = logging.getLogger(__name__)
 
+CLOSED_PER_ROUND = 256
 MARK_S_MAX = 2.0
 """How long a stop waits for a failed disk to take the mark that it failed."""
 
@@ -249,11 +252,24 @@ class StorageNode:
             await disk.sync.drain()  # of what upkeep and retention asked for meanwhile
             logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
             try:
-                await asyncio.gather(*[disk.logs.submit(partial(one.close, clean=True)) for one in logs])
+                await self._close_on(disk, logs)
                 if self._loaded and not disk.unopened():
                     await disk.files.submit(disk.directory.mark_clean)
             except OSError as error:
                 log.error("log directory not closed cleanly", extra=fields(path=disk.path, reason=error))
+
+    async def _close_on(self, disk: Disk, logs: list[Log]) -> None:
+        """Many share a round, but no more than may be open until it is over. Raises OSError."""
+        together = max(1, min(CLOSED_PER_ROUND, self._world.open_files.capacity // 16))
+        for first in range(0, len(logs), together):
+            closing = logs[first : first + together]
+            found = await asyncio.gather(*[disk.logs.submit(one.last_targets) for one in closing])
+            targets = [one for one in found if one is not None]
+            if targets:
+                await disk.files.submit(partial(run_round, targets, self._world.fs, disk.path))
+            for one, of_one in zip(closing, found, strict=True):
+                if of_one is not None:
+                    one.mark_synced(of_one)
 
 
 def _marked(path: str, done: "asyncio.Future[None]") -> None:

@@ -5,9 +5,11 @@ Files are named by integers, as the operating system does. None is mapped: a dis
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -19,7 +21,8 @@ Buffer = bytes | bytearray | memoryview
 class FileSystem(Protocol):
     """Every method may raise OSError, except `close`."""
 
-    def open_read(self, path: str) -> int: ...
+    def open_read(self, path: str) -> int:
+        """Never waits, and opens nothing but a regular file; so does `open_append`."""
 
     def reopen_read(self, fd: int) -> int:
         """Another, read-only descriptor of the same file, whatever its name is now."""
@@ -89,13 +92,13 @@ class OsFileSystem:
         return OsFileSystem, ()
 
     def open_read(self, path: str) -> int:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return _open_regular(path, os.O_RDONLY)
 
     def reopen_read(self, fd: int) -> int:
         return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
 
     def open_append(self, path: str, *, create: bool) -> int:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if create else 0), 0o644)
+        return _open_regular(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0))
 
     def close(self, fd: int) -> None:
         with contextlib.suppress(OSError):
@@ -181,6 +184,20 @@ class OsFileSystem:
             os.close(fd)
             raise DirectoryLocked(f"{path} is held by another process") from error
         return fd
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Nobody waits for the other end of a pipe that has a file's name. For a file, O_NONBLOCK means nothing."""
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+            raise OSError(errno.ENXIO, "is no regular file", path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is no regular file", path)
+    return fd
 
 
 class OpenFile:

@@ -247,12 +247,12 @@ class StorageNode:
         """A directory is marked clean only if every log in it was opened, and closed cleanly."""
         assert self._checkpoints is not None
         await self._checkpoints.write_high_watermarks()
-        await self._checkpoints.write_recovery_points()
         for disk in self._disks.usable:
             await disk.sync.drain()  # of what upkeep and retention asked for meanwhile
             logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
             try:
                 await self._close_on(disk, logs)
+                await self._checkpoints.write_recovery_points()
                 if self._loaded and not disk.unopened():
                     await disk.files.submit(disk.directory.mark_clean)
             except OSError as error:

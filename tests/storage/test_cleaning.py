@@ -17,6 +17,7 @@ from libs.commitlog.cleaner import cleaning as cleaner
 from libs.commitlog.cleaner.job import CleanJob
 from libs.commitlog.directory import CLEANED_OFFSETS
 from libs.commitlog.errors import SyncFailed
+from libs.commitlog.offset_checkpoint import parse_offsets
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.runtime.children import ChildDied, InlineChildren
@@ -73,8 +74,9 @@ def put(path: str, content: bytes | bytearray) -> None:
     Path(path).write_bytes(content)
 
 
-def checkpoint(cluster: StorageCluster) -> str:
-    return (Path(cluster.config.directories[0]) / CLEANED_OFFSETS).read_text()
+def checkpoint(cluster: StorageCluster) -> dict[tuple[str, int], int]:
+    path = Path(cluster.config.directories[0]) / CLEANED_OFFSETS
+    return parse_offsets(path.read_bytes(), str(path))
 
 
 def metric(cluster: StorageCluster, name: str, **labels: str) -> float:
@@ -90,7 +92,7 @@ async def test_of_each_key_the_latest_stays_and_the_log_goes_on(cluster: Storage
     end = hosted(cluster, topic).log.active.base_offset
     await cleaning(cluster).check()
     assert offsets(cluster, topic) == latest_before(cluster, topic, 30, end)
-    assert checkpoint(cluster) == f"0\n1\ncompacted 0 {end}\n"
+    assert checkpoint(cluster) == {("compacted", 0): end}
     path = directory(cluster, "compacted")
     await eventually(lambda: not [name for name in os.listdir(path) if name.endswith((".deleted", ".swap", ".cleaned"))])
     found = await cluster.fetch(topic, 0)
@@ -198,7 +200,7 @@ async def test_nothing_past_the_high_watermark_is_compacted(
     monkeypatch.setattr(Hosted, "last_stable_offset", property(lambda self: limit + 1))
     await cleaning(cluster).check()
     assert offsets(cluster, topic) == latest_before(cluster, topic, 30, limit)
-    assert checkpoint(cluster).endswith(f" {limit}\n")
+    assert list(checkpoint(cluster).values()) == [limit]
 
 
 async def test_only_compacted_topics_are(cluster: StorageCluster, clock: SetClock) -> None:
@@ -353,18 +355,18 @@ async def test_what_is_written_after_a_cut_is_dirty_again(cluster: StorageCluste
     assert disk.cleaned_offsets["cut-back", 0] > 12
     await cleaning(cluster).check()
     assert disk.cleaned_offsets["cut-back", 0] == 12
-    assert checkpoint(cluster).endswith(" 12\n")
+    assert list(checkpoint(cluster).values()) == [12]
 
 
 async def test_a_deleted_topic_leaves_no_checkpoint(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "gone")
     await fill(cluster, clock, topic)
     await cleaning(cluster).check()
-    assert "gone 0" in checkpoint(cluster)
+    assert ("gone", 0) in checkpoint(cluster)
     await cluster.write(keys.topic("gone"), None)
     await eventually(lambda: not directory(cluster, "gone").exists())
     await cleaning(cluster).check()
-    assert checkpoint(cluster) == "0\n0\n"
+    assert checkpoint(cluster) == {}
 
 
 async def test_a_topic_that_is_deleted_while_it_is_cleaned_is_dropped(

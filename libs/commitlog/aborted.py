@@ -1,21 +1,26 @@
 """The aborted transactions of a log: an index for each segment that has any, read when somebody asks for it.
 
-Damaged or missing indexes are made again from the batches; nothing else is lost with them.
+Damaged or missing indexes are made again from the batches; nothing else is lost with them. Resume points hold their checksums:
+a flipped bit would show readers what was aborted. One without a checksum, such as Kafka wrote, is held against its markers.
 """
 
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 
+from crc32c import crc32c
+
 from libs.commitlog import recovery
 from libs.commitlog.durable_files import FileWrite, read_file
-from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.errors import DirectoryDamaged, LogDamaged
 from libs.commitlog.file_names import TRANSACTION_INDEX, path_of
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.rewinding import producers_at
 from libs.commitlog.segment import Segment
 from libs.commitlog.transaction_index import ENTRY, AbortedTransaction, TransactionIndex
 from libs.commitlog.transactions import EndedTransaction
+from libs.wire.batches import BatchHeader
+from libs.wire.markers import read_marker
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +32,7 @@ class AbortedTransactions:
         self._fs, self._directory = fs, directory
         self._counts = dict.fromkeys(sorted(bases), 0)  # in the order of the segments
         self._indexes: dict[int, TransactionIndex] = {}
+        self._checksums: dict[int, int] = {}  # of files, as they were found sound
         self._unsaved: dict[int, None] = {}
 
     # --- what is known
@@ -35,6 +41,12 @@ class AbortedTransactions:
     def counts(self) -> dict[int, int]:
         """How many there are, by segment."""
         return dict(self._counts)
+
+    @property
+    def checksums(self) -> dict[int, int]:
+        """Of them all, by segment."""
+        found = {base: self._checksums[base] for base in self._counts if base not in self._indexes}
+        return found | {base: crc32c(self._indexes[base].content) for base in self._counts if base in self._indexes}
 
     def between(self, segments: Sequence[Segment], start_offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """Those of which some batch may lie in [start_offset, upper_bound), by their markers. Raises OSError, LogDamaged."""
@@ -73,15 +85,16 @@ class AbortedTransactions:
     def forget(self, bases: Iterable[int]) -> None:
         """The segments there left the log."""
         for base in bases:
-            for known in (self._counts, self._indexes, self._unsaved):
+            for known in (self._counts, self._indexes, self._checksums, self._unsaved):
                 known.pop(base, None)
 
     def replaced(self, bases: Iterable[int], base_offset: int) -> None:
         """One segment took the place of those there, its index that of theirs. Raises OSError."""
         self.forget(bases)
-        path = self._path(base_offset)
-        if self._fs.exists(path):
-            self._counts[base_offset] = self._fs.size_of(path) // ENTRY.size
+        content = read_file(self._fs, self._path(base_offset))
+        if content is not None:
+            self._counts[base_offset] = len(content) // ENTRY.size
+            self._checksums[base_offset] = crc32c(content)
             self._sort()
 
     # --- saving
@@ -106,9 +119,12 @@ class AbortedTransactions:
         scanned_from: int,
         ended: Iterable[EndedTransaction],
         expected: Mapping[int, int],
+        checksums: Mapping[int, int],
     ) -> None:
         """Brings indexes and batches together. Markers from `scanned_from` on were seen, and ended what is in `ended`; before
-        it the files count, which have as many entries as `expected` says, by segment. Raises OSError, LogDamaged."""
+        it the files count, which have as many entries as `expected` says, by segment, and those `checksums`. Raises OSError,
+        LogDamaged."""
+        self._checksums.update(checksums)
         at = _slot_of(segments, scanned_from)
         slots = {segment.base_offset: slot for slot, segment in enumerate(segments)}
         for base in sorted({*self._counts, *expected}):
@@ -129,15 +145,14 @@ class AbortedTransactions:
         segment = segments[slot]
         is_sealed = slot + 1 < len(segments) and segment.next_offset <= scanned_from
         try:
-            index = self._read(segment, is_sealed=is_sealed)
-            if not is_sealed:
-                index.cut(scanned_from)
+            index = self._read(segment, scanned_from, is_sealed=is_sealed)
             if len(index) < expected:
                 raise DirectoryDamaged(f"{self._path(segment.base_offset)}: {len(index)} entries, {expected} were written")
         except DirectoryDamaged as damage:
             index = self._made_again(segments, slot, scanned_from, damage)
         if not is_sealed or segment.base_offset in self._unsaved:
             self._indexes[segment.base_offset] = index
+        self._checksums[segment.base_offset] = crc32c(index.content)
         self._counts[segment.base_offset] = len(index)
 
     # --- one segment's
@@ -149,13 +164,13 @@ class AbortedTransactions:
             if base in self._counts:
                 slot = _slot_of(segments, base)
                 try:
-                    index = self._read(segments[slot], is_sealed=True)
+                    index = self._read(segments[slot], segments[slot].next_offset, is_sealed=True)
                 except DirectoryDamaged as damage:
                     index = self._made_again(segments, slot, segments[slot].next_offset, damage)
             self._indexes[base] = index
         return index
 
-    def _read(self, segment: Segment, *, is_sealed: bool) -> TransactionIndex:
+    def _read(self, segment: Segment, end_offset: int, *, is_sealed: bool) -> TransactionIndex:
         path = self._path(segment.base_offset)
         content = read_file(self._fs, path)
         if content is None:
@@ -163,6 +178,12 @@ class AbortedTransactions:
         index = TransactionIndex.parse(content, path, segment.base_offset)
         if is_sealed and index.cut(segment.next_offset):
             raise DirectoryDamaged(f"{path}: names markers past the end of its segment, {segment.next_offset}")
+        index.cut(end_offset)
+        checksum = self._checksums.get(segment.base_offset)
+        if checksum is None:
+            _check_markers(segment, index, path)
+        elif checksum != crc32c(index.content):
+            raise DirectoryDamaged(f"{path}: its entries are not those that were written")
         return index
 
     def _made_again(self, segments: Sequence[Segment], slot: int, end_offset: int, damage: DirectoryDamaged) -> TransactionIndex:
@@ -191,6 +212,22 @@ class AbortedTransactions:
 
     def _path(self, base: int) -> str:
         return path_of(self._directory, base, TRANSACTION_INDEX)
+
+
+def _check_markers(segment: Segment, index: TransactionIndex, path: str) -> None:
+    """Raises DirectoryDamaged if a transaction does not end where an entry says. Batches that cannot be read do not tell."""
+    for slot in range(len(index)):
+        entry = index.entry(slot)
+        try:
+            place = segment.find(entry.last_offset)
+            header = BatchHeader.at(segment.header_at(place.position)) if place is not None else None
+            marker = read_marker(segment.batch_at(place)) if place is not None and header and header.is_control else None
+        except (LogDamaged, OSError):
+            return
+        is_marker = header is not None and marker is not None and marker.aborts and header.base_offset == entry.last_offset
+        begins_before = entry.first_offset < entry.last_offset and entry.last_stable_offset <= entry.last_offset + 1
+        if not (is_marker and begins_before and header is not None and header.producer_id == entry.producer_id):
+            raise DirectoryDamaged(f"{path}: entry {slot} says what no marker says at offset {entry.last_offset}")
 
 
 def _slot_of(segments: Sequence[Segment], offset: int) -> int:

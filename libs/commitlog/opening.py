@@ -133,7 +133,8 @@ class LogOpener:
         if expected:  # the cleaner may have dropped some since
             cleaned_to = gapless.gapless_from(self._fs, self._directory)
             expected = {base: count for base, count in expected.items() if base >= cleaned_to}
-        aborted.opened(segments, self._scanned_from, producers.take_ended(), expected)
+        checksums = point.aborted_checksums if point is not None else {}
+        aborted.opened(segments, self._scanned_from, producers.take_ended(), expected, checksums)
         return Opened(
             *(segments, producers, epochs, recovery_point, False, resume_points, resume_segment, aborted),
             *(self._snapshots, self._scanned_bytes, self._cut_bytes, self._removals()),

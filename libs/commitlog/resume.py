@@ -22,6 +22,7 @@ _ENTRY = struct.Struct(">qhiqqb")
 _BATCH = struct.Struct(">iqiq")
 _COUNT = struct.Struct(">i")
 _ABORTED = struct.Struct(">qi")
+_CHECKSUM = struct.Struct(">qI")
 
 
 class SegmentProgress(NamedTuple):
@@ -44,6 +45,8 @@ class ResumePoint(NamedTuple):
     """By segment: how many entries its `.txnindex` has, which only exists if there are any. Cleaning leaves fewer."""
     before: SegmentList = ()
     """The segments before the one that `segment` tells of."""
+    aborted_checksums: dict[int, int] = {}
+    """By segment: the CRC of those entries."""
 
     def missing(self, sizes: Mapping[int, int]) -> Missing | None:
         """What is not there of the segment that recovery begins in. `sizes`: what is, by base offset."""
@@ -62,6 +65,8 @@ def format_resume(point: ResumePoint) -> bytes:
     parts.append(_COUNT.pack(len(point.aborted)))
     parts += [_ABORTED.pack(base_offset, entries) for base_offset, entries in point.aborted.items()]
     parts.append(format_segments(point.before))
+    parts.append(_COUNT.pack(len(point.aborted_checksums)))
+    parts += [_CHECKSUM.pack(base_offset, checksum) for base_offset, checksum in point.aborted_checksums.items()]
     body = b"".join(parts)
     return _HEAD.pack(_MAGIC, crc32c(body)) + body
 
@@ -84,17 +89,18 @@ def parse_resume(content: bytes, path: str) -> ResumePoint:
                 cached.append(CachedBatch._make(_BATCH.unpack_from(body, position)))
                 position += _BATCH.size
             producers[producer_id] = ProducerEntry(epoch, tuple(cached), coordinator_epoch, timestamp, first_offset)
-        aborted = _parse_aborted(body[position:])
+        aborted = _parse_table(body[position:], _ABORTED)
         position += _COUNT.size + len(aborted) * _ABORTED.size
         before = parse_segments(body[position:])
+        checksums = _parse_table(body[position + len(format_segments(before)) :], _CHECKSUM)
     except struct.error as error:
         raise DirectoryDamaged(f"{path}: {error}") from error
-    return ResumePoint(offset, SegmentProgress(*segment), producers, aborted, before)
+    return ResumePoint(offset, SegmentProgress(*segment), producers, aborted, before, checksums)
 
 
-def _parse_aborted(body: memoryview) -> dict[int, int]:
+def _parse_table(body: memoryview, row: struct.Struct) -> dict[int, int]:
     """Older versions wrote nothing here."""
     if not body:
         return {}
     (count,) = _COUNT.unpack_from(body)
-    return dict(_ABORTED.iter_unpack(body[_COUNT.size : _COUNT.size + count * _ABORTED.size]))
+    return dict(row.iter_unpack(body[_COUNT.size : _COUNT.size + count * row.size]))

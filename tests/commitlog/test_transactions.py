@@ -361,6 +361,42 @@ def test_a_damaged_index_is_made_again_from_the_batches(
     assert open_log(tmp_path).scanned_bytes == 0
 
 
+@pytest.mark.parametrize("slot", [0, 1])
+@pytest.mark.parametrize("is_read_first", [True, False], ids=["at the opening", "later"])
+def test_no_flipped_bit_of_an_index_shows_what_was_aborted(tmp_path: Path, slot: int, *, is_read_first: bool) -> None:
+    log = write_two_segments(tmp_path)
+    expected = read_committed(log, log.log_end_offset)
+    log.close(clean=True)
+    file = tmp_path / f"{log.segments[slot].base_offset:020d}.txnindex"
+    sound = file.read_bytes()
+    for bit in range(8 * len(sound)):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << bit % 8
+        opened = None if is_read_first else open_log(tmp_path)
+        file.write_bytes(damaged)
+        opened = opened or open_log(tmp_path)
+        assert read_committed(opened, opened.log_end_offset) == expected, bit
+        opened.close(clean=False)
+        file.write_bytes(sound)
+
+
+def test_no_flipped_bit_of_an_index_that_kafka_wrote_names_another_producer(tmp_path: Path) -> None:
+    log = write_two_segments(tmp_path)
+    expected = read_committed(log, log.log_end_offset)
+    log.close(clean=True)
+    for name in files(tmp_path, ".resume"):
+        (tmp_path / name).unlink()
+    file = tmp_path / f"{0:020d}.txnindex"
+    sound = file.read_bytes()
+    for bit in range(16, 80):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(damaged)
+        opened = open_log(tmp_path, clean=True, recovery_point=log.log_end_offset)
+        assert read_committed(opened, opened.log_end_offset) == expected, bit
+        opened.close(clean=False)
+
+
 def test_an_index_that_is_damaged_while_the_log_runs_is_made_again(tmp_path: Path) -> None:
     log = write_two_segments(tmp_path)
     expected = read_committed(log, log.log_end_offset)

@@ -157,8 +157,8 @@ class SyncLedger:
             writes.append(FileWrite(f"{self._directory}/{epoch_file.FILE_NAME}", epochs.format()))
         if resume_point:
             before = list_segments([(segment.base_offset, segment.size) for segment in segments[:-1]])
-            state = producers.as_of(end_offset), self._aborted.counts, before, self._aborted.checksums
-            point = ResumePoint(end_offset, active.progress, *state)
+            content = producers.as_of(end_offset), self._aborted.counts, before, self._aborted.checksums
+            point = ResumePoint(end_offset, active.progress, *content)
             writes.append(FileWrite(self._resume_path(end_offset), format_resume(point)))
             # The one before stays, so that a truncation below this one need not read the whole log again.
             removals += map(self._resume_path, self._older_points(end_offset)[:-1])

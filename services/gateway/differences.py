@@ -272,6 +272,13 @@ DIFFERENCES: Final = (
         unseen="it takes a broker that was started with them: tests/differential/test_started_with_configs.py",
     ),
     Difference(
+        "cleaner-rate-of-nothing",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        "log.cleaner.io.max.bytes.per.second=0 limits nothing, as a negative value does in both; Kafka's cleaner then sleeps for "
+        "ever after its first bytes.",
+        unseen="the answers are the same: tests/storage/test_cleaning.py",
+    ),
+    Difference(
         "configs-of-others",
         ApiKey.DESCRIBE_CONFIGS,
         "Broker loggers, client metrics and groups have no configs yet, and answer INVALID_REQUEST, here and when altered.",

@@ -15,8 +15,10 @@ from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.commitlog.cleaner import cleaning as cleaner
 from libs.commitlog.cleaner.job import CleanJob
+from libs.commitlog.cleaner.pace import Pace
 from libs.commitlog.directory import CLEANED_OFFSETS
 from libs.commitlog.errors import SyncFailed
+from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.offset_checkpoint import parse_offsets
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
@@ -301,6 +303,54 @@ async def test_a_free_thread_does_not_wait_for_those_that_are_busy(cluster: Stor
     await cluster.stop()
 
 
+async def first_job(cluster: StorageCluster, clock: SetClock, *broker_configs: str, **configs: Any) -> CleanJob:
+    """What a child is given to do."""
+    await cluster.stop()
+    cluster.config = replace(cluster.config, broker_configs=("log.cleaner.backoff.ms=1", *broker_configs))
+    held = HeldChildren()
+    cluster.children = lambda name, count, nice: held if nice else InlineChildren()
+    await cluster.start()
+    topic = await make(cluster, "given", **configs)
+    await fill(cluster, clock, topic)
+    await eventually(lambda: held.jobs)
+    found = held.jobs[0].argument
+    assert isinstance(found, CleanJob)
+    return found
+
+
+async def test_those_that_clean_at_once_share_what_all_of_them_may_take(cluster: StorageCluster, clock: SetClock) -> None:
+    limits = "log.cleaner.io.max.bytes.per.second=9000", "log.cleaner.dedupe.buffer.size=6000000"
+    job = await first_job(cluster, clock, "log.cleaner.threads=3", *limits)
+    assert (job.bytes_per_second, job.map_bytes) == (3000.0, 2_000_000)
+
+
+@pytest.mark.parametrize("rate", ["0", "-5", "1.7976931348623157E308"])
+async def test_a_rate_of_nothing_or_less_limits_nothing(cluster: StorageCluster, clock: SetClock, rate: str) -> None:
+    job = await first_job(cluster, clock, f"log.cleaner.io.max.bytes.per.second={rate}")
+    assert job.bytes_per_second <= 0
+    moments: list[float] = []
+    cleaner.clean_with(OsFileSystem(), job, lambda _: None, Pace(lambda: 0.0, moments.append))
+    assert not moments
+
+
+async def test_a_child_is_told_for_how_long_tombstones_stay(cluster: StorageCluster, clock: SetClock) -> None:
+    job = await first_job(cluster, clock, delete_retention_ms="12345")
+    assert job.delete_retention_ms == 12345
+
+
+async def test_a_directory_whose_sync_hangs_is_not_cleaned(cluster: StorageCluster, clock: SetClock) -> None:
+    topic = await make(cluster, "hanging")
+    await fill(cluster, clock, topic)
+    sync = hosted(cluster, topic).sync
+    await sync.quiet()
+    sync.stalled = True
+    await cleaning(cluster).check()
+    assert offsets(cluster, topic) == list(range(30))
+    sync.stalled = False
+    await cleaning(cluster).check()
+    assert len(offsets(cluster, topic)) < 30
+
+
 async def test_a_damaged_log_is_left_alone_until_it_is_opened_again(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "damaged")
     await fill(cluster, clock, topic)
@@ -377,7 +427,7 @@ async def test_a_topic_that_is_deleted_while_it_is_cleaned_is_dropped(
     never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
     class Slow:
-        def run(self, *_: object) -> "asyncio.Future[object]":
+        def run(self, *_: object, quiet_s: float | None = None) -> "asyncio.Future[object]":
             return never
 
         def close(self) -> None:
@@ -399,7 +449,7 @@ async def test_a_stop_ends_what_runs(cluster: StorageCluster, clock: SetClock, m
     never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
 
     class Slow:
-        def run(self, *_: object) -> "asyncio.Future[object]":
+        def run(self, *_: object, quiet_s: float | None = None) -> "asyncio.Future[object]":
             return never
 
         def close(self) -> None:

@@ -18,6 +18,7 @@ from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import sync_then_write, syncing
 
 REPORT_BYTES = 8 << 20
+REPORT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,19 @@ def recover(how: HowToOpen, report: Callable[[object], None]) -> Recovered:
 
     Raises LogDamaged, OSError, SyncFailed. On a full disk it leaves no resume point: the next opening then reads all of it again.
     """
-    unreported = 0
+    unreported, clock = 0, SystemClock()
+    reported_at = clock.monotonic()
 
     def read(count: int) -> None:
-        nonlocal unreported
+        nonlocal unreported, reported_at
         unreported += count
-        if unreported >= REPORT_BYTES:
+        if unreported >= REPORT_BYTES or clock.monotonic() - reported_at >= REPORT_S:
             report(unreported)
-            unreported = 0
+            unreported, reported_at = 0, clock.monotonic()
 
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     registry = FileRegistry(OpenFiles(open_files_max(descriptors)))
-    log = how.open(registry, SystemClock(), on_read=read)
+    log = how.open(registry, clock, on_read=read)
     report(unreported)
     targets = log.sync_targets(resume_point=True)
     if targets is not None:

@@ -32,10 +32,16 @@ class ChildDied(Exception):
     """The process that had the job ended without an answer: killed, out of memory, or a crash of the interpreter."""
 
 
+class ChildStalled(ChildDied):
+    """It told of no progress for longer than was allowed, and was killed for that."""
+
+
 class Children(Protocol):
-    def run(self, work: "Work[A, R]", argument: A, on_progress: Report | None = None) -> "asyncio.Future[R]":
+    def run(
+        self, work: "Work[A, R]", argument: A, on_progress: Report | None = None, *, quiet_s: float | None = None
+    ) -> "asyncio.Future[R]":
         """Begun in the order of calls. What the work raises is raised here; ChildDied if it never came back, and then its process
-        is gone: nothing of it goes on.
+        is gone: nothing of it goes on. `quiet_s`: how long it may run without a report before it is killed (ChildStalled).
 
         Cancelling the future ends the job at once, wherever it is.
         """
@@ -49,7 +55,9 @@ class Children(Protocol):
 class InlineChildren:
     """Does the work at once, in this process."""
 
-    def run(self, work: "Work[A, R]", argument: A, on_progress: Report | None = None) -> "asyncio.Future[R]":
+    def run(
+        self, work: "Work[A, R]", argument: A, on_progress: Report | None = None, *, quiet_s: float | None = None
+    ) -> "asyncio.Future[R]":
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         try:
             future.set_result(work(argument, on_progress or (lambda _: None)))
@@ -66,6 +74,7 @@ class _Job:
     future: "asyncio.Future[Any]"
     message: bytes
     on_progress: Report | None
+    quiet_s: float | None
 
 
 class ChildProcesses:
@@ -78,13 +87,15 @@ class ChildProcesses:
         self._all: set[_Child] = set()
         self._closed = False
 
-    def run(self, work: "Work[A, R]", argument: A, on_progress: Report | None = None) -> "asyncio.Future[R]":
+    def run(
+        self, work: "Work[A, R]", argument: A, on_progress: Report | None = None, *, quiet_s: float | None = None
+    ) -> "asyncio.Future[R]":
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         message = pickle.dumps((work, argument), protocol=pickle.HIGHEST_PROTOCOL)
         if self._closed:
             future.cancel()
             return future
-        self._waiting.append(_Job(future, message, on_progress))
+        self._waiting.append(_Job(future, message, on_progress, quiet_s))
         self._give()
         return future
 
@@ -135,6 +146,8 @@ class _Child:
         self._job: _Job | None = None
         self._buffer = bytearray()
         self._unsent = memoryview(b"")
+        self._timer: asyncio.TimerHandle | None = None
+        self._stalled = False
         ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
@@ -155,7 +168,20 @@ class _Child:
         self._job = job
         job.future.add_done_callback(self._ended_outside)
         self._unsent = memoryview(LENGTH.pack(len(job.message)) + job.message)
+        self._wait_for_more()
         self._writable()
+
+    def _wait_for_more(self) -> None:
+        """The child is at work, or it was heard: from now on it may be quiet for so long again."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._job is not None and self._job.quiet_s is not None:
+            self._timer = self._loop.call_later(self._job.quiet_s, self._stall)
+
+    def _stall(self) -> None:
+        self._stalled = True
+        self.end()
 
     def _ended_outside(self, future: "asyncio.Future[Any]") -> None:
         if self._job is not None and self._job.future is future:  # cancelled: nobody wants the answer
@@ -196,10 +222,12 @@ class _Child:
         job = self._job
         assert job is not None
         if kind == "progress":
+            self._wait_for_more()
             if job.on_progress is not None:
                 job.on_progress(value)
             return
         self._job = None
+        self._wait_for_more()
         if job.future.done():
             self.end()  # cancelled in this very moment
             return
@@ -212,6 +240,8 @@ class _Child:
     def end(self) -> None:
         if self._socket.fileno() < 0:
             return
+        if self._timer is not None:
+            self._timer.cancel()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
@@ -227,5 +257,8 @@ class _Child:
     def _reaped(self, status: int) -> None:
         job, self._job = self._job, None
         if job is not None and not job.future.done():
-            job.future.set_exception(ChildDied(f"the process of the job ended with status {status}"))
+            stalled = ChildStalled(f"the process of the job was killed, it made no progress for {job.quiet_s} s")
+            job.future.set_exception(
+                stalled if self._stalled else ChildDied(f"the process of the job ended with status {status}")
+            )
         self._returned(self, alive=False)

@@ -22,6 +22,7 @@ class CleanerMeters:
         self.running = 0
         self.cleaned = 0
         self.failed = 0
+        self.stalled = 0
         self.dropped = 0
         self.bytes_read = 0
         self.bytes_written = 0
@@ -72,6 +73,7 @@ class CleanerMeters:
         for name, text, count in (
             ("runs", "Logs that were compacted.", self.cleaned),
             ("failures", "Runs that failed.", self.failed),
+            ("stalled", "Of those, runs whose process hung and was killed.", self.stalled),
             ("dropped", "Runs of which nothing came, since the log changed meanwhile.", self.dropped),
             ("read_bytes", "Bytes that compaction read.", self.bytes_read),
             ("written_bytes", "Bytes that compaction wrote.", self.bytes_written),

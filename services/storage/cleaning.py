@@ -15,7 +15,7 @@ from libs.cluster.follower import ImageFollower
 from libs.commitlog.cleaner.planning import CleanPlan, CompactionConfig, SealedSegment, plan
 from libs.commitlog.errors import LogDamaged, LogWriteError
 from libs.commitlog.log import LONG_MAX
-from libs.runtime.children import ChildDied, Children
+from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
 from services.storage.checkpoints import Checkpoints
 from services.storage.cleaner_meters import CleanerMeters
@@ -253,6 +253,7 @@ class Cleaning:
             log.info("cleaning dropped", extra=fields(partition=hosted, reason=change))
             self._left_alone.put_off(hosted, str(change), self._int("log.cleaner.backoff.ms") / 1000)
         except (LogDamaged, LogWriteError, ChildDied, OSError) as error:
+            self._meters.stalled += isinstance(error, ChildStalled)
             self._failed(hosted, error)
         except Exception as error:
             log.exception("cleaning failed", extra=fields(partition=hosted))

@@ -22,6 +22,7 @@ from libs.commitlog.sync import NO_DESCRIPTORS, NO_ROOM
 from libs.runtime.children import Children
 from services.storage.disks import Disk
 from services.storage.hosted import Hosted
+from services.storage.quiet_times import quiet_s
 from services.storage.residents import Residents
 from services.storage.shortening import Shortening
 
@@ -90,7 +91,7 @@ class Compaction:
             raise LogChanged("no resume point lies beyond it yet")
 
     async def _cleaned(self, hosted: Hosted, children: Children, job: CleanJob, tell: Callable[[object], None]) -> CleanResult:
-        running = children.run(clean, job, tell)
+        running = children.run(clean, job, tell, quiet_s=quiet_s(job.segment_bytes))
         try:
             while not running.done():
                 await asyncio.wait([running], timeout=1.0)

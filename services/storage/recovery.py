@@ -1,13 +1,15 @@
 """Logs that have much to read after a crash, in child processes: side by side, a core each; the log says how far they are."""
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.commitlog.recovering import HowToOpen, Recovered, recover
-from libs.runtime.children import ChildDied, Children
+from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
+from services.storage.quiet_times import quiet_s
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,8 @@ class Recovery:
         self._ended_logs = self._ended_bytes = 0
 
     async def run(self, how: HowToOpen, total_bytes: int) -> Recovered | None:
-        """None: its process ended before it did, and the log is as it was. Raises LogDamaged, OSError, SyncFailed."""
+        """None: its process ended before it did, and the log is as it was. Raises LogDamaged, OSError (ETIMEDOUT: the process
+        hung), SyncFailed."""
         job = _Job(f"{how.topic}-{how.partition}", total_bytes)
         children = self._begin(job)
         recovered: Recovered | None = None
@@ -47,7 +50,10 @@ class Recovery:
             job.read_bytes += read_bytes
 
         try:
-            recovered = await children.run(recover, how, progress)
+            recovered = await children.run(recover, how, progress, quiet_s=quiet_s(total_bytes))
+        except ChildStalled as stall:  # nor would it go on here, and a thread cannot be killed
+            log.error("recovery process hangs, it was killed and is tried again", extra=fields(partition=job.name, reason=stall))
+            raise OSError(errno.ETIMEDOUT, str(stall), how.path) from stall
         except ChildDied as death:
             log.error("recovery process died, recovering in this one", extra=fields(partition=job.name, reason=death))
         finally:

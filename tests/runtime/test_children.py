@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.runtime.children import LENGTH, ChildDied, ChildProcesses, Children, InlineChildren, Report
+from libs.runtime.children import LENGTH, ChildDied, ChildProcesses, Children, ChildStalled, InlineChildren, Report
 
 
 def add_one(argument: int, report: Report) -> tuple[int, int]:
@@ -105,6 +105,28 @@ def test_a_child_that_dies_fails_its_job_only() -> None:
         after = children.run(add_one, 1)
         with pytest.raises(ChildDied):
             await killed
+        assert (await after)[0] == 2
+        children.close()
+
+    asyncio.run(main())
+
+
+def stop_after_a_while(argument: int, report: Report) -> None:
+    for number in range(argument):
+        report(number)
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def test_a_child_that_tells_of_no_progress_is_killed_and_the_next_job_gets_another() -> None:
+    async def main() -> None:
+        children = ChildProcesses("test", 1)
+        progress: list[object] = []
+        hung = children.run(stop_after_a_while, 20, progress.append, quiet_s=1.5)
+        after = children.run(add_one, 1, quiet_s=20)
+        with pytest.raises(ChildStalled, match=r"no progress for 1.5 s"):
+            await hung
+        assert progress == list(range(20))  # and so it ran for longer than it may be quiet
         assert (await after)[0] == 2
         children.close()
 

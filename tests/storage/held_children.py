@@ -29,7 +29,14 @@ class HeldChildren:
         self.jobs: list[HeldJob] = []
         self.held = True
 
-    def run(self, work: Callable[[Any, Report], Any], argument: Any, on_progress: Report | None = None) -> "asyncio.Future[Any]":
+    def run(
+        self,
+        work: Callable[[Any, Report], Any],
+        argument: Any,
+        on_progress: Report | None = None,
+        *,
+        quiet_s: float | None = None,
+    ) -> "asyncio.Future[Any]":
         job = HeldJob(work, argument, asyncio.get_running_loop().create_future())
         self.jobs.append(job)
         if not self.held:

@@ -3,7 +3,9 @@
 import asyncio
 import errno
 import logging
+import os
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 
 from libs.commitlog.config import LogConfig
 from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.recovering import recover
 from libs.runtime.children import ChildDied, ChildProcesses, Children, InlineChildren
 from libs.wire.errors import ErrorCode
 from tests.commitlog.harness import append_some, open_log
@@ -75,7 +78,7 @@ class Stand(InlineChildren):
     def __init__(self, around: Callable[[Callable[[], Any]], Any]) -> None:
         self.around = around
 
-    def run(self, work: Any, argument: Any, on_progress: Any = None) -> Any:
+    def run(self, work: Any, argument: Any, on_progress: Any = None, *, quiet_s: float | None = None) -> Any:
         return self.around(lambda: super(Stand, self).run(work, argument, on_progress))
 
 
@@ -134,6 +137,27 @@ async def test_a_log_whose_child_was_killed_is_recovered_all_the_same(
     await ends_at(cluster, topic, 51)
     assert scanned(cluster)[0] > 1000
     assert re.search("recovery process died", caplog.text)
+
+
+def stop_self(how: Any, report: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return recover(how, report)
+
+
+async def test_a_child_that_hangs_is_killed_and_the_log_tried_again(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await crashed(cluster)
+    monkeypatch.setattr("services.storage.quiet_times.QUIET_S", 0.5)
+    monkeypatch.setattr("services.storage.residents.RETRY_S", 1.0)
+    monkeypatch.setattr("services.storage.recovery.recover", stop_self)
+    recover_by(cluster, lambda name, count, nice: ChildProcesses(name, count, nice=nice))
+    await cluster.start()
+    await cluster.state(topic, 0, epoch=1)
+    await eventually(lambda: "recovery process hangs" in caplog.text)
+    monkeypatch.undo()
+    await cluster.leads(topic, 0, 1)
+    await ends_at(cluster, topic, 51)
 
 
 async def test_a_sync_that_fails_in_a_child_retires_the_directory(cluster: StorageCluster, disk: HeldDisk) -> None:

@@ -41,8 +41,12 @@ class Progress:
         if self._rate > 0:
             # What was not used is lost but for a moment's worth: after a slow stretch the disk is not flooded.
             self._due = max(self._due, now - _BURST_S) + size / self._rate
-            if self._due > now:
-                self._pace.sleep(self._due - now)
+            while self._due > now:  # whoever waits for a report shall not take this for a standstill
+                self._pace.sleep(min(self._due - now, _REPORT_S))
+                self._tell(now := self._pace.monotonic())
+        self._tell(now)
+
+    def _tell(self, now: float) -> None:
         if now - self._reported >= _REPORT_S:
             self._reported = now
             self._report({"bytes_read": self.bytes_read, "bytes_kept": self.bytes_written, "bytes_to_read": self._total_bytes})

@@ -99,6 +99,7 @@ class LogOpener:
         segments = self._list_segments()
         if not clean and (segments or gapless.FILE_NAME in self._saved.names):
             self._settle(segments)
+        self._saved.name_resume_points()
         self._losses.synced_to = self._synced_to(segments, committed_offset)
         point = self._saved.newest_resume_point(segments, log_start_offset)
         if not segments:

@@ -25,6 +25,26 @@ class SavedState:
         self.names = names
         self._unsound: list[str] = []
 
+    def name_resume_points(self) -> None:
+        """Those that bear another offset than the one they are as of get their own name again. What cannot be read is believed by
+        its name: it may be all that tells how far the log was synced. Raises OSError."""
+        for offset in sorted(self.offsets_of(RESUME), reverse=True):
+            path = path_of(self._directory, offset, RESUME)
+            try:
+                point = parse_resume(read_file(self._fs, path) or b"", path)
+            except DirectoryDamaged:
+                continue
+            if point.offset == offset:
+                return  # older ones do not matter
+            log.warning("%s is of offset %d, whatever its name says: renamed", path, point.offset)
+            self.names.remove(path.rpartition("/")[2])
+            own = path_of(self._directory, point.offset, RESUME)
+            if self._fs.exists(own):
+                self._fs.unlink(path)
+            else:
+                self._fs.rename(path, own)
+                self.names.append(own.rpartition("/")[2])
+
     def newest_resume_point(self, segments: list[Segment], log_start_offset: int) -> ResumePoint | None:
         for offset in sorted(self.offsets_of(RESUME), reverse=True):
             path = path_of(self._directory, offset, RESUME)

@@ -114,6 +114,41 @@ def test_a_resume_point_that_cannot_be_read_still_says_how_far_the_log_was_synce
     assert open_log(tmp_path).log_end_offset == 63
 
 
+@pytest.mark.parametrize("offset", [10**12, 7])
+def test_a_resume_point_is_of_the_offset_in_it_whatever_its_name_says(
+    tmp_path: Path, offset: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    segments = synced_log(tmp_path)
+    point = max(tmp_path.glob("*.resume"))
+    point.rename(tmp_path / f"{offset:020d}.resume")
+    log = open_log(tmp_path)
+    assert log.log_end_offset == 63
+    assert "is of offset 60, whatever its name says" in caplog.text
+    sync(log, resume_point=True)
+    log.close(clean=True)
+    assert open_log(tmp_path, clean=True).scanned_bytes == 0
+    max(tmp_path.glob("*.resume")).rename(tmp_path / f"{offset:020d}.resume")
+    segments[2].unlink()
+    with pytest.raises(LogDamaged, match="is gone, it was synced"):
+        open_log(tmp_path)
+
+
+def test_a_resume_point_whose_name_and_content_are_damaged_is_believed_by_its_name(tmp_path: Path) -> None:
+    """Rather than that anything which was synced is cut."""
+    synced_log(tmp_path)
+    point = max(tmp_path.glob("*.resume"))
+    point.write_bytes(b"?")
+    point.rename(tmp_path / f"{99:020d}.resume")
+    refuses(tmp_path, "to 98 were synced")
+
+
+def test_a_resume_point_that_was_copied_to_another_name_does_no_harm(tmp_path: Path) -> None:
+    synced_log(tmp_path)
+    shutil.copy(max(tmp_path.glob("*.resume")), tmp_path / f"{10**12:020d}.resume")
+    assert open_log(tmp_path).log_end_offset == 63
+    assert files(tmp_path, ".resume") == [f"{60:020d}.resume"]
+
+
 def test_what_was_committed_is_not_cut_without_a_resume_point_either(tmp_path: Path) -> None:
     log = open_log(tmp_path, config=LogConfig())
     append_some(log, 30)

@@ -6,6 +6,7 @@ while logs are loaded is an unclean stop too (KAFKA-10471).
 
 import base64
 import contextlib
+import errno
 import json
 import logging
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from libs.commitlog.durable_files import read_file, replace_file, write_all
 from libs.commitlog.errors import DirectoryDamaged, DirectoryRetired
+from libs.commitlog.file_names import LOG, offsets_of
 from libs.commitlog.filesystem import FileSystem, OpenFile
 from libs.commitlog.offset_checkpoint import Offsets, format_offsets, parse_offsets
 from libs.commitlog.spare import SpareRoom
@@ -25,6 +27,8 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 _META, _LOCK, _CLEAN, _RETIRED = "meta.properties", ".lock", ".kafka_cleanshutdown", ".retired"
 _PARTITION_METADATA = "partition.metadata"
+_UNREADABLE = (errno.EIO, errno.EISDIR, errno.EINVAL, errno.ENXIO)
+"""One file's trouble, and no reason to do without the directory."""
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 _NAME_MAX = 255
@@ -112,9 +116,21 @@ class LogDirectory:
         self._fs.fsync_directory(self.path)
         return path
 
+    def adopt_partition(self, topic: str, partition: int, topic_id: bytes) -> str:
+        """As `create_partition`, where segments may lie already that no scan took for the partition's: without
+        `partition.metadata` they are, as in Kafka. Raises DirectoryDamaged if that file is there and does not say so, OSError."""
+        path = self.partition_path(topic, partition)
+        if self._fs.exists(path) and offsets_of(self._fs.list_directory(path), LOG):
+            found = self._read_topic_id(path)
+            if found is None:
+                log.warning("%s has segments and no %s: taken for the partition of that name", path, _PARTITION_METADATA)
+            elif found != topic_id:
+                raise DirectoryDamaged(f"{path} is of the topic with id {encode_id(found)}, not {encode_id(topic_id)}")
+        return self.create_partition(topic, partition, topic_id)
+
     def list_partitions(self) -> list[PartitionDirectory]:
         """Those that say whose they are. A directory without `partition.metadata` is a creation that never finished, or a
-        stranger's: it is left alone."""
+        stranger's: it is left alone, until somebody asks for a partition of that name."""
         found = []
         for name in sorted(self._fs.list_directory(self.path)):
             topic, dash, index = name.rpartition("-")
@@ -131,13 +147,19 @@ class LogDirectory:
         return found
 
     def _read_topic_id(self, path: str) -> bytes | None:
-        content = read_file(self._fs, f"{path}/{_PARTITION_METADATA}")
+        file = f"{path}/{_PARTITION_METADATA}"
+        try:
+            content = read_file(self._fs, file)
+        except OSError as error:
+            if error.errno not in _UNREADABLE:
+                raise
+            raise DirectoryDamaged(f"{file} cannot be read: {error.strerror}") from error
         if content is None:
             return None
         fields = dict(line.split(": ", 1) for line in content.decode(errors="replace").splitlines() if ": " in line)
         if fields.get("version") != "0" or "topic_id" not in fields:
-            raise DirectoryDamaged(f"{path}/{_PARTITION_METADATA}: {content[:100]!r}")
-        return _decode_id(fields["topic_id"], path)
+            raise DirectoryDamaged(f"{file} does not say which topic this is: {content[:100]!r}")
+        return _decode_id(fields["topic_id"], file)
 
     def schedule_deletion(self, topic: str, partition: int, topic_id: bytes) -> str:
         """Renames the partition out of the way, durably; a topic of the same name may come at once. Returns the new path, which

@@ -98,7 +98,7 @@ class Disk:
             await self._clear_the_name(topic, index)
             if (topic, index) in self.scanned.gone:
                 await self.logs.submit(partial(self._refuse_if_gone, topic, index, fs))
-            path = await self.logs.submit(lambda: self.directory.create_partition(topic, index, key[0]))
+            path = await self.logs.submit(lambda: self.directory.adopt_partition(topic, index, key[0]))
             self.scanned.paths[key] = path
         checkpoints = self.scanned.checkpoints
         committed = checkpoints[HIGH_WATERMARKS].get((topic, index), 0)

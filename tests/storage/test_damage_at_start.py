@@ -184,6 +184,48 @@ async def test_a_directory_with_a_log_that_was_not_opened_is_not_marked_as_clean
     assert not (log_directory(cluster) / ".kafka_cleanshutdown").exists()
 
 
+async def test_segments_without_metadata_are_taken_for_the_partition_of_that_name_and_that_is_said(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged, sound = await two_topics(cluster)
+    metadata = log_directory(cluster) / "damaged-0" / "partition.metadata"
+    before = metadata.read_bytes()
+    metadata.unlink()
+    await restart(cluster, damaged, sound)
+    await cluster.leads(damaged, 0, 1)
+    assert (await cluster.append(damaged, batch(b"y"))).base_offset == 5
+    assert "damaged-0 has segments and no partition.metadata" in caplog.text
+    assert "sound-0 has segments" not in caplog.text
+    assert metadata.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["garbage", "another topic", "pipe", "directory"])
+async def test_segments_that_do_not_say_whose_they_are_stay_offline_until_they_do(
+    cluster: StorageCluster, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    damaged, sound = await two_topics(cluster)
+    metadata = log_directory(cluster) / "damaged-0" / "partition.metadata"
+    before = metadata.read_bytes()
+    metadata.unlink()
+    if damage == "pipe":
+        os.mkfifo(metadata)
+    elif damage == "directory":
+        metadata.mkdir()
+    else:
+        metadata.write_bytes(b"?" if damage == "garbage" else b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA")
+    await restart(cluster, damaged, sound)
+    if damage == "another topic":  # which is a stray, and makes room
+        assert list(log_directory(cluster).glob("damaged-0.*-stray"))
+        return
+    await is_offline(cluster, damaged, sound)
+    [line] = said(caplog, "log cannot be opened")
+    assert str(metadata) in str(line["reason"])
+    metadata.rmdir() if damage == "directory" else metadata.unlink()
+    metadata.write_bytes(before)
+    await cluster.leads(damaged, 0, 1)
+    assert (await cluster.append(damaged, batch(b"y"))).base_offset == 5
+
+
 async def test_a_partition_that_was_moved_to_another_directory_is_not_missed(cluster: StorageCluster) -> None:
     topic = await cluster.topic("moved")
     assert (await cluster.append(topic, batch(b"x"))).error == 0

@@ -12,7 +12,7 @@ def read_topic_id(files: ReadOnlyFiles, path: str, findings: Findings) -> bytes 
     file = f"{path}/partition.metadata"
     content = read_whole(files, file, findings)
     if content is None:
-        findings.problem(file, None, "is missing or unreadable: no node takes this directory for a partition")
+        findings.problem(file, None, "is missing or unreadable: if missing, what is here is taken for the partition of that name")
         return None
     fields = dict(line.split(": ", 1) for line in content.decode(errors="replace").splitlines() if ": " in line)
     topic_id = _parse_id(fields.get("topic_id", ""))

@@ -13,6 +13,7 @@ import pytest
 
 from libs.commitlog.cleaner.cleaning import clean, clean_with
 from libs.commitlog.cleaner.offset_map import OffsetMap
+from libs.commitlog.cleaner.pace import Progress
 from libs.commitlog.errors import SyncFailed
 from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
 from libs.wire.records import Record
@@ -313,3 +314,11 @@ def test_a_power_cut_while_it_cleans_leaves_the_sources_as_they_were(partition: 
         again = clean_with(crashed, job, partition.reports.append, VirtualPace().pace)
         assert again.segments
         assert content_on(crashed, "/p") == whole
+
+
+def test_a_job_that_is_throttled_tells_of_itself_every_second_while_it_waits() -> None:
+    pace, told = VirtualPace(), list[float]()
+    progress = Progress(pace.pace, 100.0, 10_000, lambda _: told.append(pace.now))
+    progress.read(10_000)
+    assert len(told) > 90
+    assert max(after - before for before, after in itertools.pairwise(told)) <= 2.0

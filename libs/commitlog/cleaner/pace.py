@@ -41,8 +41,10 @@ class Progress:
         if self._rate > 0:
             # What was not used is lost but for a moment's worth: after a slow stretch the disk is not flooded.
             self._due = max(self._due, now - _BURST_S) + size / self._rate
-            while self._due > now:  # whoever waits for a report shall not take this for a standstill
-                self._pace.sleep(min(self._due - now, _REPORT_S))
+            wait = self._due - now
+            while wait > 0:  # whoever waits for a report shall not take this for a standstill
+                self._pace.sleep(nap := min(wait, _REPORT_S))
+                wait -= nap
                 self._tell(now := self._pace.monotonic())
         self._tell(now)
 

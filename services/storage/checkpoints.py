@@ -4,6 +4,7 @@ Two of them save work and are never the truth: logs carry their own resume point
 Log starts are the truth: one is written before it takes effect, so that what was deleted does not come back.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ from libs.telemetry.logs import fields
 from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted
 from services.storage.residents import Residents
+from services.storage.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +28,7 @@ class Checkpoints:
         self._disks = disks
         self._residents = residents
         self._written: dict[tuple[str, str], Offsets] = {}
+        self._writing: dict[tuple[str, str], asyncio.Lock] = {}
 
     async def write_high_watermarks(self) -> None:
         """As far as they are durable here: a log that ends before its entry has lost something."""
@@ -53,18 +56,24 @@ class Checkpoints:
             await self._write_one(disk, name, number)
 
     async def _write_one(self, disk: Disk, name: str, number: Callable[[Hosted], int]) -> bool:
-        # What is here and could not be opened keeps its entries, for when it can.
-        offsets = {
-            partition: offset
-            for partition in [(topic, key[1]) for key, topic in disk.unopened()]
-            if (offset := disk.scanned.checkpoints[name].get(partition)) is not None
-        }
-        if name == HIGH_WATERMARKS:
-            offsets.update(disk.scanned.gone)
-        for hosted, home in self._residents.open_logs():
-            if home is disk:
-                offsets[hosted.topic, hosted.key[1]] = number(hosted)
-        return await self._replace(disk, name, offsets)
+        async with self._writing.setdefault((disk.path, name), asyncio.Lock()):  # what was gathered earlier is written earlier
+            # What is here and could not be opened keeps its entries, for when it can.
+            offsets = {
+                partition: offset
+                for partition in [(topic, key[1]) for key, topic in disk.unopened()]
+                if (offset := disk.scanned.checkpoints[name].get(partition)) is not None
+            }
+            if name == HIGH_WATERMARKS:
+                offsets.update(disk.scanned.gone)
+            logs = [hosted for hosted, home in self._residents.open_logs() if home is disk]
+            numbers: dict[Hosted, int] = {}
+            turns = Turns()
+            for hosted in logs:
+                await turns.taken()
+                numbers[hosted] = number(hosted)
+            here = {hosted for hosted, _ in self._residents.open_logs()}  # who was buried meanwhile took its entry away
+            offsets |= {(hosted.topic, hosted.key[1]): at for hosted, at in numbers.items() if hosted in here}
+            return await self._replace(disk, name, offsets)
 
     async def _replace(self, disk: Disk, name: str, offsets: Offsets) -> bool:
         if self._written.get((disk.path, name)) == offsets:

@@ -226,8 +226,12 @@ class Cleaning:
                 hosted.sync.kick()
 
     async def _forget_what_is_gone(self, disk: Disk) -> None:
-        here = {(hosted.topic, hosted.key[1]) for hosted, home in self._residents.open_logs() if home is disk}
-        here |= {(topic, key[1]) for key, topic in disk.unopened()}
+        logs = [hosted for hosted, home in self._residents.open_logs() if home is disk]
+        here = {(topic, key[1]) for key, topic in disk.unopened()}
+        turns = Turns()
+        for hosted in logs:
+            await turns.taken()
+            here.add((hosted.topic, hosted.key[1]))
         for name in [name for name in disk.cleaned_offsets if name not in here]:
             del disk.cleaned_offsets[name]
         await self._checkpoints.write_cleaned_offsets(disk)

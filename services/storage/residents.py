@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
@@ -35,6 +36,8 @@ NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 DELETE_DELAY = "log.segment.delete.delay.ms"
 RETRY_S = 5.0
+PARTITIONS_PER_TURN = 20
+"""Between so many partitions, requests get their turn."""
 
 
 class Residents:
@@ -64,6 +67,7 @@ class Residents:
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._again: set[Key] = set()
+        self._unconfigured: dict[Hosted, None] = {}
         self._names: dict[str, asyncio.Lock] = {}
         self._loop = asyncio.get_running_loop()
         self._timers = Timers()
@@ -76,9 +80,13 @@ class Residents:
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """An `ImageFollower` subscriber; for the first image, `old` is the empty one."""
         self._partitions.image = new
-        if self._configs.follow(new):
-            for hosted, _ in self._homes.values():
-                self._configure(hosted)
+        if changed := self._configs.follow(new):
+            topics = {name for kind, name in changed if kind == "topic"}
+            all_too = any(kind != "topic" for kind, _ in changed)
+            was_behind = bool(self._unconfigured)
+            self._unconfigured |= {hosted: None for hosted, _ in self._homes.values() if all_too or hosted.topic in topics}
+            if not was_behind:
+                self._configure_some()
         for key in _changed_keys(old, new):
             self._take_away(key)
             self._work_on(key)
@@ -153,9 +161,20 @@ class Residents:
         self._appends.refuse_waiting(hosted, Refusal(NOT_LEADER, None, leader, leader_epoch))
         self._fetches.wake(hosted.key)
 
+    def _configure_some(self) -> None:
+        """A change of a broker's configs may be one of thousands of partitions."""
+        for hosted in list(islice(self._unconfigured, PARTITIONS_PER_TURN)):
+            del self._unconfigured[hosted]
+            if hosted.key in self._homes and self._homes[hosted.key][0] is hosted:
+                self._configure(hosted)
+        if self._unconfigured:
+            self._loop.call_soon(self._configure_some)
+
     def _configure(self, hosted: Hosted) -> None:
-        desired = self._desired(hosted.key)
         config = self._configs.of(hosted.topic)
+        if config == hosted.config:
+            return
+        desired = self._desired(hosted.key)
         hosted.configure(config)
         replicas = len(desired[1].replicas) if desired is not None else 1
         minimum = effective_min_in_sync(config.min_insync_replicas, replicas)
@@ -309,6 +328,7 @@ class Residents:
     async def close(self) -> None:
         """No more work: what is open stays open, for whoever closes the logs."""
         self._timers.close()
+        self._unconfigured.clear()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -76,13 +76,14 @@ class TopicConfigs:
         self._image = ClusterImage()
         self._cached: dict[frozenset[tuple[str, str]], TopicConfig] = {}
 
-    def follow(self, image: ClusterImage) -> bool:
-        """Whether any override changed."""
-        changed = image.overrides_by_resource is not self._image.overrides_by_resource
-        if changed:
-            self._cached = {}
+    def follow(self, image: ClusterImage) -> set[tuple[str, str]]:
+        """Whose overrides changed: (kind, name) of each."""
+        before, after = self._image.overrides_by_resource, image.overrides_by_resource
         self._image = image
-        return changed
+        if after is before:
+            return set()
+        self._cached = {}
+        return {resource for resource in {**before, **after} if before.get(resource) != after.get(resource)}
 
     def of(self, topic: str) -> TopicConfig:
         own = frozenset(self._image.overrides("topic", topic).items())

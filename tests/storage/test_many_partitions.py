@@ -1,8 +1,15 @@
 """More partitions than descriptors."""
 
 import asyncio
+from dataclasses import replace
 
+import pytest
+
+from libs.commitlog.directory import LOG_START_OFFSETS
 from libs.commitlog.open_files import OpenFiles
+from services.storage import turns
+from services.storage.hosted import Hosted
+from services.storage.residents import PARTITIONS_PER_TURN
 from tests.storage.cluster import StorageCluster, appended, batch, eventually
 
 PARTITIONS = 100
@@ -23,6 +30,57 @@ async def test_more_partitions_than_descriptors_are_created_written_and_read(clu
     for index in range(PARTITIONS):
         assert (await cluster.list_offset(topic_id, 0, index=index)).offset == 0
         assert len(cluster.open_files) <= FEW
+
+
+async def test_a_change_of_configs_for_all_partitions_lets_requests_in_between(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.topic("many", partitions=PARTITIONS)
+    few = await cluster.topic("few", partitions=2)
+    assert cluster.node is not None
+    assert cluster.node._residents is not None
+    residents, partitions = cluster.node._residents, cluster.node._partitions
+    configured: list[Hosted] = []
+    configure = Hosted.configure
+    monkeypatch.setattr(Hosted, "configure", lambda self, config: (configured.append(self), configure(self, config)))
+    image = partitions.image
+    for _ in range(2):  # the second comes before the first is through
+        values = {"log.retention.ms": str(len(configured) + 7)}
+        image = replace(image, overrides_by_resource={**image.overrides_by_resource, ("broker", ""): values})
+        residents.follow(partitions.image, image)
+        assert len(configured) == PARTITIONS_PER_TURN
+    await eventually(lambda: not residents._unconfigured)
+    assert all(hosted.config.retention_ms == 27 for hosted in partitions.by_key.values())
+    configured.clear()
+    own = {("topic", "few"): {"retention.ms": "5"}}
+    residents.follow(image, replace(image, overrides_by_resource={**image.overrides_by_resource, **own}))
+    assert {hosted.key for hosted in configured} == {(few, 0), (few, 1)}
+
+
+async def test_a_checkpoint_of_all_partitions_lets_requests_in_between(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.topic("many", partitions=PARTITIONS)
+    assert cluster.node is not None
+    assert cluster.node._checkpoints is not None
+    checkpoints, partitions = cluster.node._checkpoints, cluster.node._partitions
+    (disk,) = cluster.node._disks.all
+    started: list[int] = []
+    monkeypatch.setattr(turns, "STRETCH_S", 0.0)
+
+    def start(hosted: Hosted) -> int:
+        started.append(hosted.key[1])
+        return 1 if len(started) <= PARTITIONS else 2
+
+    older = asyncio.ensure_future(checkpoints._write_one(disk, LOG_START_OFFSETS, start))
+    newer = asyncio.ensure_future(checkpoints._write_one(disk, LOG_START_OFFSETS, start))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(started) == 1  # the newer one waits for the older one to be written
+    assert await older
+    assert await newer
+    assert len(started) == 2 * PARTITIONS == 2 * len(partitions.by_key)
+    assert set(checkpoints._written[disk.path, LOG_START_OFFSETS].values()) == {2}
 
 
 async def test_writes_that_nobody_flushes_are_flushed_when_they_hold_too_many_files(cluster: StorageCluster) -> None:

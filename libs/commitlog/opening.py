@@ -134,7 +134,7 @@ class LogOpener:
         if expected:  # the cleaner may have dropped some since
             cleaned_to = gapless.gapless_from(self._fs, self._directory)
             expected = {base: count for base, count in expected.items() if base >= cleaned_to}
-        checksums = point.aborted_checksums if point is not None else {}
+        checksums = point.checksums_of({one.base_offset: one.size for one in segments}) if point is not None else {}
         aborted.opened(segments, self._scanned_from, producers.take_ended(), expected, checksums)
         return Opened(
             *(segments, producers, epochs, recovery_point, False, resume_points, resume_segment, aborted),

@@ -55,6 +55,11 @@ class ResumePoint(NamedTuple):
             return None
         return Missing(base_offset, max(self.offset, base_offset + 1), self.segment.size, size)
 
+    def checksums_of(self, sizes: Mapping[int, int]) -> dict[int, int]:
+        """Without those of segments that a cleaner has replaced since, with their indexes. `sizes`: as for `missing`."""
+        replaced = {base for base, size in self.before if sizes.get(base) != size}
+        return {base: checksum for base, checksum in self.aborted_checksums.items() if base not in replaced}
+
 
 def format_resume(point: ResumePoint) -> bytes:
     parts = [_BODY.pack(point.offset, *point.segment, len(point.producers))]

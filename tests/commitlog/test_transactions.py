@@ -16,6 +16,7 @@ from libs.commitlog.transaction_index import ENTRY, AbortedTransaction
 from libs.wire.batches import BatchError, BatchHeader
 from libs.wire.errors import ErrorCode
 from libs.wire.markers import Marker, build_marker, read_marker
+from tests.commitlog.cleaned import clean_by_hand, offset_of, swap_in
 from tests.commitlog.harness import SMALL, FaultyFileSystem, QuickFileSystem, append_some, batch_at, files, meta, open_log, sync
 from tests.commitlog.transactional import end, is_open, produce, read_committed
 
@@ -490,3 +491,24 @@ def test_a_segment_that_takes_the_place_of_others_brings_its_index(tmp_path: Pat
     fresh = Segment(QuickFileSystem(), str(tmp_path), first, SMALL, FileRegistry())
     fresh.next_offset = log.segments[2].base_offset
     assert log.aborted.between([fresh, *log.segments[2:]], 0, 100) == [merged]
+
+
+def test_the_index_of_a_cleaned_segment_is_believed_after_a_crash(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The newest resume point tells of the one that was there before."""
+    log = open_log(tmp_path)
+    gone = [produce(log, 1), end(log, 1, commit=False)]
+    produce(log, 2)
+    end(log, 2, commit=False)
+    log.roll()
+    append_some(log, 1)
+    sync(log, resume_point=True)
+    sources, fs = log.segments[:1], QuickFileSystem()
+    kept = index_of(tmp_path)[1:]
+    size = clean_by_hand(fs, sources, log.directory, lambda batch: offset_of(batch) not in gone)
+    (tmp_path / f"{0:020d}.txnindex.cleaned").write_bytes(ENTRY.pack(0, *kept[0]))
+    swap_in(fs, log, sources, size)
+    log.close(clean=False)
+    again = open_log(tmp_path)
+    assert again.aborted.between(again.segments, 0, again.log_end_offset) == kept
+    assert again.scanned_bytes == 0
+    assert "made again" not in caplog.text

@@ -17,7 +17,6 @@ from tests.simulation.sometimes import Sometimes
 
 ELSEWHERE = {
     "KAFKA-10471": "commitlog/test_directory.py::test_a_clean_stop_is_seen_once",
-    "KAFKA-16541": "commitlog/test_recovery.py::test_a_damaged_epoch_file_is_read_again_from_the_batches",
     "KAFKA-10778": "commitlog/test_disk_faults.py::test_after_an_io_error_all_appends_are_refused_until_reopened",
     "KAFKA-12520": "commitlog/test_swapping.py::test_a_leftover_swap_does_not_cost_the_producer_state",
     "KAFKA-6264, KAFKA-5413": "commitlog/test_index_files.py::test_relative_offsets_beyond_31_bits_roll",
@@ -78,6 +77,38 @@ def test_kafka_9892_producer_snapshots_are_on_disk_before_anything_relies_on_the
             fd = left.open_read(path)
             (entry,) = parse_snapshot(left.pread(fd, left.size(fd), 0), path).values()
             assert entry.batches[-1].last_sequence == base - 1
+
+
+def test_kafka_16541_a_power_cut_while_the_epoch_file_is_replaced_costs_no_epoch() -> None:
+    """Before each operation of the round that replaces it; what the disk keeps of what was not synced is drawn."""
+    disk = SimulatedDisk(Sometimes())
+    disk.make_directories("/logs")
+    disk.fsync_directory("/")
+    log = open_log(Path("/logs/t-0"), disk)  # type: ignore[arg-type]
+    append_some(log, 2, epoch=1)
+    sync(log, resume_point=True)
+    append_some(log, 2, epoch=4)
+    targets = log.sync_targets(resume_point=True)
+    assert targets is not None
+    left: list[SimulatedDisk] = []
+    operations: list[str] = []
+
+    def look(operation: str) -> None:
+        operations.append(operation)
+        left.extend(disk.crashed(Random(seed)) for seed in range(12))
+
+    disk.before = look
+    run_round([targets], disk, "/logs/t-0")
+    disk.before = None
+    assert "rename" in operations
+    files_left = set()
+    for one in left:
+        fd = one.open_read("/logs/t-0/leader-epoch-checkpoint")
+        files_left.add(one.pread(fd, one.size(fd), 0))
+        again = open_log(Path("/logs/t-0"), one)  # type: ignore[arg-type]
+        assert again.log_end_offset >= 2
+        assert again.epochs.entries() == [(1, 0), (4, 2)][: 1 + (again.log_end_offset > 2)]
+    assert files_left == {b"0\n1\n1 0\n", b"0\n2\n1 0\n4 2\n"}
 
 
 class HeldFileSystem(QuickFileSystem):

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from libs.commitlog.durable_files import read_file, replace_file, write_all
 from libs.commitlog.errors import DirectoryDamaged, DirectoryRetired
 from libs.commitlog.file_names import LOG, offsets_of
@@ -111,8 +113,9 @@ class LogDirectory:
         """Makes the directory and its `partition.metadata`, both on disk when this returns. Returns the path."""
         path = self.partition_path(topic, partition)
         self._fs.make_directories(path)
-        content = f"version: 0\ntopic_id: {encode_id(topic_id)}"
-        replace_file(self._fs, f"{path}/{_PARTITION_METADATA}", content.encode())
+        content = f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
+        # Kafka reads two lines. With another character in its id the partition would be a stranger's, and an empty one begun.
+        replace_file(self._fs, f"{path}/{_PARTITION_METADATA}", content + b"crc32c: %d\n" % crc32c(content))
         self._fs.fsync_directory(self.path)
         return path
 
@@ -159,6 +162,9 @@ class LogDirectory:
         fields = dict(line.split(": ", 1) for line in content.decode(errors="replace").splitlines() if ": " in line)
         if fields.get("version") != "0" or "topic_id" not in fields:
             raise DirectoryDamaged(f"{file} does not say which topic this is: {content[:100]!r}")
+        checksum = str(crc32c(content.partition(b"crc32c: ")[0]))
+        if fields.get("crc32c", checksum) != checksum:
+            raise DirectoryDamaged(f"{file} was changed, its checksum says: {content[:100]!r}")
         return _decode_id(fields["topic_id"], file)
 
     def schedule_deletion(self, topic: str, partition: int, topic_id: bytes) -> str:

@@ -73,7 +73,27 @@ def test_partitions_are_listed_with_their_topic_ids(tmp_path: Path) -> None:
     (tmp_path / "damaged-1" / "partition.metadata").write_bytes(b"?")
     found = directory.list_partitions()
     assert [(p.topic, p.partition, p.topic_id) for p in found] == [("a", 12, OTHER), ("a-b", 3, ID)]
-    assert (tmp_path / "a-12" / "partition.metadata").read_text() == "version: 0\ntopic_id: EBESExQVFhcYGRobHB0eHw"
+    metadata = (tmp_path / "a-12" / "partition.metadata").read_text()
+    assert metadata == "version: 0\ntopic_id: EBESExQVFhcYGRobHB0eHw\ncrc32c: 1048905244\n"
+
+
+def test_a_flipped_bit_makes_no_partition_another_topics(tmp_path: Path) -> None:
+    """It would be set aside as a stranger's, and an empty log begun under its name."""
+    directory = open_directory(tmp_path)
+    metadata = Path(directory.create_partition("a", 0, ID)) / "partition.metadata"
+    sound = metadata.read_bytes()
+    for bit in range(len(sound) * 8):
+        flipped = bytearray(sound)
+        flipped[bit // 8] ^= 1 << bit % 8
+        metadata.write_bytes(flipped)
+        assert [found.topic_id for found in directory.list_partitions()] in ([], [ID]), flipped
+
+
+def test_a_partition_that_kafka_made_has_no_checksum_and_is_believed(tmp_path: Path) -> None:
+    directory = open_directory(tmp_path)
+    metadata = Path(directory.create_partition("a", 0, ID)) / "partition.metadata"
+    metadata.write_text("".join(metadata.read_text().splitlines(keepends=True)[:2]))
+    assert [found.topic_id for found in directory.list_partitions()] == [ID]
 
 
 def test_a_deleted_partition_makes_room_at_once_and_goes_later(tmp_path: Path) -> None:

@@ -316,7 +316,9 @@ def end_of(broker: KafkaBroker, topic: str) -> int:
 
 
 def give(written: Path, partition: Path) -> None:
-    """Our files under the broker's own partition.metadata, all of them, those too that Kafka does not know."""
+    """Our files under the broker's own partition.metadata, with a line as ours have it; those too that Kafka does not know."""
+    metadata = partition / "partition.metadata"
+    metadata.write_text(f"{metadata.read_text().rstrip()}\ncrc32c: 1\n")
     for file in partition.iterdir():
         if file.name != "partition.metadata":
             file.unlink()

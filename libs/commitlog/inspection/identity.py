@@ -3,6 +3,8 @@
 import base64
 import binascii
 
+from crc32c import crc32c
+
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
 
@@ -18,6 +20,8 @@ def read_topic_id(files: ReadOnlyFiles, path: str, findings: Findings) -> bytes 
     topic_id = _parse_id(fields.get("topic_id", ""))
     if fields.get("version") != "0" or topic_id is None:
         findings.problem(file, 0, f"should have `version: 0` and `topic_id: …`, and has {content[:80]!r}")
+    elif fields.get("crc32c", checksum := str(crc32c(content.partition(b"crc32c: ")[0]))) != checksum:
+        findings.problem(file, 0, f"was changed, its checksum says: {content[:80]!r}")
     return topic_id
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.segment import Segment, SegmentFile
 from libs.commitlog.segment_batches import BatchPlace
-from libs.wire.batches import BatchError, BatchHeader
+from libs.wire.batches import HEADER_SIZE, NO_TIMESTAMP, BatchError, BatchHeader
 from libs.wire.records import iter_records
 
 _REMEMBERED_MAX = 32
@@ -129,15 +129,26 @@ class LogReader:
         for segment in self._segments[self.segment_for(start_offset) :]:
             if segment.size == 0 or segment.max_timestamp < timestamp:
                 continue
-            for place in segment.walk(segment.position_for_timestamp(timestamp), segment.size):
+            hint, position = segment.hint_for_timestamp(timestamp), 0
+            while position < (size := segment.size):
+                walk = HeaderWalk(segment, hint, position, size, timestamp, max(start_offset, segment.base_offset))
+                place = yield walk
+                assert not isinstance(place, FoundTimestamp)
+                if segment not in self._segments or segment.size < size:  # meanwhile
+                    return (yield from self.search_timestamp(timestamp, start_offset, end_offset))
+                if isinstance(place, Exception):
+                    raise place
+                if place is None:
+                    break
                 if place.base_offset >= end_offset:
                     return None
-                if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
-                    found = yield BatchOpening(segment.batch_reader(place), place, timestamp, start_offset)
-                    if found is not None:
-                        return found if found.offset < end_offset else None
-                    if segment.is_replaced:  # meanwhile
-                        return (yield from self.search_timestamp(timestamp, place.last_offset + 1, end_offset))
+                found = yield BatchOpening(segment.batch_reader(place), place, timestamp, start_offset)
+                assert found is None or isinstance(found, FoundTimestamp)
+                if found is not None:
+                    return found if found.offset < end_offset else None
+                if segment not in self._segments:
+                    return (yield from self.search_timestamp(timestamp, place.last_offset + 1, end_offset))
+                hint, position = None, place.position + place.size
         return None
 
     def search_max_timestamp(self, end_offset: int) -> "TimestampSearch":
@@ -148,10 +159,58 @@ class LogReader:
                 best = segment
         if best is None:
             return None
-        place = best.find(best.offset_of_max_timestamp)
+        size, offset = best.size, best.offset_of_max_timestamp
+        place = yield HeaderWalk(best, None, best.hint_for(offset), size, NO_TIMESTAMP, offset)
+        assert not isinstance(place, FoundTimestamp)
+        if best not in self._segments or best.size < size:  # meanwhile
+            return (yield from self.search_max_timestamp(end_offset))
+        if isinstance(place, OSError):
+            raise place
+        if not (isinstance(place, BatchPlace) and place.base_offset <= offset):  # an index that leads astray is mended
+            place = best.find(offset)
         if place is None:
-            raise LogDamaged(f"{best.file.path}: nothing at offset {best.offset_of_max_timestamp}, which the time index names")
-        return (yield BatchOpening(best.batch_reader(place), place, best.max_timestamp, 0))
+            raise LogDamaged(f"{best.file.path}: nothing at offset {offset}, which the time index names")
+        found = yield BatchOpening(best.batch_reader(place), place, best.max_timestamp, 0)
+        assert found is None or isinstance(found, FoundTimestamp)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderWalk:
+    """Calling this goes through the headers of a segment, in any thread, to the first batch that claims to hold a record as late
+    as `timestamp`, at or after `offset`. What it cannot read it returns: the segment may have been cut, or have gone, meanwhile.
+    """
+
+    segment: Segment
+    hint: tuple[int, int, int] | None
+    """A position from the indexes, and the (last offset, greatest timestamp) of a batch behind it: all before that are older."""
+    position: int
+    size: int
+    timestamp: int
+    offset: int
+
+    def __call__(self) -> BatchPlace | Exception | None:
+        try:
+            for place in self.segment.walk(self._start(), self.size):
+                if place.max_timestamp >= self.timestamp and place.last_offset >= self.offset:
+                    return place
+        except (LogDamaged, OSError) as error:
+            return error
+        return None
+
+    def _start(self) -> int:
+        """Where `hint` leads, if the batches say what the indexes say; else where one begins that knows of no index."""
+        if self.hint is not None and 0 <= self.hint[0] <= self.size - HEADER_SIZE:
+            start, last_offset, max_timestamp = self.hint
+            try:
+                for place in self.segment.walk(start, self.size):
+                    if place.last_offset >= last_offset:
+                        if place.last_offset == last_offset and place.max_timestamp == max_timestamp:
+                            return place.position
+                        break
+            except LogDamaged:
+                pass
+        return self.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,5 +239,5 @@ class BatchOpening:
         return None
 
 
-TimestampSearch = Generator[BatchOpening, FoundTimestamp | None, FoundTimestamp | None]
-"""Goes through indexes and headers itself. It yields each batch that must be opened, is sent what that found, and returns."""
+TimestampSearch = Generator[HeaderWalk | BatchOpening, FoundTimestamp | BatchPlace | Exception | None, FoundTimestamp | None]
+"""Goes through indexes itself. It yields what must be read, is sent what that found, and returns."""

@@ -288,6 +288,8 @@ class Segment(SegmentBatches):
 
     def extend(self, batches: Sequence[BatchMeta]) -> None:
         """The batches that were just written; `make_room` was asked before."""
+        if not self.size:
+            self._first_timestamp = batches[0].max_timestamp
         self.size = self.note_batches(batches, self.size)
 
     def note_batches(self, batches: Iterable[tuple[int, int, int, int, int, int]], position: int) -> int:
@@ -426,6 +428,21 @@ class Segment(SegmentBatches):
         slot = self.time_index.floor(timestamp - 1)
         place = self.find(self.base_offset + self.time_index.entry(slot)[1]) if slot >= 0 else None
         return place.position if place is not None else 0
+
+    @_mending
+    def hint_for(self, offset: int) -> int:
+        """Where the offset index says that a batch begins which is not behind `offset`'s. Nothing is read but the index."""
+        slot = self.offset_index.floor(offset - self.base_offset)
+        return self.offset_index.entry(slot)[1] if slot >= 0 else 0
+
+    @_mending
+    def hint_for_timestamp(self, timestamp: int) -> tuple[int, int, int] | None:
+        """A position, and the (last offset, greatest timestamp) of a batch behind it: all before are older, if it is true."""
+        slot = self.time_index.floor(timestamp - 1)
+        if slot < 0:
+            return None
+        found, relative = self.time_index.entry(slot)
+        return self.hint_for(self.base_offset + relative), self.base_offset + relative, found
 
     @_mending
     def offset_after(self, position: int) -> int | None:

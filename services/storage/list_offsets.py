@@ -24,7 +24,7 @@ NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
 
 
 class OffsetListing:
-    """Answers at once from what is in memory; for a timestamp, a batch is opened by `lookups`, off the loop.
+    """Answers at once from what is in memory; for a timestamp, batches are looked for and opened by `lookups`, off the loop.
 
     What an earlier leader, or this one before a crash, has committed may lie beyond the high watermark for a moment. Until it has
     caught up with where its epoch began, what depends on it is answered with 78 OFFSET_NOT_AVAILABLE: no end goes back.

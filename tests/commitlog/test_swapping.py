@@ -13,6 +13,7 @@ from libs.commitlog.gapless import NOWHERE, gapless_from
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.log import Log
+from libs.commitlog.reading import BatchOpening
 from libs.commitlog.retiring import remove_retired
 from libs.commitlog.segment import FileRegistry, Segment
 from libs.commitlog.swapping import finish_swaps
@@ -192,13 +193,16 @@ def test_a_search_that_was_under_way_goes_on_in_the_new_segment(tmp_path: Path) 
         append(log, batch)
     sync(log, resume_point=True)
     search = log.search_timestamp(1000 + 50, log.log_end_offset)
-    opening = next(search)
+    opening = search.send(next(search)())
     sources = log.segments[:-1]
     size = clean_by_hand(FS, sources, log.directory, lambda batch: offset_of(batch) % 2 == 0)
     swap_in(FS, log, sources, size)
+    assert isinstance(opening, BatchOpening)
     assert opening.place.base_offset == 0
     for offset in range(2, 51, 2):
-        opening = search.send(opening())
+        found: Any = opening()
+        while not isinstance(opening := search.send(found), BatchOpening):
+            found = opening()
         assert opening.place.base_offset == offset
     with pytest.raises(StopIteration) as done:
         search.send(opening())

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.segment import Segment
 from libs.commitlog.segment_batches import BatchPlace
 
@@ -35,10 +36,15 @@ def plan_cut(segments: Sequence[Segment], found: tuple[Segment, BatchPlace] | No
     return Cut(slot, position, end_offset, begins_anew=True, saved_max=end_offset - 1)
 
 
-def cut_segments(segments: Sequence[Segment], cut: Cut) -> list[Segment]:
-    """From the disk too, but for names. Returns those that stay, sealed. Raises OSError, LogDamaged."""
+def cut_segments(fs: FileSystem, directory: str, segments: Sequence[Segment], cut: Cut) -> list[Segment]:
+    """From the disk too, but for names. Returns those that stay, sealed. Raises OSError, LogDamaged.
+
+    Behind a segment that is cut no later one may come back: where the cleaner was, a gap between them is legal.
+    """
     for segment in reversed(segments[cut.slot + 1 :]):
         segment.remove()
+    if segments[cut.slot + 1 :] and not cut.begins_anew:
+        fs.fsync_directory(directory)
     kept, last = list(segments[: cut.slot]), segments[cut.slot]
     if cut.begins_anew:
         last.remove()

@@ -409,7 +409,7 @@ class Log:
         self._lineage.end()
         self._lineage = Lineage()
         remove_state_beyond(self._fs, self.directory, cut.saved_max)
-        kept = cut_segments(self._segments, cut)
+        kept = cut_segments(self._fs, self.directory, self._segments, cut)
         self._fs.fsync_directory(self.directory)
         fresh = Segment.create(self._fs, self.directory, end_offset, self.config, self._registry)
         self._segments[:] = [*kept, fresh]

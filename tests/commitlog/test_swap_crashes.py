@@ -236,3 +236,15 @@ def test_a_cut_amid_a_swap_brings_nothing_back() -> None:
     log.truncate_to(6)
     for name in SURVIVALS:
         assert [offset_of(batch) for batch in batches_of(opened(SURVIVALS[name](disk)))] == list(range(6)), name
+
+
+@pytest.mark.parametrize("offset", [2, 7, 23])
+def test_no_crash_within_a_cut_leaves_later_segments_behind_a_hole(offset: int) -> None:
+    """After a cleaned segment a gap is legal: that its end was cut off does not show."""
+    disk, log, _, keep, _ = started(1, keep_none=False)
+    compact(disk, log, keep, 1)
+    before = batches_of(log)
+    for crash in crashes_of(disk, lambda: log.truncate_to(offset), list(SURVIVALS)):
+        there = batches_of(opened(crash.disk))
+        assert there == before[: len(there)], crash
+        assert len(there) >= sum(offset_of(batch) < offset for batch in before), crash

@@ -15,6 +15,17 @@ from libs.wire.batches import NO_TIMESTAMP
 _WALK = struct.Struct(">qi11xi8xq")
 
 
+class BatchMeta(NamedTuple):
+    """What the log must know of a batch that is appended; its header was validated, stamped and patched by the caller."""
+
+    base_offset: int
+    last_offset: int
+    size: int
+    max_timestamp: int
+    offset_of_max_timestamp: int  # Kafka's: the batch's last offset
+    leader_epoch: int
+
+
 class BatchPlace(NamedTuple):
     """Where a batch stands in a segment."""
 

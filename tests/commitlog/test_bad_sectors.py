@@ -87,7 +87,7 @@ def test_an_index_that_is_cut_short_in_use_is_made_again(tmp_path: Path, suffix:
     end = log.log_end_offset
     for segment in log.segments:
         segment.find(end if segment is log.active else segment.next_offset - 1)
-        segment.position_for_timestamp(5000)
+        segment.hint_for_timestamp(5000)
     os.truncate(victim.file.path.removesuffix(".log") + suffix, size)
     last = (end if victim is log.active else victim.next_offset) - 1
     found = victim.find(last)

@@ -1,0 +1,332 @@
+"""The pair of indexes of a segment: how they come to be, what they know, and how they grow with its batches.
+
+They lead to batches and are checked against them: what is missing, cut or untrue is made again from the `.log` file. That is why
+this is a kind of `SegmentBatches`. Held beside its batches, it would need them back, and a circle keeps files open until the
+collector comes.
+"""
+
+import errno
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.file_names import INDEX, LOG, TIME_INDEX
+from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, IndexCut, IndexEntries, capacity_of, open_index
+from libs.commitlog.resume import SegmentProgress
+from libs.commitlog.segment_batches import BatchMeta, BatchPlace, SegmentBatches
+from libs.commitlog.segment_file import FileRegistry
+from libs.commitlog.sync import syncing
+from libs.wire.batches import HEADER_SIZE, NO_TIMESTAMP
+
+log = logging.getLogger(__name__)
+
+_Indexed = TypeVar("_Indexed", bound="IndexedBatches")
+_Arguments = ParamSpec("_Arguments")
+_Found = TypeVar("_Found")
+
+
+def mending(
+    lookup: Callable[Concatenate[_Indexed, _Arguments], _Found],
+) -> Callable[Concatenate[_Indexed, _Arguments], _Found]:
+    """Makes the indexes again if somebody cut one that is in use, and looks once more."""
+
+    @wraps(lookup)
+    def mended(self: _Indexed, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Found:
+        try:
+            return lookup(self, *args, **kwargs)
+        except IndexCut as cut:
+            log.warning("index made again: %s", cut)
+            self._make_indexes_again(takes_more=self._takes_more)
+            return lookup(self, *args, **kwargs)
+
+    return mended
+
+
+class IndexedBatches(SegmentBatches):
+    """Batches, with the two indexes that find them."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_index_bytes",
+        "_index_interval_bytes",
+        "_max_timestamp",
+        "_offset_index",
+        "_offset_of_max_timestamp",
+        "_open_files",
+        "_time_index",
+        "is_replaced",
+    )
+
+    def __init__(self, fs: FileSystem, directory: str, base_offset: int, config: LogConfig, registry: FileRegistry) -> None:
+        super().__init__(fs, directory, base_offset, registry)
+        self._open_files = registry.open_files
+        self._index_interval_bytes = config.index_interval_bytes
+        self._index_bytes = config.segment_index_bytes
+        self._offset_index: IndexEntries | None = None
+        self._time_index: IndexEntries | None = None
+        self._max_timestamp: int | None = None
+        self._offset_of_max_timestamp = base_offset
+        self._bytes_since_index = 0
+        self.is_replaced = False
+        """Another segment bears its files' names: what it has open may be read on, and nothing is opened."""
+
+    @property
+    def _stem(self) -> str:
+        return self.file.path[: -len(LOG)]
+
+    # --- how they come to be
+
+    def begin_indexes(self) -> None:
+        """Empty indexes that take entries, as for a segment that is about to be filled or scanned."""
+        room, owner = self._index_bytes, (self._open_files, self.file)
+        self._offset_index = IndexEntries.create(self._fs, self._stem + INDEX, OFFSET_ENTRY, room, *owner)
+        self._time_index = IndexEntries.create(self._fs, self._stem + TIME_INDEX, TIME_ENTRY, room, *owner)
+        self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._bytes_since_index = 0
+
+    def resume_indexes(self, progress: SegmentProgress, *, closed: bool = False) -> bool:
+        """Takes up the indexes as they were at a resume point. False if they are not all there. `closed`: they were trimmed to
+        that, in a clean stop, so nobody need look before they are used."""
+        counts = (progress.index_entries, progress.time_entries)
+        indexes = []
+        for suffix, entry, count in zip((INDEX, TIME_INDEX), (OFFSET_ENTRY, TIME_ENTRY), counts, strict=True):
+            path = self._stem + suffix
+            if not closed:
+                found = open_index(self._fs, path, entry)
+                if found is None or found.count < count:
+                    return False
+            capacity, whose = capacity_of(self._index_bytes, entry), (entry, self._open_files)
+            indexes.append(
+                IndexEntries(self._fs, path, *whose, count=count, capacity=capacity, ragged=not closed, owner=self.file)
+            )
+        self._offset_index, self._time_index = indexes
+        self._max_timestamp = progress.max_timestamp
+        self._offset_of_max_timestamp = progress.offset_of_max_timestamp
+        self._bytes_since_index = progress.bytes_since_index
+        return True
+
+    def rebuild_indexes(self, end: int) -> None:
+        """Makes the indexes again from the headers of the first `end` bytes, which were checked when they were written."""
+        self._refuse_if_replaced()
+        self.begin_indexes()
+        self.extend_indexes(end)
+        self.note_batches(self._metas(0, end), 0)
+
+    @property
+    def offset_index(self) -> IndexEntries:
+        if self._offset_index is None or not self._offset_index.is_at_hand:
+            self._open_indexes()
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> IndexEntries:
+        if self._time_index is None or not self._time_index.is_at_hand:
+            self._open_indexes()
+        assert self._time_index is not None
+        return self._time_index
+
+    def _refuse_if_replaced(self) -> None:
+        if self.is_replaced or self.file.is_retired:
+            raise OSError(errno.ESTALE, "it left the log, or a cleaned segment took its place", self.file.path)
+
+    def _open_indexes(self) -> None:
+        """Makes them again if they are not there. Raises OSError."""
+        self._refuse_if_replaced()
+        takes_more = self._takes_more
+        owner = (self._open_files, self.file)
+        offsets = self._offset_index or open_index(self._fs, self._stem + INDEX, OFFSET_ENTRY, *owner)
+        times = self._time_index or open_index(self._fs, self._stem + TIME_INDEX, TIME_ENTRY, *owner)
+        try:
+            if offsets is not None and times is not None:
+                offsets.take_at_hand()
+                times.take_at_hand()
+                self._offset_index, self._time_index = offsets, times
+                return
+        except FileNotFoundError:  # somebody removed or cut it while it was closed
+            pass
+        self._make_indexes_again(takes_more=takes_more)
+
+    def _make_indexes_again(self, *, takes_more: bool) -> None:
+        """Those of a sealed segment are sealed and synced at once, since no round will: found untrimmed at the next opening, the
+        zeros behind their entries would be entries. Raises OSError, LogDamaged."""
+        self.rebuild_indexes(self.size)
+        if not takes_more:
+            self._note_max_timestamp()
+            self._seal_indexes()
+            self._sync_indexes()
+
+    @property
+    def _takes_more(self) -> bool:
+        return self._offset_index is not None and self._offset_index.capacity > self._offset_index.count
+
+    # --- what they know
+
+    @property
+    def max_timestamp(self) -> int:
+        self._load_max_timestamp()
+        assert self._max_timestamp is not None
+        return self._max_timestamp
+
+    @property
+    def offset_of_max_timestamp(self) -> int:
+        self._load_max_timestamp()
+        return self._offset_of_max_timestamp
+
+    @mending
+    def _load_max_timestamp(self) -> None:
+        if self._max_timestamp is None:
+            times = self.time_index
+            if self._max_timestamp is None:  # opening may have rebuilt, which knows already
+                found, relative = times.entry(times.count - 1) if times.count else (NO_TIMESTAMP, 0)
+                is_newest = self._is_newest(found, relative)
+                if self._max_timestamp is None and is_newest:
+                    self._max_timestamp, self._offset_of_max_timestamp = found, self.base_offset + relative
+                elif self._max_timestamp is None:
+                    self._make_indexes_again(takes_more=self._takes_more)
+
+    @property
+    def progress(self) -> SegmentProgress:
+        return SegmentProgress(
+            self.base_offset,
+            self.size,
+            self.offset_index.count,
+            self.time_index.count,
+            self.max_timestamp,
+            self.offset_of_max_timestamp,
+            self._bytes_since_index,
+        )
+
+    @mending
+    def find(self, offset: int) -> BatchPlace | None:
+        """The first batch that ends at or after `offset`."""
+        position = 0
+        slot = self.offset_index.floor(offset - self.base_offset)
+        if slot >= 0:
+            relative, position = self.offset_index.entry(slot)
+            if not self._is_true(relative, position):
+                self._make_indexes_again(takes_more=self._takes_more)
+                return self.find(offset)
+        for place in self.walk(position, self.size):
+            if place.last_offset >= offset:
+                return place
+        return None
+
+    def _is_true(self, relative: int, position: int) -> bool:
+        """An index entry is checked against the batch it names: the file may hold anything after a power cut."""
+        if not 0 <= position <= self.size - HEADER_SIZE:
+            return False
+        return self.last_offset_at(position) - self.base_offset == relative
+
+    def _is_newest(self, timestamp: int, relative: int) -> bool:
+        """Whether the last time entry tells the segment's greatest timestamp, by which retention takes it away: the batch that it
+        names has it, and none of those that stand behind the last index entry has a greater one."""
+        try:
+            if timestamp != NO_TIMESTAMP:
+                named = self.find(self.base_offset + relative)
+                if named is None or named.max_timestamp != timestamp:
+                    return False
+            offsets = self.offset_index
+            position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
+            if offsets.count and not self._is_true(*offsets.entry(offsets.count - 1)):
+                return False
+            return all(place.max_timestamp <= timestamp for place in self.walk(position, self.size))
+        except LogDamaged:
+            return True  # batches that cannot be read do not tell; neither would they make a better index
+
+    # --- growing and ending
+
+    @mending
+    def make_room(self, batches: int, total_bytes: int) -> bool:
+        """Reserves what the indexes may need for an append. False if they cannot take it. Raises OSError."""
+        if self._bytes_since_index + total_bytes <= self._index_interval_bytes:
+            return True  # no entry comes of it
+        entries = min(batches, total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 1)
+        offsets, times = self.offset_index, self.time_index
+        # One time entry is kept for sealing, as in Kafka.
+        if offsets.count + entries > offsets.capacity or times.count + entries + 1 > times.capacity:
+            return False
+        offsets.make_room(entries)
+        times.make_room(entries + 1)
+        self._owes_time_entry()  # reads now what cannot fail once the batches are written
+        return True
+
+    def extend_indexes(self, total_bytes: int) -> None:
+        """For the entries of so many bytes of batches that are in the file already, whatever the config allows now. Space is
+        taken as entries come: for all that there might be, a full disk could keep a log from opening that had fewer."""
+        entries = total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 2
+        for index in (self.offset_index, self.time_index):
+            if index.count + entries > index.capacity:
+                index.unseal(index.count, (index.count + entries) * index.entry_size)
+
+    def note_batches(self, batches: Iterable[tuple[int, int, int, int, int, int]], position: int) -> int:
+        """Index upkeep for batches that stand at `position`; each is a BatchMeta or looks like one. Returns where they end.
+
+        As Kafka does it: an entry comes with the first batch after the interval, and never with the first of a segment.
+        """
+        since, interval, greatest = self._bytes_since_index, self._index_interval_bytes, self.max_timestamp
+        for _, last_offset, size, max_timestamp, offset_of_max_timestamp, _ in batches:
+            if max_timestamp > greatest:
+                self._max_timestamp = greatest = max_timestamp
+                self._offset_of_max_timestamp = offset_of_max_timestamp
+            if since > interval:
+                self.offset_index.append(last_offset - self.base_offset, position)
+                self._note_max_timestamp()
+                since = 0
+            position += size
+            since += size
+        self._bytes_since_index = since
+        self._flush_indexes()
+        return position
+
+    def _flush_indexes(self) -> None:
+        """The batches are written already: an index that cannot be is sparser until the next one comes, and as good."""
+        for index in (self._offset_index, self._time_index):
+            try:
+                if index is not None:
+                    index.flush()
+            except OSError as error:
+                self._bytes_since_index = self._index_interval_bytes + 1
+                log.warning("entries left out: %s", error)
+
+    def _owes_time_entry(self) -> bool:
+        times = self.time_index
+        return self.max_timestamp > (times.last[0] if times.last is not None else NO_TIMESTAMP)
+
+    def _note_max_timestamp(self) -> None:
+        if self._owes_time_entry():
+            self.time_index.append(self.max_timestamp, self._offset_of_max_timestamp - self.base_offset)
+
+    def trim_indexes(self, end_offset: int) -> None:
+        """Drops the entries of a tail that was cut. The indexes then take entries again."""
+        offsets, times = self.offset_index, self.time_index
+        end = end_offset - self.base_offset
+        time_entries = times.count
+        while time_entries and times.entry(time_entries - 1)[1] >= end:
+            time_entries -= 1
+        offsets.unseal(offsets.floor(end - 1) + 1, self._index_bytes)
+        times.unseal(time_entries, self._index_bytes)
+        self._max_timestamp, relative = times.entry(time_entries - 1) if time_entries else (NO_TIMESTAMP, 0)
+        self._offset_of_max_timestamp = self.base_offset + relative
+        self._bytes_since_index = 0
+        position = offsets.entry(offsets.count - 1)[1] if offsets.count else 0
+        self.note_batches(self._metas(position, self.size), position)
+
+    def _metas(self, position: int, end: int) -> Iterator[BatchMeta]:
+        for place in self.walk(position, end):
+            yield BatchMeta(place.base_offset, place.last_offset, place.size, place.max_timestamp, place.last_offset, -1)
+
+    def _seal_indexes(self) -> None:
+        self.offset_index.seal()
+        self.time_index.seal()
+
+    def _sync_indexes(self) -> None:
+        for index in (self.offset_index, self.time_index):
+            if index.unsynced is not None:
+                with syncing():
+                    self._fs.fdatasync(index.unsynced.fd)
+                index.synced(index.version)

@@ -6,10 +6,11 @@ from random import Random
 
 from libs.commitlog.errors import DirectoryDamaged, LogDamaged
 from libs.commitlog.log import Log
-from libs.commitlog.producers import Duplicate
+from libs.commitlog.producers import CachedBatch, Duplicate, ProducerEntry
 from libs.commitlog.segment import Segment
 from libs.wire.batches import BatchError, BatchHeader, iter_batches
 from tests.commitlog.harness import offset_for_timestamp
+from tests.simulation.content import Content
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel, PartitionModel
 from tests.simulation.node import Node
@@ -21,10 +22,28 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a log held: the first `count` batches of `partition`."""
+    """What a log held: the batches from `first` to `stop` of `content`, which is one of those that `partition` may show."""
 
     partition: PartitionModel
-    count: int
+    content: Content
+    first: int
+    stop: int
+    end: int
+    start: int
+    """Where readers see the log begin."""
+
+    @property
+    def headers(self) -> list[BatchHeader]:
+        return self.content.headers[self.first : self.stop]
+
+    @property
+    def is_made_again(self) -> bool:
+        """What was saved beside the batches may have been made again from what a cleaner left of them."""
+        return self.partition.rewound and self.content.swaps > 0
+
+    @property
+    def is_as_appended(self) -> bool:
+        return self.start == 0 and not self.content.swaps
 
 
 Findings = dict[bytes, Recovered]
@@ -48,52 +67,88 @@ def check_disk(node: Node, model: DiskModel, random: Random, earlier: Findings |
     for topic_id, partition in model.partitions.items():
         if partition.stage == "present" and partition.named and topic_id not in listed:
             raise Broken(f"{partition} is gone, its creation had ended")
-        if topic_id in listed:
-            held = Recovered(partition, len(partition.headers)) if earlier is None else earlier.get(topic_id)
-            if held is None:  # a process that was killed had begun to delete it, and the next one saw no more of it
-                if partition.stage != "deleting" and partition.named:
-                    raise Broken(f"{partition} is here, an earlier recovery did not see it")
-                held = Recovered(partition, len(partition.headers))
-            findings[topic_id] = check_log(node.logs[topic_id], node.disk, held, random)
+        if topic_id in node.logs:
+            before = earlier.get(topic_id) if earlier is not None else None
+            # A process that was killed had begun to delete it, and the next one saw no more of it.
+            if earlier is not None and before is None and partition.stage != "deleting" and partition.named:
+                raise Broken(f"{partition} is here, an earlier recovery did not see it")
+            findings[topic_id] = check_log(node.logs[topic_id], node.disk, partition, before, random)
             if node.directory.was_clean and node.logs[topic_id].scanned_bytes:
                 raise Broken(f"{partition} was read again after a clean stop")
+    if earlier is None and model.clean is not None:
+        for name in node.scanned.gone:
+            if not any(name == (one.topic, one.index) and one.stage in ("deleting", "gone") for one in model.partitions.values()):
+                raise Broken(f"{name} is said to have lost its directory")
     return findings
 
 
-def check_log(log: Log, disk: SimulatedDisk, held: Recovered, random: Random) -> Recovered:
-    content = _content(log, disk)
-    partition = held.partition
-    if not partition.data.startswith(content) and partition.refused:
-        partition = partition.with_refused(content)
-        held = Recovered(partition, len(partition.headers))
-        disk.sometimes("a refused append left batches")
-    if not partition.data.startswith(content):
+def check_log(log: Log, disk: SimulatedDisk, partition: PartitionModel, before: Recovered | None, random: Random) -> Recovered:
+    found, base = _content(log, disk), log.segments[0].base_offset
+    if before is not None:
+        partition = before.partition
+    held = _recognised(log, partition, found, base)
+    if held is None and partition.refused:
+        held = _recognised(log, partition.with_refused(found, base), found, base)
+        disk.sometimes("a refused append left batches", held is not None)
+    if held is None:
         raise Broken(f"{partition} holds bytes that were never appended to it, or were cut off")
-    count = partition.count_of(len(content))
-    if count is None:
-        raise Broken(f"{partition} ends within a batch, at byte {len(content)}")
-    if count > held.count:
-        raise Broken(f"{partition} holds {count} batches, an earlier recovery {held.count}")
-    end = partition.end_of(count)
-    if log.log_end_offset != end:
-        raise Broken(f"{partition} ends at {log.log_end_offset}, its last batch at {end}")
+    partition, end, start = held.partition, held.end, held.start
+    if partition.others:
+        swaps = [content.swaps for content in (partition.content, *partition.others)]
+        is_output = held.content.swaps == max(swaps)
+        disk.sometimes("crash amid a swap showed the output", is_output)
+        disk.sometimes("crash amid a swap showed the sources", not is_output)
+    disk.sometimes("announced start held after a crash", start > partition.start_seen)
+    disk.sometimes("start held after a crash", partition.start_seen > 0)
+    if before is not None and end > before.end:
+        raise Broken(f"{partition} ends at {end}, an earlier recovery at {before.end}")
+    if before is not None and start < before.start:
+        raise Broken(f"{partition} starts at {start}, an earlier recovery at {before.start}")
+    _check_ends(log, held)
+    reached = partition.epochs(end, start)
+    known = [entry for entry in log.epochs.entries() if entry[1] < end]
+    reached = [entry for entry in reached if entry[1] < end]
+    if known != reached and not (held.is_made_again and _are_later(known, reached)):
+        raise Broken(f"{partition}: epochs {known}, the batches say {reached}")
+    _check_producers(log, held, disk)
+    _check_transactions(log, held, disk)
+    _check_files(log, disk, partition)
+    for segment in log.segments:
+        _check_segment(segment, disk)
+    if end > start:
+        _check_lookups(log, held, random)
+    return held
+
+
+def _are_later(known: list[tuple[int, int]], reached: list[tuple[int, int]]) -> bool:
+    """Epochs begin with their first batch that is left."""
+    starts = dict(reached)
+    return all(epoch in starts and start >= starts[epoch] for epoch, start in known)
+
+
+def _recognised(log: Log, partition: PartitionModel, found: bytes, base: int) -> Recovered | None:
+    for content in (partition.content, *partition.others):
+        match = content.match(found, base)
+        if match is not None:
+            return Recovered(partition, content, *match, log.log_end_offset, log.log_start_offset)
+    return None
+
+
+def _check_ends(log: Log, held: Recovered) -> None:
+    """Where it begins and ends, as readers see it and as files show it."""
+    partition, end, start, base = held.partition, held.end, held.start, log.segments[0].base_offset
+    last = held.headers[-1].last_offset + 1 if held.headers else base
+    following = held.content.headers[held.stop].base_offset if held.stop < len(held.content.headers) else partition.end
+    if end != last and not (last < end <= max(following, start) and log.active.size == 0 and log.active.base_offset == end):
+        raise Broken(f"{partition} ends at {end}, its last batch at {last}")
     if end < partition.floor:
         raise Broken(f"{partition} ends at {end}, but {partition.floor} was durable")
     if max(log.durable_offset, log.recovery_point) > end:
         raise Broken(f"{partition}: durable {log.durable_offset} beyond {end}")
-    if log.log_start_offset != 0:
-        raise Broken(f"{partition} starts at {log.log_start_offset}")
-    epochs = partition.epochs(count)
-    if log.epochs.entries() != epochs:
-        raise Broken(f"{partition}: epochs {log.epochs.entries()}, the batches say {epochs}")
-    _check_producers(log, partition, count, disk)
-    _check_transactions(log, partition, count, disk)
-    _check_files(log, disk, partition)
-    for segment in log.segments:
-        _check_segment(segment, disk)
-    if count:
-        _check_lookups(log, partition, count, random)
-    return Recovered(partition, count)
+    if not partition.start_seen <= start <= partition.start_said:
+        raise Broken(f"{partition} starts at {start}, not between {partition.start_seen} and {partition.start_said}")
+    if base > start:
+        raise Broken(f"{partition} starts at {start}, its first segment at {base}")
 
 
 def _content(log: Log, disk: SimulatedDisk) -> bytes:
@@ -106,19 +161,22 @@ def _content(log: Log, disk: SimulatedDisk) -> bytes:
     return b"".join(parts)
 
 
-def _check_producers(log: Log, partition: PartitionModel, count: int, disk: SimulatedDisk) -> None:
-    expected, entries = partition.producers(count), log.producers.entries
+def _check_producers(log: Log, held: Recovered, disk: SimulatedDisk) -> None:
+    partition, entries = held.partition, log.producers.entries
+    expected = partition.producers(held.end)
     if partition.rewound:  # as in Kafka, what was saved before the cut may hold only the last batch of each
-        shorter = {
-            producer: entry._replace(batches=entry.batches[-len(entries[producer].batches) :])
+        left = {header.last_offset for header in held.headers} if held.is_made_again else None
+        expected = {
+            producer: _as_known(entry, entries[producer], left, partition.batches_of(producer, held.end))
+            if producer in entries
+            else entry
             for producer, entry in expected.items()
-            if producer in entries and entries[producer].batches
+            if producer in entries or not _is_gone(entry, log.segments[0].base_offset, left)
         }
-        expected = shorter if len(shorter) == len(expected) else expected
     if entries != expected:
         raise Broken(f"{partition}: producers {entries}, the log says {expected}")
     disk.sometimes("open transaction recovered", any(entry.transaction_first_offset >= 0 for entry in expected.values()))
-    for header in partition.headers[max(0, count - 1) : count]:
+    for header in held.headers[-1:]:
         if header.producer_id >= 0 and not header.is_control:
             try:
                 answer = log.producers.check(header)
@@ -130,26 +188,61 @@ def _check_producers(log: Log, partition: PartitionModel, count: int, disk: Simu
             disk.sometimes("duplicate recognised after recovery")
 
 
-def _check_transactions(log: Log, partition: PartitionModel, count: int, disk: SimulatedDisk) -> None:
-    aborted, going = partition.transactions(count)
-    end = partition.end_of(count)
+def _as_known(entry: ProducerEntry, known: ProducerEntry, left: set[int] | None, ever: list[CachedBatch]) -> ProducerEntry:
+    """Of its last batches as many as are known, one at least. Where a cleaner took some, older ones may be known in their place,
+    and what it left of a batch is younger than that was."""
+    is_last_left = left is None or not entry.batches or entry.batches[-1].last_offset in left
+    offsets = {batch.last_offset for batch in known.batches}
+    if left is None:
+        last = entry.batches[max(len(entry.batches) - max(len(offsets), 1), 0) :]
+    else:
+        last = tuple(one for one in ever if one.last_offset in offsets or (one is ever[-1] and is_last_left))
+    batches = tuple(one._replace(timestamp=other.timestamp) for one, other in zip(last, known.batches, strict=False))
+    return entry._replace(batches=batches + last[len(batches) :], last_timestamp=known.last_timestamp)
+
+
+def _is_gone(entry: ProducerEntry, base_offset: int, left: set[int] | None) -> bool:
+    """All of its batches left with the log's start; or a cleaner took them when it had later ones, which then were cut off."""
+    if not entry.batches or entry.batches[-1].last_offset < base_offset:
+        return True
+    return left is not None and entry.batches[-1].last_offset not in left
+
+
+def _check_transactions(log: Log, held: Recovered, disk: SimulatedDisk) -> None:
+    partition, end, base = held.partition, held.end, log.segments[0].base_offset
+    aborted, going = partition.transactions(end)
     if [first for first, _ in log.producers.transactions.ongoing] != going:
         raise Broken(f"{partition}: open transactions {log.producers.transactions.ongoing}, the batches say {going}")
-    stable = min(going, default=end)
+    stable = max(min(going, default=end), held.start)
     if log.last_stable_offset(end) != stable:
         raise Broken(f"{partition}: last stable offset {log.last_stable_offset(end)}, the batches say {stable}")
     found = log.aborted.between(log.segments, 0, end + 1)
-    if found != aborted:
-        raise Broken(f"{partition}: aborted {found}, the batches say {aborted}")
-    disk.sometimes("aborted transaction recovered", bool(aborted))
-    disk.sometimes("aborted transaction recovered from its index", any(one.last_offset < log.recovery_point for one in aborted))
+    there = [(one.producer_id, one.base_offset) for one in held.headers if one.is_transactional and one.record_count]
+    must = [
+        one
+        for one in aborted
+        if one.last_offset >= base
+        and (
+            not held.content.swaps
+            or any(producer == one.producer_id and one.first_offset <= at < one.last_offset for producer, at in there)
+        )
+    ]
+    if held.is_made_again:  # by what is left of their batches
+        ends = [{(one.producer_id, one.last_offset) for one in some} for some in (must, found, aborted)]
+        is_sound = ends[0] <= ends[1] <= ends[2]
+    else:
+        is_sound = set(must) <= set(found) <= set(aborted) and (held.content.swaps > 0 or found == must)
+    if not is_sound:
+        raise Broken(f"{partition}: aborted {found}, the batches say {must}, {aborted} ever")
+    disk.sometimes("aborted transaction recovered", bool(must))
+    disk.sometimes("aborted transaction recovered from its index", any(one.last_offset < log.recovery_point for one in must))
 
 
 def _check_files(log: Log, disk: SimulatedDisk, partition: PartitionModel) -> None:
     stems = {f"{segment.base_offset:020d}" for segment in log.segments}
     for name in disk.list_directory(log.directory):
         stem, _, suffix = name.partition(".")
-        if name.endswith(".tmp"):
+        if name.endswith((".tmp", ".cleaned", ".swap", ".deleted")):
             raise Broken(f"{partition}: {name} was left over")
         if suffix in ("log", "index", "timeindex", "txnindex"):
             if stem not in stems:
@@ -193,18 +286,21 @@ def _batches(content: bytes) -> list[tuple[int, BatchHeader]]:
     return found
 
 
-def _check_lookups(log: Log, partition: PartitionModel, count: int, random: Random) -> None:
+def _check_lookups(log: Log, held: Recovered, random: Random) -> None:
     """A lookup answers as reading everything would."""
-    headers = partition.headers[:count]
-    end = headers[-1].last_offset + 1
-    for offset in {0, end - 1, random.randrange(end), random.randrange(end)}:
-        header = headers[bisect_left(headers, offset, key=lambda h: h.last_offset)]
+    partition, headers, end, start = held.partition, held.headers, held.end, held.start
+    for offset in {start, end - 1, random.randrange(start, end), random.randrange(start, end)}:
+        at = bisect_left(headers, offset, key=lambda h: h.last_offset)
         try:
             piece = log.read(offset, 1, end, at_least_one_batch=True)
         except LogDamaged as damage:
             raise Broken(f"{partition} cannot be read at {offset}: {damage}") from damage
-        if piece is not None and piece.first_offset != header.base_offset:
+        if piece is not None and (at == len(headers) or piece.first_offset != headers[at].base_offset):
             raise Broken(f"{partition}: a read at {offset} gives {piece}")
+        if piece is None and at < len(headers):
+            raise Broken(f"{partition}: a read at {offset} gives nothing, {headers[at]} is there")
+    if not held.is_as_appended:
+        return  # records, not batches, decide where the log starts or was cleaned
     latest = max(header.max_timestamp for header in headers)
     for timestamp in (latest, random.randrange(1000, latest + 2)):
         found = offset_for_timestamp(log, timestamp, end)

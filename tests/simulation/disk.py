@@ -54,6 +54,9 @@ class SimulatedDisk:
         self.before: Callable[[str], None] | None = None
         self.random = _NO_CHANCE  # for what a failed fsync leaves
         self.operations = 0
+        self.dead: BaseException | None = None  # whoever works on it has ended: what it still tries does not happen
+        self._doom: tuple[int, type[BaseException]] | None = None
+        self._others_work = False
         self.lies = False  # a sync has failed: the page cache counts as clean what is not on the disk
         self._open: dict[int, SimFile] = {}
         self._next_fd = 3
@@ -85,8 +88,19 @@ class SimulatedDisk:
         found.entries = dict(found.durable)
         return found
 
+    def kill_after(self, operations: int, reason: type[BaseException]) -> Callable[[], None]:
+        """Whoever works now ends after so many operations, and does nothing more until what this returns is called."""
+        self._doom = operations, reason
+
+        def next_process() -> None:
+            self._doom = None
+
+        return next_process
+
     def killed(self) -> None:
         """The process dies, the page cache lives: descriptors and locks go."""
+        self.dead = self._doom = None
+        self._others_work = False
         for file in self._open.values():
             file.locked_by = None
         self._open.clear()
@@ -274,10 +288,19 @@ class SimulatedDisk:
 
     def _enter(self, operation: str, *what: object) -> None:
         """An operation boundary."""
+        if self.dead is not None:
+            raise self.dead
+        if self._doom is not None and not self._others_work:
+            left, reason = self._doom
+            if not left:
+                raise reason
+            self._doom = left - 1, reason
         self.operations += 1
         self._look_at_mappings()
         if self.before is not None:
+            outer, self._others_work = self._others_work, True
             self.before(operation)
+            self._others_work = outer
         if self.story is not None:
             said = [self._name_of(what[0]), *map(str, what[1:])] if isinstance(what[0], int) else map(str, what)
             self.story.append(f"  {operation} {' '.join(said)}")

@@ -1,39 +1,50 @@
 """What must be on a disk, as plain lists: the dumb model that recovered logs are held to."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from libs.commitlog.producers import ProducerEntry, ProducerState
+from libs.commitlog.producers import CachedBatch, ProducerEntry, ProducerState
 from libs.commitlog.transaction_index import AbortedTransaction
 from libs.wire.batches import BatchHeader, iter_batches
-from libs.wire.markers import read_marker
+from libs.wire.markers import Marker, read_marker
+from tests.simulation.content import Content
 
 
 @dataclass(slots=True, eq=False)
 class PartitionModel:
-    """One partition: every batch that is in its log, and how much of that its owner was told to be durable."""
+    """One partition: what is in its log, what was appended to it ever, and how much of that its owner was told to be durable."""
 
     topic: str
     index: int
     topic_id: bytes
     stage: str = "creating"  # present, deleting, gone
     named: bool = False  # its owner may rely on its being there: it was created, or a round was over
-    data: bytearray = field(default_factory=bytearray)
-    headers: list[BatchHeader] = field(default_factory=list)
-    places: list[int] = field(default_factory=lambda: [0])  # where in `data` each batch begins, and where the last ends
+    content: Content = field(default_factory=Content)
+    others: list[Content] = field(default_factory=list)
+    """What a crash may show instead: a swap of segments is under way, or was given up."""
+    appended: list[BatchHeader] = field(default_factory=list)  # cleaned or deleted since, but not cut off
+    markers: dict[int, Marker] = field(default_factory=dict)  # of those, by offset
+    end: int = 0
+    start_seen: int = 0
+    """Readers know that the log starts there: it never goes back."""
+    start_said: int = 0
+    """It may start there after a crash, and nothing before it must be there."""
     durable: int = 0
+    committed: int = 0  # what the checkpoint on disk may say to be committed: no truncation goes below it
     staged: int = 0  # of the batches, those at the end whose append has not returned
     cutting: int | None = None  # a truncation to this offset has begun
-    rewound: bool = False  # it was truncated: of each producer, fewer than five batches may be known
+    rewound: bool = False
+    """It was truncated, or read from its beginning: of each producer, fewer than five batches may be known."""
     refused: set[bytes] = field(default_factory=set)  # batches whose append failed after some of it may have been written
+    horizons: dict[int, int] = field(default_factory=dict)  # by offset: from when on a cleaner may take a tombstone or a marker
     _producers: list[dict[int, ProducerEntry]] = field(default_factory=lambda: [{}])
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
 
     @property
-    def end(self) -> int:
-        return self.headers[-1].last_offset + 1 if self.headers else 0
+    def headers(self) -> list[BatchHeader]:
+        return self.content.headers
 
     @property
     def floor(self) -> int:
@@ -43,57 +54,73 @@ class PartitionModel:
     def add(self, batch: bytes) -> None:
         header = BatchHeader.at(batch)
         assert header.base_offset == self.end
-        self.data += batch
-        self.headers.append(header)
-        self.places.append(len(self.data))
+        for content in (self.content, *self.others):
+            content.add(batch)
+        self.appended.append(header)
+        self.end = header.last_offset + 1
         state = ProducerState(dict(self._producers[-1]))
         if header.producer_id >= 0:
-            state.replay(header, read_marker(batch) if header.is_control else None)
+            marker = read_marker(batch) if header.is_control else None
+            if marker is not None:
+                self.markers[header.base_offset] = marker
+            state.replay(header, marker)
         self._producers.append(state.entries)
 
-    def keep(self, count: int) -> None:
-        """The first `count` batches, and no others, are in the log."""
-        del self.headers[count:], self._producers[count + 1 :], self.places[count + 1 :]
-        del self.data[self.places[count] :]
+    def cut(self, end_offset: int) -> None:
+        """The log ends there: batches that do not lie wholly before it are gone."""
+        for content in (self.content, *self.others):
+            content.keep(content.first_from(end_offset))
+        count = self._count(end_offset)
+        del self.appended[count:], self._producers[count + 1 :]
+        self.markers = {offset: marker for offset, marker in self.markers.items() if offset < end_offset}
+        self.horizons = {offset: horizon for offset, horizon in self.horizons.items() if offset < end_offset}
+        self.end = end_offset
 
-    def with_refused(self, content: bytes) -> "PartitionModel":
+    def end_if_cut(self, offset: int, start_offset: int) -> int:
+        """Where a truncation to `offset` leaves the end."""
+        slot = self.content.first_from(offset)
+        held = self.headers[slot].base_offset if slot < len(self.headers) else offset
+        return max(start_offset, min(offset, held, self.end))
+
+    def with_refused(self, found: bytes, first_offset: int) -> "PartitionModel":
         """As Kafka's, an append that failed may leave whole batches behind the durable ones: this model with those of them that
-        `content` holds. Other strangers are left out, so that they are found to be strangers."""
-        other = PartitionModel(self.topic, self.index, self.topic_id, self.stage, durable=self.durable, cutting=self.cutting)
-        other.rewound, other.named = self.rewound, self.named
-        other.refused = self.refused
-        for number, found in enumerate(iter_batches(content)):
-            batch = bytes(found.view)
-            known = number < len(self.headers) and batch == self.batch(number)
-            refused = found.header.base_offset >= self.floor and batch in self.refused
-            if not (known or refused) or found.header.base_offset != other.end:
+        `found` holds. Other strangers are left out, so that they are found to be strangers."""
+        other = PartitionModel(self.topic, self.index, self.topic_id, self.stage, self.named, self.content.copy())
+        for name in ("start_seen", "start_said", "durable", "committed", "cutting", "rewound", "refused", "end"):
+            setattr(other, name, getattr(self, name))
+        other.appended, other.markers, other.horizons = list(self.appended), dict(self.markers), dict(self.horizons)
+        other._producers = list(self._producers)
+        number = self.content.first_from(first_offset)
+        for batch in iter_batches(found):
+            content, base = bytes(batch.view), batch.header.base_offset
+            if number < len(other.headers) and content == other.content.batch(number):
+                number += 1
+                continue
+            if not (base >= self.floor and content in self.refused):
                 break
-            other.add(batch)
+            other.cut(base)
+            number += 1
+            other.add(content)
         return other
 
-    def batch(self, number: int) -> bytes:
-        return bytes(self.data[self.places[number] : self.places[number + 1]])
+    def _count(self, end_offset: int) -> int:
+        """How many of the appended batches lie wholly before it."""
+        return bisect_right(self.appended, end_offset, key=lambda header: header.last_offset + 1)
 
-    def count_before(self, offset: int) -> int:
-        """How many batches lie wholly before `offset`."""
-        return bisect_right(self.headers, offset, key=lambda header: header.last_offset + 1)
+    def producers(self, end_offset: int) -> dict[int, ProducerEntry]:
+        return self._producers[self._count(end_offset)]
 
-    def count_of(self, size: int) -> int | None:
-        """How many batches are so many bytes; None if none end there."""
-        slot = bisect_left(self.places, size)
-        return slot if slot < len(self.places) and self.places[slot] == size else None
+    def batches_of(self, producer_id: int, end_offset: int) -> list[CachedBatch]:
+        """All that this producer ever appended before it."""
+        states = self._producers[1 : self._count(end_offset) + 1]
+        newest = [state[producer_id].batches[-1:] for state in states if producer_id in state]
+        return list(dict.fromkeys(batch for batches in newest for batch in batches))
 
-    def end_of(self, count: int) -> int:
-        return self.headers[count - 1].last_offset + 1 if count else 0
-
-    def producers(self, count: int) -> dict[int, ProducerEntry]:
-        return self._producers[count]
-
-    def transactions(self, count: int) -> tuple[list[AbortedTransaction], list[int]]:
-        """Of the first `count` batches: what was aborted, in the order of the markers, and where those began that go on."""
+    def transactions(self, end_offset: int) -> tuple[list[AbortedTransaction], list[int]]:
+        """Before it: what was aborted, in the order of the markers, and where those began that go on."""
         began: dict[int, int] = {}
         aborted: list[AbortedTransaction] = []
-        for number, header in enumerate(self.headers[:count]):
+        for header in self.appended[: self._count(end_offset)]:
             if not header.is_transactional:
                 continue
             offset, producer_id = header.base_offset, header.producer_id
@@ -101,18 +128,21 @@ class PartitionModel:
                 began.setdefault(producer_id, offset)
                 continue
             first = began.pop(producer_id)
-            marker = read_marker(self.batch(number))
-            if marker is not None and marker.aborts:
+            if self.markers[offset].aborts:
                 aborted.append(AbortedTransaction(producer_id, first, offset, min(began.values(), default=offset + 1)))
         return aborted, sorted(began.values())
 
-    def epochs(self, count: int) -> list[tuple[int, int]]:
-        """Each leader epoch of the batches, and where it began."""
+    def stable(self) -> int:
+        return min(self.transactions(self.end)[1], default=self.end)
+
+    def epochs(self, end_offset: int, start_offset: int) -> list[tuple[int, int]]:
+        """Each leader epoch of the batches, and where it began, as far as it reaches past the log's start."""
         found: list[tuple[int, int]] = []
-        for header in self.headers[:count]:
+        for header in self.appended[: self._count(end_offset)]:
             if not found or header.leader_epoch > found[-1][0]:
                 found.append((header.leader_epoch, header.base_offset))
-        return found
+        first = bisect_right(found, start_offset, key=lambda entry: entry[1]) - 1
+        return [(found[first][0], start_offset), *found[first + 1 :]] if first >= 0 else found
 
 
 @dataclass(slots=True)
@@ -122,6 +152,10 @@ class DiskModel:
     directory_id: bytes
     partitions: dict[bytes, PartitionModel] = field(default_factory=dict)
     clean: bool | None = False  # None: it may be marked clean, or not
+
+    def deleted(self) -> list[bytes]:
+        """Ids of topics that are not gone from the disk yet, as far as is known."""
+        return [topic_id for topic_id, partition in self.partitions.items() if partition.stage == "deleting"]
 
     def present(self) -> list[PartitionModel]:
         return [partition for partition in self.partitions.values() if partition.stage == "present"]

@@ -23,9 +23,10 @@ from tests.simulation import node as node_module
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.node import Node
 from tests.simulation.run import Run, SeedFailed
+from tests.simulation.upkeep_mutants import UPKEEP_MUTANTS
 
 Plant = Callable[[Any, str, Any], None]
-MUTANTS: dict[str, tuple[Callable[[Plant], None], int]] = {}
+MUTANTS: dict[str, tuple[Callable[[Plant], None], int]] = dict(UPKEEP_MUTANTS)
 """By name: the bug, and within how many seeds it must be caught."""
 
 _run_round, _replace_file, _scan = sync.run_round, durable_files.replace_file, recovery.scan
@@ -47,6 +48,8 @@ def seeds_to_catch(name: str) -> tuple[int, str]:
             try:
                 Run(seed).run()
             except SeedFailed as caught:
+                if isinstance(caught.__cause__, TypeError):
+                    raise  # it does not fit into what it is planted in any more
                 return seed + 1, str(caught)
     raise AssertionError(f"{name}: not caught by {seeds_max} seeds")
 

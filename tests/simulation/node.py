@@ -1,22 +1,24 @@
 """The storage service in miniature: it drives logs on one disk in the order in which the service does, without a loop or threads.
 
 Each act is one method, and notes in the model what its caller may rely on from then on, in that very moment and not earlier.
+What the service does in many turns of its loop is in `upkeep.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 
 from libs.clock import Monotonic, WallMs
 from libs.commitlog import sync
 from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
-from libs.commitlog.errors import LogWriteError
+from libs.commitlog.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from libs.commitlog.errors import LogWriteError, MuchToRead
 from libs.commitlog.log import BatchMeta, Log
+from libs.commitlog.recovering import HowToOpen, recover
 from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import SyncTargets
 from libs.wire.batches import BatchHeader
-from libs.wire.markers import Marker, build_marker, read_marker
-from libs.wire.records import Record, build_batch
+from libs.wire.markers import read_marker
+from services.storage.disks import scan
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel, PartitionModel
 
@@ -33,51 +35,112 @@ class StillClock:
         return Monotonic(1000.0)
 
 
-class Node:
-    """Opens everything on the disk, as a starting process does. Raises what opening raises."""
+class ChildKilled(BaseException):
+    """A process that recovers a log ends in the middle of it."""
 
-    def __init__(self, disk: SimulatedDisk, config: LogConfig, new_id: bytes) -> None:
+
+class Node:
+    """Opens everything on the disk, as a starting process does. Raises what opening raises.
+
+    `deleted`: topics that the cluster does not know any more; as the service does, nobody opens them.
+    `children`: logs that have anything to read are recovered by a child process first, which may be killed.
+    """
+
+    def __init__(
+        self,
+        disk: SimulatedDisk,
+        config: LogConfig,
+        new_id: bytes,
+        children: Random | None = None,
+        deleted: Collection[bytes] = (),
+    ) -> None:
         self.disk, self.config = disk, config
         self.registry = FileRegistry()
-        self.directory = LogDirectory.open(PATH, disk, new_id=new_id, node_id=1)
         self.logs: dict[bytes, Log] = {}
+        self.scanned = scan(PATH, disk, new_id=new_id, node_id=1, cluster_id="")
+        self.directory = self.scanned.directory
         self.listed = self.directory.list_partitions()
-        recovery = self.directory.read_checkpoint(RECOVERY_POINTS)
-        starts = self.directory.read_checkpoint(LOG_START_OFFSETS)
         for found in self.listed:
-            name = found.topic, found.partition
-            self.logs[found.topic_id] = self._open_log(*name, found.path, recovery.get(name, 0), starts.get(name, 0))
+            if found.topic_id in deleted:
+                continue
+            log = self._open(self._how_to_open(found.topic, found.partition, found.path), children)
+            # What the checkpoint says is at least seen by everyone in sync (services/storage/core/replica.py).
+            committed = self.scanned.checkpoints[HIGH_WATERMARKS].get((found.topic, found.partition), 0)
+            log.high_watermark = max(log.log_start_offset, min(committed, log.log_end_offset))
+            self.logs[found.topic_id] = log
         self.retired = False
         self._segments_before = 0
         self.failed: set[bytes] = set()
+        self.uncleanable: set[bytes] = set()
         self.round: list[tuple[PartitionModel, SyncTargets]] | None = None
         self.running = False
+        self.working = ""
+        """What is done off the loop now, beside rounds."""
+        self.swapping = False
 
-    def _open_log(self, topic: str, index: int, path: str, recovery_point: int, start: int) -> Log:
-        return Log.open(
+    @property
+    def cleaned_offsets(self) -> dict[tuple[str, int], int]:
+        return self.scanned.checkpoints[CLEANED_OFFSETS]
+
+    def _how_to_open(self, topic: str, index: int, path: str) -> HowToOpen:
+        """As `Disk.how_to_open` (services/storage/disks.py)."""
+        checkpoints, name = self.scanned.checkpoints, (topic, index)
+        return HowToOpen(
             *(path, topic, index, self.config, self.disk),
-            registry=self.registry,
-            clock=StillClock(),
             clean=self.directory.was_clean,
-            recovery_point=recovery_point,
-            log_start_offset=start,
+            recovery_point=checkpoints[RECOVERY_POINTS].get(name, 0),
+            log_start_offset=checkpoints[LOG_START_OFFSETS].get(name, 0),
+            committed_offset=self.scanned.gone.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
+            is_start_known=self.scanned.is_start_known or name in checkpoints[LOG_START_OFFSETS],
         )
+
+    def _open(self, how: HowToOpen, children: Random | None) -> Log:
+        """As `Openings` does (services/storage/openings.py)."""
+        if children is None:
+            return how.open(self.registry, StillClock())
+        try:
+            return how.open(self.registry, StillClock(), read_bytes_max=0)
+        except MuchToRead:
+            pass
+        self.disk.sometimes("recovered in a child process")
+        kill = self.disk.kill_after(children.randrange(25), ChildKilled) if children.random() < 0.5 else None
+        try:
+            recover(how, lambda _: None)
+        except ChildKilled:
+            self.disk.sometimes("child process killed amid a recovery")
+        finally:
+            if kill is not None:
+                kill()
+        return how.open(self.registry, StillClock())
 
     # --- partitions
 
     def create(self, model: DiskModel, partition: PartitionModel) -> None:
+        name = partition.topic, partition.index
+        assert name not in self.scanned.gone, f"{partition} is taken for one that lost its directory"
         model.partitions[partition.topic_id] = partition
-        path = self.directory.create_partition(partition.topic, partition.index, partition.topic_id)
+        path = self.directory.create_partition(*name, partition.topic_id)
         partition.stage, partition.named = "present", True
-        self.logs[partition.topic_id] = self._open_log(partition.topic, partition.index, path, 0, 0)
+        self.logs[partition.topic_id] = self._how_to_open(*name, path).open(self.registry, StillClock())
 
-    def delete(self, partition: PartitionModel) -> str:
-        """Returns where its files are now."""
+    def delete(self, partition: PartitionModel, *, stray: bool) -> str:
+        """Returns where its files are now. A stray stays there."""
+        name = partition.topic, partition.index
         partition.stage = "deleting"
-        self.logs.pop(partition.topic_id).close(clean=False)
-        path = self.directory.schedule_deletion(partition.topic, partition.index, partition.topic_id)
+        log = self.logs.pop(partition.topic_id, None)
+        if log is not None:
+            log.close(clean=False)
+        for offsets in (*self.scanned.checkpoints.values(), self.scanned.gone):
+            offsets.pop(name, None)
+        put_aside = self.directory.set_aside if stray else self.directory.schedule_deletion
+        path = put_aside(*name, partition.topic_id)
         partition.stage = "gone"
         return path
+
+    def remove(self, model: DiskModel, path: str) -> None:
+        """Of a partition that was deleted. What the checkpoint says of it goes first: one of its name would seem to lack that."""
+        self.write_high_watermarks(model)
+        self.directory.remove(path)
 
     # --- appending
 
@@ -85,6 +148,7 @@ class Node:
         """Records producers first, then writes: what `Appends` does in a turn. `meanwhile` happens in between."""
         log = self.logs[partition.topic_id]
         metas = []
+        end = partition.end
         for batch in batches:
             header = BatchHeader.at(batch)
             marker = read_marker(bytes(batch)) if header.is_control else None
@@ -106,7 +170,7 @@ class Node:
             log.append(batches, metas)
         except LogWriteError as error:
             partition.refused.update(bytes(batch) for batch in batches)
-            partition.keep(len(partition.headers) - len(batches))
+            partition.cut(end)
             if error.fatal:
                 self.failed.add(partition.topic_id)
         finally:
@@ -127,17 +191,24 @@ class Node:
 
     def truncate(self, partition: PartitionModel, offset: int) -> None:
         log = self.logs[partition.topic_id]
-        count = min(partition.count_before(offset), len(partition.headers))
-        partition.cutting, partition.rewound = partition.end_of(count), True
+        end = partition.cutting = partition.end_if_cut(offset, log.log_start_offset)
+        if partition.content.swaps:
+            # A crash may leave the end where the last batch before the cut ended, if a cleaner emptied the segments between.
+            kept = partition.headers[: partition.content.first_from(end)]
+            partition.cutting = min(end, kept[-1].last_offset + 1 if kept else log.log_start_offset)
+        partition.rewound = True
         self.disk.sometimes("truncation between capture and mark", self.round is not None)
+        self.disk.sometimes("truncation while a swap was under way", bool(partition.others))
         try:
-            log.truncate_to(offset)
+            found = log.truncate_to(offset)
         except LogWriteError:
             self.failed.add(partition.topic_id)  # half-way: it stays so until the log is opened again
             return
-        partition.keep(count)
+        assert found == end, f"{partition}: cut to {found}, not {end}"
+        partition.cut(end)
         partition.durable = min(partition.durable, partition.end)
         partition.refused.clear()
+        partition.others.clear()
         partition.cutting = None
 
     # --- durability
@@ -160,8 +231,7 @@ class Node:
             sync.run_round([targets for _, targets in self.round], self.disk, PATH)
         except OSError:
             self.retired = True
-        finally:
-            self.running = False
+        self.running = False
         return not self.retired
 
     def mark(self) -> None:
@@ -172,18 +242,34 @@ class Node:
                 log.mark_synced(targets)
                 partition.named = True
                 partition.durable = max(partition.durable, log.durable_offset)
+                log.high_watermark = max(log.high_watermark, min(partition.durable, log.log_end_offset))
                 if partition.durable == partition.end and partition.topic_id not in self.failed:
                     partition.refused.clear()
 
+    # --- checkpoints, as services/storage/checkpoints.py writes them
+
     def write_checkpoints(self, model: DiskModel) -> None:
-        logs = [(partition, self.logs[partition.topic_id]) for partition in model.present() if partition.topic_id in self.logs]
-        name = {id(log): (partition.topic, partition.index) for partition, log in logs}
-        for file, offsets in (
-            (HIGH_WATERMARKS, {name[id(log)]: partition.durable for partition, log in logs}),
-            (RECOVERY_POINTS, {name[id(log)]: log.recovery_point for _, log in logs}),
-            (LOG_START_OFFSETS, {name[id(log)]: log.log_start_offset for _, log in logs}),
-        ):
-            self.directory.write_checkpoint(file, offsets)
+        self.write_high_watermarks(model)
+        self._write(model, RECOVERY_POINTS, lambda log: log.recovery_point, {})
+        self.write_log_starts(model)
+
+    def write_high_watermarks(self, model: DiskModel) -> None:
+        for partition, log in self._logs(model):
+            partition.committed = max(partition.committed, min(log.high_watermark, log.durable_offset))
+        self._write(model, HIGH_WATERMARKS, lambda log: min(log.high_watermark, log.durable_offset), self.scanned.gone)
+
+    def write_log_starts(self, model: DiskModel) -> None:
+        self._write(model, LOG_START_OFFSETS, lambda log: log.next_start_offset, {})
+
+    def write_cleaned_offsets(self) -> None:
+        self.directory.write_checkpoint(CLEANED_OFFSETS, dict(self.cleaned_offsets))
+
+    def _write(self, model: DiskModel, file: str, number: Callable[[Log], int], more: dict[tuple[str, int], int]) -> None:
+        offsets = {**more, **{(partition.topic, partition.index): number(log) for partition, log in self._logs(model)}}
+        self.directory.write_checkpoint(file, offsets)
+
+    def _logs(self, model: DiskModel) -> list[tuple[PartitionModel, Log]]:
+        return [(one, self.logs[one.topic_id]) for one in model.present() if one.topic_id in self.logs]
 
     # --- the end
 
@@ -197,34 +283,3 @@ class Node:
         self.directory.mark_clean()
         model.clean = True
         self.directory.close()
-
-
-def make_batch(
-    random: Random, offset: int, epoch: int, *, size: int, producer_id: int = -1, sequence: int = -1, transactional: bool = False
-) -> bytearray:
-    """One to four records; timestamps wander."""
-    timestamp = 1000 + offset * 3 + random.randrange(60)
-    count = random.choice((1, 1, 2, 4))
-    records = [Record(b"%d" % (offset + i), random.randbytes(size), timestamp + i) for i in range(count)]
-    if producer_id < 0:
-        return build_batch(records, base_offset=offset, leader_epoch=epoch)
-    return build_batch(
-        *(records,),
-        base_offset=offset,
-        leader_epoch=epoch,
-        producer_id=producer_id,
-        producer_epoch=0,
-        base_sequence=sequence,
-        transactional=transactional,
-    )
-
-
-def make_marker(random: Random, offset: int, epoch: int, producer_id: int) -> bytearray:
-    return build_marker(
-        Marker(aborts=random.random() < 0.6, coordinator_epoch=0),
-        producer_id=producer_id,
-        producer_epoch=0,
-        timestamp_ms=1000 + offset * 3,
-        base_offset=offset,
-        leader_epoch=epoch,
-    )

@@ -1,7 +1,9 @@
 """One seed: a random workload on a simulated disk, and a power cut at every operation boundary of it."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from libs.commitlog.config import LogConfig
@@ -18,7 +20,9 @@ CONFIGS = (
     LogConfig(segment_bytes=9000, segment_index_bytes=512, index_interval_bytes=400),
     LogConfig(segment_bytes=20000, segment_index_bytes=2048, index_interval_bytes=1000),
 )
-STEPS = 60
+STEPS = 70
+QUIET = 0.25
+"""The power is cut at so many of the boundaries at which only appends and rounds are at work."""
 RECOVERY_OPERATIONS = 30
 """A recovery is cut at one of so many boundaries; if it has fewer, it is not."""
 
@@ -82,12 +86,16 @@ class Run:
         self.workload = Workload(node, self.model, self.stream("work"), faulty=self.faulty, story=self.story)
         self.disk.before = self._before
         for _ in range(self.steps):
-            try:
-                restart = self.workload.step()
-            except ProcessEnds as end:
-                restart = str(end)
-            if restart:
-                self._restart(restart)
+            restart = self._until_it_ends(self.workload.step)
+            while restart:
+                restart = self._until_it_ends(partial(self._restart, restart))
+
+    @staticmethod
+    def _until_it_ends(work: Callable[[], str | None]) -> str | None:
+        try:
+            return work()
+        except ProcessEnds as end:
+            return str(end)
 
     # --- crashes that are imagined: the workload goes on as if nothing had been
 
@@ -96,10 +104,18 @@ class Run:
         self.boundary += 1
         self._note_what_is_cut()
         random = self.stream(f"crash:{self.boundary}")
-        self._imagine(self.disk, random, f"the power goes before: {operation}", None)
-        if random.random() < 0.006:
-            raise ProcessEnds(random.choice(("kill", "power cut")))
+        if self._is_eventful() or random.random() < QUIET:
+            self._imagine(self.disk, random, f"the power goes before: {operation}", None)
+        if random.random() < 0.004:
+            self.disk.dead = ProcessEnds(random.choice(("kill", "power cut")))
+            raise self.disk.dead
         self.workload.meanwhile()
+
+    def _is_eventful(self) -> bool:
+        assert self.workload is not None
+        node = self.workload.node
+        stages = any(one.cutting is not None or one.stage in ("creating", "deleting") for one in self.model.partitions.values())
+        return bool(node.working) or node.swapping or stages or self.workload.closing
 
     def _imagine(self, disk: SimulatedDisk, random: Random, why: str, earlier: Findings | None) -> None:
         """Cuts the power, boots, checks; and cuts it again during that boot, or boots twice."""
@@ -114,7 +130,7 @@ class Run:
         images: list[SimulatedDisk] = []
         if again is not None:
             image.before = self._cut_after(image, again, images)
-        node = Node(image, self.config, self.directory_id)
+        node = Node(image, self.config, self.directory_id, random if random.random() < 0.15 else None, self.model.deleted())
         image.before = None
         self.report.operations += image.operations
         found = check_disk(node, self.model, random, earlier)
@@ -125,7 +141,7 @@ class Run:
             self._imagine(image, random, "and once more, right after that recovery", found)
         elif draw < 0.5:
             image.killed()
-            same_state(node, Node(image, self.config, self.directory_id))
+            same_state(node, Node(image, self.config, self.directory_id, None, self.model.deleted()))
         for second in images:
             self.report.sometimes("crash during a recovery")
             self._recover_again(second, random)
@@ -141,7 +157,7 @@ class Run:
 
     def _recover_again(self, image: SimulatedDisk, random: Random) -> None:
         self.report.crash_points += 1
-        node = Node(image, self.config, self.directory_id)
+        node = Node(image, self.config, self.directory_id, None, self.model.deleted())
         clean, self.model.clean = self.model.clean, None
         try:
             check_disk(node, self.model, random)
@@ -158,7 +174,8 @@ class Run:
         if self.story is not None:
             self.story.append(f"= {how}")
         disk.before = None
-        if how == "power cut" or disk.lies:
+        power_went = how == "power cut" or disk.lies
+        if power_went:
             self.report.operations += disk.operations
             disk = disk.crashed(self.stream(f"restart:{self.boundary}"), self.story)
         else:
@@ -167,7 +184,8 @@ class Run:
         disk.before = self._before_in_recovery
         was_clean = model.clean
         model.clean = None if was_clean is not False else False
-        node = Node(disk, self.config, self.directory_id)
+        children = self.stream(f"children:{self.boundary}")
+        node = Node(disk, self.config, self.directory_id, children if children.random() < 0.3 else None, model.deleted())
         disk.before = None
         model.clean = was_clean
         found = check_disk(node, model, self.stream(f"found:{self.boundary}"))
@@ -177,16 +195,22 @@ class Run:
         for topic_id in list(model.partitions):
             partition = model.partitions[topic_id]
             if topic_id not in found:
-                partition.stage = "gone"
+                is_there = any(one.topic_id == topic_id for one in node.listed)
+                partition.stage = "deleting" if is_there else "gone"
                 continue
-            if found[topic_id].partition is not partition:
-                partition = model.partitions[topic_id] = found[topic_id].partition
+            held = found[topic_id]
+            partition = model.partitions[topic_id] = held.partition
+            log = node.logs[topic_id]
             partition.stage, partition.cutting = "present", None
-            partition.keep(found[topic_id].count)
-            partition.durable = max(min(partition.durable, partition.end), node.logs[topic_id].durable_offset)
-            partition.refused.clear()
-        self.workload.node = node
+            partition.content = held.content
+            partition.others.clear()
+            partition.cut(held.end)
+            partition.start_seen = partition.start_said = held.start
+            partition.durable = max(min(partition.durable, partition.end), log.durable_offset)
+            if power_went:  # else the page cache still holds how what was refused came and went
+                partition.refused.clear()
         disk.before = self._before
+        self.workload.begin(node)
 
     def _before_in_recovery(self, operation: str) -> None:
         self.boundary += 1
@@ -206,6 +230,8 @@ class Run:
         assert self.workload is not None
         sometimes, node = self.report.sometimes, self.workload.node
         sometimes("crash during a sync round", node.running)
+        sometimes(f"crash while {node.working}", bool(node.working))
+        sometimes("crash between the names of a swap", node.swapping)
         sometimes("log failed until it is opened again", bool(node.failed))
         sometimes("log directory retired", node.retired)
         sometimes("crash during a clean close", self.workload.closing)
@@ -218,8 +244,7 @@ class Run:
     def _note_what_was_found(self, node: Node, found: Findings) -> None:
         sometimes = self.report.sometimes
         for topic_id, held in found.items():
-            partition, count = held.partition, held.count
-            log, end = node.logs[topic_id], partition.end_of(count)
+            partition, log, end = held.partition, node.logs[topic_id], held.end
             sometimes("torn tail cut", log.cut_bytes > 0)
             sometimes("resume point used", log.recovery_point > 0)
             sometimes("log read from its beginning", log.recovery_point == 0 and log.scanned_bytes > 0)
@@ -228,7 +253,10 @@ class Run:
             before = self.workload.node.logs.get(topic_id) if self.workload is not None else None
             if before is None:
                 continue
-            sometimes("whole segments cut", len(before.segments) > len(log.segments))
+            sometimes("whole segments cut", before.segments[-1].base_offset > log.segments[-1].base_offset)
+            sometimes(
+                "segments before the start went at an opening", before.segments[0].base_offset < log.segments[0].base_offset
+            )
             epochs = before.epochs.entries()
             sometimes("epoch without records forgotten", bool(epochs) and epochs[-1][1] >= end)
 

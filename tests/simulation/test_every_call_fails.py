@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged, LogWriteError
+from libs.commitlog.errors import DirectoryDamaged, LogDamaged, LogWriteError, SyncFailed
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.log import Log
 from libs.commitlog.retiring import remove_retired
 from libs.commitlog.segment import FileRegistry
-from libs.commitlog.sync import SyncFailed, sync_then_write
+from libs.commitlog.sync import sync_then_write
 from libs.wire.batches import BatchHeader
 from tests.commitlog.harness import SMALL, SetClock, append, batch_at
 from tests.simulation.disk import SimulatedDisk

@@ -5,24 +5,32 @@ from collections.abc import Callable
 from random import Random
 
 from libs.commitlog.producers import ProducerEntry
+from libs.commitlog.retention import RetentionPolicy
+from tests.simulation.batches import make_batch, make_marker
 from tests.simulation.model import DiskModel, PartitionModel
-from tests.simulation.node import Node, make_batch, make_marker
+from tests.simulation.node import Node
+from tests.simulation.upkeep import Job, Upkeep
 
 PARTITIONS_MAX = 3
 TRANSACTIONAL = (2, 3)
 """Producers that write nothing outside of a transaction."""
 _WEIGHTS = {
     "append": 12,
-    "round": 12,
+    "round": 8,
     "epoch": 1,
     "roll": 1,
-    "truncate": 1.2,
+    "truncate": 1.5,
     "create": 1,
-    "delete": 0.4,
+    "delete": 0.3,
+    "set aside": 0.15,
+    "retention": 1,
+    "delete records": 1,
+    "compact": 3,
+    "upkeep": 14,
     "checkpoint": 0.4,
-    "power cut": 1,
-    "kill": 0.5,
-    "stop": 0.5,
+    "power cut": 0.6,
+    "kill": 0.4,
+    "stop": 0.8,
 }
 _FAULTS = (
     ("pwritev", errno.ENOSPC),
@@ -37,6 +45,8 @@ _FAULTS = (
     ("fdatasync", errno.EIO),
     ("fsync_directory", errno.EIO),
     ("pread", errno.EIO),
+    ("rename", errno.ENOSPC),
+    ("rename", errno.EIO),
 )
 
 
@@ -47,13 +57,26 @@ class Workload:
         self.node, self.model, self.random, self.faulty, self.story = node, model, random, faulty, story
         self.epoch = 0
         self.closing = False
+        self.now_ms = 1_000_000
         self._topics = 0
         self._weights = {name: weight * random.choice((0.5, 1, 2)) for name, weight in _WEIGHTS.items()}
         self._busy = False
         self._ran = False
+        self.begin()
+
+    def begin(self, node: Node | None = None) -> None:
+        """A process starts, and knows nothing of what the one before it was about to do."""
+        self.node = node or self.node
+        self.upkeep = Upkeep(self.node, self.model, self.random, self.now_ms)
+        self._jobs: list[tuple[str, Job]] = []
+        for topic_id in self.model.deleted():
+            stray = self.model.partitions[topic_id]
+            self._tell(f"{stray}: set aside, nobody asks for it")
+            self._try(lambda stray=stray: self.node.delete(stray, stray=True))  # type: ignore[misc]
 
     def step(self) -> str | None:
         disk, random = self.node.disk, self.random
+        self.now_ms = self.upkeep.now_ms = self.now_ms + random.randrange(3000)
         if self.node.retired:
             return "power cut"
         if len(self.node.failed) > 1 or (self.node.failed and random.random() < 0.2):
@@ -62,11 +85,15 @@ class Workload:
             disk.faults.heal()
             self._plan_a_fault()
         (act,) = random.choices(list(self._weights), list(self._weights.values()))
+        if act == "upkeep" and not self._jobs:
+            act = "append"
         partition = self._partition()
         if act == "create" or not self.model.present():
             self._create()
         elif act == "round":
             self._round()
+        elif act == "upkeep":
+            self._go_on_with_a_job()
         elif act == "checkpoint":
             self._tell("checkpoints")
             self._try(lambda: self.node.write_checkpoints(self.model))
@@ -80,12 +107,13 @@ class Workload:
 
     def meanwhile(self) -> None:
         """The event loop does not wait for a round that runs."""
-        if not self.node.running or self._busy or self.random.random() >= 0.1:
+        if not (self.node.running or self.node.working) or self._busy or self.random.random() >= 0.1:
             return
         partition = self._partition()
         if partition is not None:
             self._busy = True
-            self.node.disk.sometimes("append while a round ran")
+            self.node.disk.sometimes("append while a round ran", self.node.running)
+            self.node.disk.sometimes("append amid upkeep", bool(self.node.working))
             try:
                 self._append(partition)
             finally:
@@ -111,22 +139,62 @@ class Workload:
             self._tell(f"{partition}: roll")
             self._try(lambda: self.node.roll(partition))
         elif act == "truncate" and partition.headers:
-            offset = self.random.choice((self.random.randrange(partition.end + 1), max(0, partition.end - 2), partition.durable))
+            low = max(partition.committed, self.node.logs[partition.topic_id].next_start_offset)
+            offset = max(low, self.random.choice((self.random.randint(low, partition.end), partition.end - 2, partition.durable)))
             self._tell(f"{partition}: truncate to {offset}, of {partition.end}")
             self.node.truncate(partition, offset)
-        elif act == "delete":
+        elif act in ("delete", "set aside"):
             self._finish_round()
             if not self.node.retired:
-                self._tell(f"{partition}: delete")
-                self._try(lambda: self._delete(partition))
+                self._tell(f"{partition}: {act}")
+                self._try(lambda: self._delete(partition, stray=act == "set aside"))
+        elif act == "retention":
+            policy = RetentionPolicy(self.random.choice((-1, -1, 990_000)), self.random.choice((-1, 0, 1000, 3000)))
+            self._begin(f"{partition}: {policy}", lambda: self.upkeep.retention([partition], policy))
+        elif act == "delete records":
+            log = self.node.logs[partition.topic_id]
+            offset = self.random.choice((self.random.randint(log.log_start_offset, log.high_watermark), log.high_watermark))
+            self._begin(f"{partition}: delete records before {offset}", lambda: self.upkeep.delete_records(partition, offset))
+        elif act == "compact" and partition.topic_id not in self.upkeep.busy:
+            if self.random.random() < 0.7:
+                self._append(partition, ending=True)
+                self._try(lambda: self.node.roll(partition))
+                self._whole_round()
+            self._begin(f"{partition}: compact", lambda: self.upkeep.compact(partition))
 
-    def _append(self, partition: PartitionModel) -> None:
+    def _begin(self, name: str, job: Callable[[], Job]) -> None:
+        self._tell(f"{name}: begins")
+        self._jobs.append((name, job()))
+
+    def _go_on_with_a_job(self) -> None:
+        """As far as it comes until it waits for something."""
+        if not self._jobs:
+            return
+        slot = self.random.randrange(len(self._jobs))
+        name, job = self._jobs[slot]
+        self._tell(f"{name}: goes on")
+        wait = next(job, None)
+        if wait is None:
+            del self._jobs[slot]
+        elif wait == "round":  # the one that runs may have begun before
+            self._whole_round()
+        elif self.random.random() < 0.6 and not self.node.retired:
+            self._go_on_with_a_job()
+
+    def _append(self, partition: PartitionModel, *, ending: bool = False) -> None:
+        """`ending`: what ends all transactions that are open, and nothing else."""
         batches: list[bytearray] = []
         offset = partition.end
-        sequences = {producer: entry.batches[-1].last_sequence + 1 for producer, entry in self._entries(partition).items()}
+        known = self._entries(partition)
+        sequences = {producer: entry.batches[-1].last_sequence + 1 for producer, entry in known.items() if entry.batches}
         epoch = max(self.epoch, self.node.logs[partition.topic_id].epochs.latest)
         busy = {producer for producer, entry in self._entries(partition).items() if entry.transaction_first_offset >= 0}
-        for _ in range(self.random.choice((1, 1, 2, 5))):
+        for producer in sorted(busy) if ending else ():
+            batches.append(make_marker(self.random, offset, epoch, producer))
+            offset += 1
+        if ending and not batches:
+            return
+        for _ in range(0 if ending else self.random.choice((1, 1, 2, 5))):
             producer = self.random.choice((-1, 0, 1, *TRANSACTIONAL))
             fields = {} if producer < 0 else {"producer_id": producer, "sequence": sequences.get(producer, 0)}
             size = self.random.choice((5, 30, 100, 400))
@@ -182,20 +250,28 @@ class Workload:
                 self._tell("round: mark")
                 self.node.mark()
 
+    def _whole_round(self) -> None:
+        self._finish_round()
+        if not self.node.retired:
+            self._tell("round: capture")
+            self.node.capture(self.model, self.random)
+            self._ran = False
+            self._finish_round()
+
     def _create(self) -> None:
         if len(self.model.present()) >= PARTITIONS_MAX:
             return
-        names = {str(partition) for partition in self.model.present()}
+        names = {str(partition) for partition in self.model.partitions.values() if partition.stage != "gone"}
         index = next(i for i in range(PARTITIONS_MAX + 1) if f"t-{i}" not in names)
         self._topics += 1
         partition = PartitionModel("t", index, self.random.randbytes(16))
         self._tell(f"{partition}: create")
         self._try(lambda: self.node.create(self.model, partition))
 
-    def _delete(self, partition: PartitionModel) -> None:
-        path = self.node.delete(partition)
-        if self.random.random() < 0.7:
-            self.node.directory.remove(path)
+    def _delete(self, partition: PartitionModel, *, stray: bool) -> None:
+        path = self.node.delete(partition, stray=stray)
+        if not stray and self.random.random() < 0.7:
+            self.node.remove(self.model, path)
 
     def _stop(self) -> str | None:
         self._finish_round()

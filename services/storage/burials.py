@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from libs.telemetry.logs import fields
@@ -14,10 +14,12 @@ log = logging.getLogger(__name__)
 
 
 class Burials:
-    """`delay_ms`: log.segment.delete.delay.ms, as it is now."""
+    """`delay_ms`: log.segment.delete.delay.ms, as it is now. `before_removal` makes checkpoints forget what was buried: when its
+    files have gone, nothing else says that a topic of the same name lacks no records."""
 
-    def __init__(self, delay_ms: Callable[[], int]) -> None:
+    def __init__(self, delay_ms: Callable[[], int], before_removal: Callable[[], Awaitable[None]]) -> None:
         self._delay_ms = delay_ms
+        self._before_removal = before_removal
         self._loop = asyncio.get_running_loop()
         self._timers = Timers()
         self._removals: set[asyncio.Task[None]] = set()
@@ -40,6 +42,7 @@ class Burials:
 
     async def _remove_files(self, disk: Disk, path: str) -> None:
         try:
+            await self._before_removal()
             await disk.remove(path)
         except OSError as error:
             log.warning("files of a deleted partition stay", extra=fields(path=path, reason=error))

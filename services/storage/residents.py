@@ -7,7 +7,7 @@ started it.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
@@ -53,6 +53,7 @@ class Residents:
         fetches: Fetches,
         placements: Placements,
         *,
+        before_removal: Callable[[], Awaitable[None]],
         static: Mapping[str, str],
     ) -> None:
         self._node_id = partitions.node_id
@@ -72,7 +73,8 @@ class Residents:
         self._loop = asyncio.get_running_loop()
         self._timers = Timers()
         self._burials = Burials(
-            lambda: effective_broker_int(partitions.image, DELETE_DELAY, broker_id=partitions.node_id, static=static)
+            lambda: effective_broker_int(partitions.image, DELETE_DELAY, broker_id=partitions.node_id, static=static),
+            before_removal,
         )
 
     # -- following --------------------------------------------------------------------------------------------------------

@@ -124,6 +124,7 @@ class StorageNode:
             self._appends,
             self._fetches,
             self._placements,
+            before_removal=self._forget_deleted,
             static=self._config.static,
         )
         self._checkpoints = Checkpoints(self._disks, residents)
@@ -242,6 +243,10 @@ class StorageNode:
         self._lookups.close()
         await self._presence.leave()
         self._state = "stopped"
+
+    async def _forget_deleted(self) -> None:
+        if self._checkpoints is not None:
+            await self._checkpoints.write_high_watermarks()
 
     async def _close_logs(self, residents: Residents) -> None:
         """A directory is marked clean only if every log in it was opened, and closed cleanly."""

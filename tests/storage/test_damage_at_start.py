@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
 from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.losses import accept
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 
 OFFLINE = "partition is offline: what was synced is not there"
 
@@ -133,7 +136,7 @@ async def test_a_topic_made_again_is_not_asked_for_the_records_of_its_former_sel
     checkpoint = path / HIGH_WATERMARKS
     await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
     stale = checkpoint.read_bytes()
-    await cluster.write("topics/damaged", None)
+    await cluster.write(keys.topic("damaged"), None)
     await cluster.stop()
     aside = next(path.glob("damaged-0.*-*"), None)
     if aside is None:
@@ -153,7 +156,7 @@ async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluste
     checkpoint = path / HIGH_WATERMARKS
     await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
     stale = checkpoint.read_bytes()
-    await cluster.write("topics/damaged", None)
+    await cluster.write(keys.topic("damaged"), None)
     await cluster.stop()
     buried = path / f"damaged-0.{damaged.hex()}-delete"
     buried.mkdir(exist_ok=True)
@@ -163,12 +166,34 @@ async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluste
     assert "damaged 0 5" not in checkpoint.read_text()
 
 
+async def test_a_running_node_forgets_a_deleted_topic_before_its_files_go(cluster: StorageCluster) -> None:
+    damaged, sound = await two_topics(cluster)
+    await restart(cluster, damaged, sound)
+    path = log_directory(cluster)
+    checkpoint = path / HIGH_WATERMARKS
+    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    buried = path / f"damaged-0.{damaged.hex()}-delete"
+    told: list[str] = []
+    remove = cluster.fs.remove_tree
+
+    def removing(name: str) -> None:
+        if name == str(buried):
+            told.append(checkpoint.read_text())
+        remove(name)
+
+    cluster.fs.remove_tree = removing  # type: ignore[method-assign]
+    await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "0"})))
+    await cluster.write(keys.topic("damaged"), None)
+    await eventually(lambda: told)
+    assert "damaged 0 5" not in told[0]
+
+
 async def test_the_loss_of_a_deleted_topic_is_forgotten(cluster: StorageCluster) -> None:
     damaged, sound = await two_topics(cluster)
     shutil.rmtree(log_directory(cluster) / "damaged-0")
     await restart(cluster, damaged, sound)
     await is_offline(cluster, damaged, sound)
-    await cluster.write("topics/damaged", None)
+    await cluster.write(keys.topic("damaged"), None)
     again = await cluster.topic("damaged")
     assert (await cluster.append(again, batch(b"new"))).base_offset == 0
 
@@ -237,7 +262,7 @@ async def test_a_partition_that_was_moved_to_another_directory_is_not_missed(clu
     await cluster.start()
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, 0, 1)
-    await cluster.write("topics/moved", None)
+    await cluster.write(keys.topic("moved"), None)
     again = await cluster.topic("moved")
     assert (await cluster.append(again, batch(b"new"))).base_offset == 0
 

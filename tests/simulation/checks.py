@@ -6,8 +6,9 @@ from random import Random
 
 from libs.commitlog.errors import DirectoryDamaged, LogDamaged
 from libs.commitlog.log import Log
-from libs.commitlog.producers import CachedBatch, Duplicate, ProducerEntry
+from libs.commitlog.producers import NO_OFFSET, CachedBatch, Duplicate, ProducerEntry
 from libs.commitlog.segment import Segment
+from libs.commitlog.transaction_index import AbortedTransaction
 from libs.wire.batches import BatchError, BatchHeader, iter_batches
 from tests.commitlog.harness import offset_for_timestamp
 from tests.simulation.content import Content
@@ -167,7 +168,9 @@ def _check_producers(log: Log, held: Recovered, disk: SimulatedDisk) -> None:
     if partition.rewound:  # as in Kafka, what was saved before the cut may hold only the last batch of each
         left = {header.last_offset for header in held.headers} if held.is_made_again else None
         expected = {
-            producer: _as_known(entry, entries[producer], left, partition.batches_of(producer, held.end))
+            producer: _begun_where_left(
+                _as_known(entry, entries[producer], left, partition.batches_of(producer, held.end)), producer, held, log
+            )
             if producer in entries
             else entry
             for producer, entry in expected.items()
@@ -201,6 +204,38 @@ def _as_known(entry: ProducerEntry, known: ProducerEntry, left: set[int] | None,
     return entry._replace(batches=batches + last[len(batches) :], last_timestamp=known.last_timestamp)
 
 
+def _begun_where_left(entry: ProducerEntry, producer_id: int, held: Recovered, log: Log) -> ProducerEntry:
+    """A transaction whose marker was cut off begins with the first batch that a cleaner, or the log's start, had left; and who
+    wrote the last marker is known as long as that is there."""
+    known = log.producers.entries[producer_id]
+    if not any(one.is_control and one.producer_id == producer_id for one in held.headers):
+        entry = entry._replace(coordinator_epoch=known.coordinator_epoch)
+    first_offset = entry.transaction_first_offset
+    if first_offset in (NO_OFFSET, known.transaction_first_offset) or not (
+        held.is_made_again or first_offset < log.segments[0].base_offset
+    ):
+        return entry
+    first = _first_left(held, producer_id, entry.transaction_first_offset, held.end)
+    return entry._replace(transaction_first_offset=NO_OFFSET if first is None else first)
+
+
+def _first_left(held: Recovered, producer_id: int, first_offset: int, end: int) -> int | None:
+    """Where the first data of a transaction begins that are still there."""
+    return next(
+        (
+            one.base_offset
+            for one in held.headers
+            if one.producer_id == producer_id and one.is_transactional and not one.is_control
+            if one.record_count and first_offset <= one.base_offset < end
+        ),
+        None,
+    )
+
+
+def _first_left_of(one: AbortedTransaction, held: Recovered) -> int | None:
+    return _first_left(held, one.producer_id, one.first_offset, one.last_offset)
+
+
 def _is_gone(entry: ProducerEntry, base_offset: int, left: set[int] | None) -> bool:
     """All of its batches left with the log's start; or a cleaner took them when it had later ones, which then were cut off."""
     if not entry.batches or entry.batches[-1].last_offset < base_offset:
@@ -211,6 +246,8 @@ def _is_gone(entry: ProducerEntry, base_offset: int, left: set[int] | None) -> b
 def _check_transactions(log: Log, held: Recovered, disk: SimulatedDisk) -> None:
     partition, end, base = held.partition, held.end, log.segments[0].base_offset
     aborted, going = partition.transactions(end)
+    if partition.rewound:  # each was held against what is left already
+        going = sorted(first for entry in log.producers.entries.values() if (first := entry.transaction_first_offset) >= 0)
     if [first for first, _ in log.producers.transactions.ongoing] != going:
         raise Broken(f"{partition}: open transactions {log.producers.transactions.ongoing}, the batches say {going}")
     stable = max(min(going, default=end), held.start)
@@ -230,6 +267,12 @@ def _check_transactions(log: Log, held: Recovered, disk: SimulatedDisk) -> None:
     if held.is_made_again:  # by what is left of their batches
         ends = [{(one.producer_id, one.last_offset) for one in some} for some in (must, found, aborted)]
         is_sound = ends[0] <= ends[1] <= ends[2]
+    elif partition.rewound:  # what was cut and read again knows a transaction by what the log's start left of it
+        seen = [
+            [(one.producer_id, first, one.last_offset) for one in some if (first := _first_left_of(one, held)) is not None]
+            for some in (must, found)
+        ]
+        is_sound = seen[0] == seen[1]
     else:
         is_sound = set(must) <= set(found) <= set(aborted) and (held.content.swaps > 0 or found == must)
     if not is_sound:

@@ -31,6 +31,9 @@ class PartitionModel:
     """It may start there after a crash, and nothing before it must be there."""
     durable: int = 0
     committed: int = 0  # what the checkpoint on disk may say to be committed: no truncation goes below it
+    cleaned: int = (
+        0  # swaps may have come that far; a cleaner never passes what is committed, so no truncation goes below it either
+    )
     staged: int = 0  # of the batches, those at the end whose append has not returned
     cutting: int | None = None  # a truncation to this offset has begun
     rewound: bool = False
@@ -86,7 +89,7 @@ class PartitionModel:
         """As Kafka's, an append that failed may leave whole batches behind the durable ones: this model with those of them that
         `found` holds. Other strangers are left out, so that they are found to be strangers."""
         other = PartitionModel(self.topic, self.index, self.topic_id, self.stage, self.named, self.content.copy())
-        for name in ("start_seen", "start_said", "durable", "committed", "cutting", "rewound", "refused", "end"):
+        for name in ("start_seen", "start_said", "durable", "committed", "cleaned", "cutting", "rewound", "refused", "end"):
             setattr(other, name, getattr(self, name))
         other.appended, other.markers, other.horizons = list(self.appended), dict(self.markers), dict(self.horizons)
         other._producers = list(self._producers)

@@ -219,6 +219,7 @@ class Upkeep:
         if log is None or swap is None:
             return None
         before = partition.content
+        partition.cleaned = max(partition.cleaned, swap.end_offset)
         partition.others.append(before.replaced(swap.base_offset, swap.end_offset, output))
         try:
             staged = self._off_the_loop("a swap is staged", lambda: swap.stage(disk))

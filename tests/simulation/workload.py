@@ -139,7 +139,7 @@ class Workload:
             self._tell(f"{partition}: roll")
             self._try(lambda: self.node.roll(partition))
         elif act == "truncate" and partition.headers:
-            low = max(partition.committed, self.node.logs[partition.topic_id].next_start_offset)
+            low = max(partition.committed, partition.cleaned, self.node.logs[partition.topic_id].next_start_offset)
             offset = max(low, self.random.choice((self.random.randint(low, partition.end), partition.end - 2, partition.durable)))
             self._tell(f"{partition}: truncate to {offset}, of {partition.end}")
             self.node.truncate(partition, offset)

@@ -82,8 +82,8 @@ def many_partitions(count: int = COUNT) -> list[dict[str, object]]:
         settings = f"{count} idle partitions of one small segment on one storage node, at most {DESCRIPTORS} descriptors"
         per_partition_kb = (found["rss_kb"] - found["rss_before_kb"]) / count
         return [
-            _figure("clean-start", found["start_s"], "s", "<= 5 s", settings),
-            _figure("memory-per-idle-partition", per_partition_kb, "KB (RSS)", "<= 20 KB", settings),
+            _figure("clean-start", found["start_s"], "s", "≤ 5 s", settings),
+            _figure("memory-per-idle-partition", per_partition_kb, "KB (RSS)", "≤ 20 KB", settings),
             _figure("descriptors-of-idle-partitions", found["descriptors"], "open", f"< {DESCRIPTORS}", settings),
             _figure("mappings-of-idle-partitions", found["mappings"], "mapped", "< 65530", settings),
         ]

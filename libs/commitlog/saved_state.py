@@ -24,6 +24,7 @@ class SavedState:
         self._fs, self._directory = fs, directory
         self.names = names
         self._unsound: list[str] = []
+        self._points: dict[str, ResumePoint] = {}
 
     def name_resume_points(self) -> None:
         """Those that bear another offset than the one they are as of get their own name again. What cannot be read is believed by
@@ -31,11 +32,12 @@ class SavedState:
         for offset in sorted(self.offsets_of(RESUME), reverse=True):
             path = path_of(self._directory, offset, RESUME)
             try:
-                point = parse_resume(read_file(self._fs, path) or b"", path)
+                point = self._resume_point(path)
             except DirectoryDamaged:
                 continue
             if point.offset == offset:
                 return  # older ones do not matter
+            del self._points[path]
             log.warning("%s is of offset %d, whatever its name says: renamed", path, point.offset)
             self.names.remove(path.rpartition("/")[2])
             own = path_of(self._directory, point.offset, RESUME)
@@ -49,7 +51,7 @@ class SavedState:
         for offset in sorted(self.offsets_of(RESUME), reverse=True):
             path = path_of(self._directory, offset, RESUME)
             try:
-                point = parse_resume(read_file(self._fs, path) or b"", path)
+                point = self._resume_point(path)
             except DirectoryDamaged as damage:
                 log.warning("resume point ignored: %s", damage)
                 self._unsound.append(path)
@@ -60,6 +62,12 @@ class SavedState:
             self._fs.unlink(path)
             self.names.remove(path.rpartition("/")[2])
         return None
+
+    def _resume_point(self, path: str) -> ResumePoint:
+        """Read once: who asks for the names and who asks for the newest read the same one. Raises DirectoryDamaged."""
+        if path not in self._points:
+            self._points[path] = parse_resume(read_file(self._fs, path) or b"", path)
+        return self._points[path]
 
     def newest_snapshot(self, offset_min: int, offset_max: int) -> tuple[ProducerState, int]:
         for offset in sorted(self.offsets_of(SNAPSHOT), reverse=True):

@@ -93,9 +93,7 @@ class SyncLedger:
         self._resume_points = [point for point in self._resume_points if point not in stale]
         self._removals.update(dict.fromkeys(map(self._resume_path, stale)))
         for segment in segments:
-            path = self._snapshot_path(segment.base_offset)
-            self._writes.pop(path, None)
-            self._removals[path] = None
+            self._drop_snapshot(segment.base_offset)
 
     @property
     def newest_resume_point(self) -> int:
@@ -113,9 +111,12 @@ class SyncLedger:
         self._unlisted.append(swap)
         self.resume_wanted = True
         for base in removed_bases:
-            path = self._snapshot_path(base)
-            self._writes.pop(path, None)
-            self._removals[path] = None
+            self._drop_snapshot(base)
+
+    def _drop_snapshot(self, offset: int) -> None:
+        path = self._snapshot_path(offset)
+        self._writes.pop(path, None)
+        self._removals[path] = None
 
     # --- rounds
 

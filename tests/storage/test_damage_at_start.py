@@ -53,6 +53,15 @@ async def restart(cluster: StorageCluster, damaged: bytes, sound: bytes, epoch: 
     await cluster.leads(sound, 0, epoch)
 
 
+async def in_the_checkpoint(cluster: StorageCluster) -> tuple[bytes, Path]:
+    """A topic of which the running node has noted how much is committed, and the file that says so."""
+    damaged, sound = await two_topics(cluster)
+    await restart(cluster, damaged, sound)
+    checkpoint = log_directory(cluster) / HIGH_WATERMARKS
+    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    return damaged, checkpoint
+
+
 async def is_offline(cluster: StorageCluster, damaged: bytes, sound: bytes) -> None:
     assert (await cluster.append(damaged, batch(b"y"))).error == ErrorCode.KAFKA_STORAGE_ERROR
     assert (await cluster.fetch(damaged, 0)).error == ErrorCode.KAFKA_STORAGE_ERROR
@@ -130,11 +139,8 @@ async def test_a_log_that_ends_before_what_was_committed_is_said_to_be_damaged_o
 
 
 async def test_a_topic_made_again_is_not_asked_for_the_records_of_its_former_self(cluster: StorageCluster) -> None:
-    damaged, sound = await two_topics(cluster)
-    await restart(cluster, damaged, sound)
-    path = log_directory(cluster)
-    checkpoint = path / HIGH_WATERMARKS
-    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    damaged, checkpoint = await in_the_checkpoint(cluster)
+    path = checkpoint.parent
     stale = checkpoint.read_bytes()
     await cluster.write(keys.topic("damaged"), None)
     await cluster.stop()
@@ -150,11 +156,8 @@ async def test_a_topic_made_again_is_not_asked_for_the_records_of_its_former_sel
 
 async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluster: StorageCluster) -> None:
     """Else a topic of the same name, made after that, would seem to lack records after the next crash."""
-    damaged, sound = await two_topics(cluster)
-    await restart(cluster, damaged, sound)
-    path = log_directory(cluster)
-    checkpoint = path / HIGH_WATERMARKS
-    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    damaged, checkpoint = await in_the_checkpoint(cluster)
+    path = checkpoint.parent
     stale = checkpoint.read_bytes()
     await cluster.write(keys.topic("damaged"), None)
     await cluster.stop()
@@ -167,11 +170,8 @@ async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluste
 
 
 async def test_a_running_node_forgets_a_deleted_topic_before_its_files_go(cluster: StorageCluster) -> None:
-    damaged, sound = await two_topics(cluster)
-    await restart(cluster, damaged, sound)
-    path = log_directory(cluster)
-    checkpoint = path / HIGH_WATERMARKS
-    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    damaged, checkpoint = await in_the_checkpoint(cluster)
+    path = checkpoint.parent
     buried = path / f"damaged-0.{damaged.hex()}-delete"
     told: list[str] = []
     remove = cluster.fs.remove_tree

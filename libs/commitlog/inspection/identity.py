@@ -3,8 +3,7 @@
 import base64
 import binascii
 
-from crc32c import crc32c
-
+from libs.commitlog.directory import parse_metadata
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
 
@@ -16,11 +15,11 @@ def read_topic_id(files: ReadOnlyFiles, path: str, findings: Findings) -> bytes 
     if content is None:
         findings.problem(file, None, "is missing or unreadable: if missing, what is here is taken for the partition of that name")
         return None
-    fields = dict(line.split(": ", 1) for line in content.decode(errors="replace").splitlines() if ": " in line)
+    fields, is_as_written = parse_metadata(content)
     topic_id = _parse_id(fields.get("topic_id", ""))
     if fields.get("version") != "0" or topic_id is None:
         findings.problem(file, 0, f"should have `version: 0` and `topic_id: …`, and has {content[:80]!r}")
-    elif fields.get("crc32c", checksum := str(crc32c(content.partition(b"crc32c: ")[0]))) != checksum:
+    elif not is_as_written:
         findings.problem(file, 0, f"was changed, its checksum says: {content[:80]!r}")
     return topic_id
 

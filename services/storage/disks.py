@@ -30,6 +30,8 @@ class Scanned:
     """Partitions that have no directory here, though they had one, and how far they were durable."""
     is_start_known: bool
     """Whether a log that the checkpoint does not name has not lost its start to retention."""
+    buried: list[str]
+    """Directories that an earlier process buried and did not come to remove."""
 
 
 def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str) -> Scanned:
@@ -50,7 +52,7 @@ def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: 
             checkpoints[HIGH_WATERMARKS].pop(partition, None)
     is_start_known = directory.find_checkpoint(LOG_START_OFFSETS) is not None
     paths = {(found.topic_id, found.partition): found.path for found in partitions}
-    return Scanned(directory, paths, checkpoints, gone, is_start_known)
+    return Scanned(directory, paths, checkpoints, gone, is_start_known, directory.scheduled_deletions())
 
 
 @dataclass(slots=True, eq=False)
@@ -150,10 +152,10 @@ class Disk:
         await self.files.submit(lambda: self.directory.remove(path))
 
     async def remove_buried(self) -> None:
-        """What an earlier process buried and did not come to remove."""
+        """Those of an earlier process: what this one buries has readers who are given their time."""
 
         def work() -> None:
-            for path in self.directory.scheduled_deletions():
+            for path in self.scanned.buried:
                 self.directory.remove(path)
 
         await self.files.submit(work)

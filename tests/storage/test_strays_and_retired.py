@@ -8,10 +8,10 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import Topic
+from libs.cluster.records import ConfigOverrides, Topic
 from libs.commitlog.errors import DirectoryRetired
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 from tests.storage.held_disk import HeldDisk
 
 
@@ -123,3 +123,14 @@ async def test_a_failed_sync_leaves_the_mark_though_nothing_can_be_synced(cluste
         await cluster.start()
     assert cluster.node is not None
     cluster.node = None
+
+
+async def test_what_is_buried_while_the_node_starts_keeps_its_time(cluster: StorageCluster) -> None:
+    await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "3600000"})))
+    topic = await cluster.topic("buried")
+    await cluster.write(keys.topic("buried"), None)
+    (disk,) = cluster.node._disks.usable
+    path = Path(disk.path) / f"buried-0.{topic.hex()}-delete"
+    await eventually(path.exists)
+    await disk.remove_buried()
+    assert path.exists()

@@ -32,6 +32,8 @@ class PartitionState:
     `leader` is -1 when there is none. `leader_epoch` rises with every change of leader, and with every restart of it, since a
     node leads only with the incarnation named here. `partition_epoch` rises with every change of this record.
     `owner` and `owner_epoch` name the coordinator of an internal topic's shard.
+    While it is reassigned (KIP-455), `replicas` are the target's and those that are to go; `adding` and `removing` say which.
+    `recovering`: its leader was elected uncleanly, and the ISR has not grown since.
     """
 
     replicas: tuple[Replica, ...]
@@ -42,6 +44,9 @@ class PartitionState:
     isr: tuple[InSync, ...]
     owner: str = ""
     owner_epoch: int = 0
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    recovering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,11 @@ class Member:
     listeners: tuple[Listener, ...] = ()  # gateway only
     version: str = ""
     feature_level: int = 1
+    survived_from: int = 0
+    """Storage: nothing that this node wrote since that incarnation was lost, synced or not: each stop since was clean, or the
+    kernel with its page cache lived on. 0 where an older version does not say: only what was synced is sure."""
+    stopping: bool = False
+    """Storage: it asks for its leaderships to be moved, and will be gone soon (controlled shutdown)."""
 
 
 @dataclass(frozen=True, slots=True)

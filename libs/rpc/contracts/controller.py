@@ -12,6 +12,12 @@ CREATE_PARTITIONS = "controller.create_partitions"
 ALTER_CONFIGS = "controller.alter_configs"
 ALLOCATE_PRODUCER_IDS = "controller.allocate_producer_ids"
 ASSIGN_DIRS = "controller.assign_dirs"
+ALTER_PARTITIONS = "controller.alter_partitions"
+WITHDRAW = "controller.withdraw"
+ELECT_LEADERS = "controller.elect_leaders"
+ALTER_REASSIGNMENTS = "controller.alter_reassignments"
+UNREGISTER_BROKER = "controller.unregister_broker"
+HEARTBEAT = "controller.heartbeat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +141,135 @@ class AssignDirs:
 @dataclass(frozen=True, slots=True)
 class AssignDirsReply:
     revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewIsr:
+    """The ISR that a leader proposes for one partition, compared with and set by (leader epoch, partition epoch)."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[tuple[int, int], ...]  # (node id, the incarnation in which it was found in sync), the leader included
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitions:
+    """From a leader's node, in one request for all of its partitions (kafka-facts section 11, AlterPartition)."""
+
+    node_id: int
+    incarnation: int
+    partitions: tuple[NewIsr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredPartition:
+    """`error`: 0 applied, or the state said so already; 3, 41, 74, 42, 95, 107, 108 as Kafka. The rest is what holds now."""
+
+    error: int
+    leader: int = -1
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    isr: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionsReply:
+    partitions: tuple[AlteredPartition, ...]  # in the order of the request
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A node cannot serve these replicas, though it lives and their directory is there: their logs are damaged. They leave the
+    ISR where another member is left, and their node does not lead them."""
+
+    node_id: int
+    incarnation: int
+    partitions: tuple[tuple[bytes, int], ...]  # (topic id, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawReply:
+    revision: int
+
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """KIP-460. `partitions` None: all that have a leader to be elected."""
+
+    election_type: int  # PREFERRED, UNCLEAN
+    partitions: tuple[tuple[str, int], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ElectedLeader:
+    topic: str
+    partition: int
+    error: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ElectLeadersReply:
+    partitions: tuple[ElectedLeader, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """KIP-455. `replicas` None: what is under way is cancelled."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignments:
+    partitions: tuple[Reassignment, ...]
+    allow_replication_factor_change: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReassignmentResult:
+    topic: str
+    partition: int
+    error: int
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterReassignmentsReply:
+    partitions: tuple[ReassignmentResult, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBroker:
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerReply:
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """From every process but controllers to every controller, elected or not; answered by all, so that both sides know."""
+
+    role: str
+    node_id: int
+    incarnation: int
+    revision: int  # of the sender's image
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReply:
+    elected: bool
+    revision: int  # of the controller's image

@@ -11,6 +11,8 @@ FETCH = "storage.fetch"
 LIST_OFFSETS = "storage.list_offsets"
 DELETE_RECORDS = "storage.delete_records"
 OPEN_FILE = "storage.open_file"
+END_OF_EPOCH = "storage.end_of_epoch"
+LOG_ENDS = "storage.log_ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +167,50 @@ class DeletedRecords:
 @dataclass(frozen=True, slots=True)
 class DeleteRecordsReply:
     partitions: tuple[DeletedRecords, ...]  # in the order of the request
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPartition:
+    topic_id: bytes
+    partition: int
+    leader_epoch: int  # the epoch that is asked about
+    current_leader_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfEpoch:
+    """OffsetForLeaderEpoch (KIP-101, KIP-320), answered by leaders."""
+
+    partitions: tuple[EpochPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    error: int
+    leader_epoch: int = -1  # the largest that is not above the one asked about; -1: none
+    end_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfEpochReply:
+    partitions: tuple[EpochEnd, ...]  # in the order of the request
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """The controller asks what replicas hold before a last-resort or unclean election. Answered by anyone who hosts them."""
+
+    partitions: tuple[tuple[bytes, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    error: int  # 0, 3 not hosted (yet), 56 offline
+    latest_epoch: int = -1  # of the last batch or of the latest election that the log knows
+    end_offset: int = -1
+    durable_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogEndsReply:
+    partitions: tuple[LogEnd, ...]  # in the order of the request

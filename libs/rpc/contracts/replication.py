@@ -1,4 +1,4 @@
-"""How a follower copies what its leaders have. One connection from each follower node to each leader node, all partitions together.
+"""How a follower copies what its leaders have: one connection from each follower to each leader node, all partitions together.
 
 A pull names a session, which the follower numbers anew (rising) whenever it cannot be sure what the leader remembers: after a
 reconnect, a refusal, or a timeout. The first pull of a session has sequence 0 and names all partitions; each further one has the

@@ -4,7 +4,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.bench import frames
@@ -73,19 +73,6 @@ def check_answer(answer: bytes, error_position: int) -> None:
     (error,) = struct.unpack_from(">h", answer, error_position)
     if error:
         raise BenchError(f"answered error {error}")
-
-
-def produce_rising(address: Address, topic: str, batch: bytes, error_position: int, *, count: int, step_ms: int) -> int:
-    """`count` copies of a batch, each `step_ms` later than the one before. Returns how many were acknowledged."""
-    (first_ms,) = struct.unpack_from(">q", batch, 27)
-    stamped = bytearray(batch)
-
-    def later() -> Iterator[bytes]:
-        for turn in range(count):
-            frames.stamped(stamped, first_ms + turn * step_ms)
-            yield bytes(stamped)
-
-    return produce_each(address, topic, later(), error_position)
 
 
 def produce_each(address: Address, topic: str, batches: Iterable[bytes], error_position: int) -> int:

@@ -7,26 +7,22 @@ import statistics
 import struct
 import tempfile
 import time
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from crc32c import crc32c
 
-from libs.clock import SystemClock
 from libs.commitlog.cleaner.cleaning import clean
 from libs.commitlog.cleaner.job import CleanJob, SourceSegment
 from libs.commitlog.config import LogConfig
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.segment import BatchMeta, FileRegistry
 from tests.bench import frames
 from tests.bench.cases import KIB
+from tests.bench.log_files import open_log, write_log
 from tests.kafka.broker import KafkaBroker
 
 MB = 1_000_000
 GIB = 1024**3
-APPENDED_AT_ONCE = 64
 CLEANED_IN = re.compile(r"of log processed in ([\d.,]+) seconds.*?Start size: ([\d.,]+) MB", re.DOTALL)
 WARM_UPS = 2
 
@@ -40,11 +36,11 @@ def _recovery(log_bytes: int, batch_bytes: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root:
         directory = Path(root) / "recovered-0"
         batch, records = frames.batch_of_about(batch_bytes, 1000, time.time_ns() // MB)
-        _write(directory, [(batch, records)], log_bytes, LogConfig())
+        write_log(directory, repeat((batch, records), -(-log_bytes // len(batch))), LogConfig())
         for saved in (*directory.glob("*.resume"), *directory.glob("*.snapshot"), *directory.glob("*index")):
             saved.unlink()
         wall, cpu = time.perf_counter(), time.process_time()
-        found = _open(directory, LogConfig())
+        found = open_log(directory, LogConfig())
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         assert found.scanned_bytes >= log_bytes * 0.99
         rate = found.scanned_bytes / MB / max(wall, cpu)
@@ -59,32 +55,6 @@ def _recovery(log_bytes: int, batch_bytes: int) -> dict[str, object]:
     }
 
 
-def _open(directory: Path, config: LogConfig) -> Log:
-    return Log.open(str(directory), "t", 0, config, OsFileSystem(), registry=FileRegistry(), clock=SystemClock())
-
-
-def _write(directory: Path, batches: list[tuple[bytes, int]], log_bytes: int, config: LogConfig) -> int:
-    """The batches again and again, placed as a leader would. Returns the end offset."""
-    log = _open(directory, config)
-    written = turn = 0
-    while written < log_bytes:
-        buffers, metas, offset = [], [], log.log_end_offset
-        for _ in range(APPENDED_AT_ONCE):
-            batch, records = batches[turn % len(batches)]
-            turn += 1
-            placed = bytearray(batch)
-            struct.pack_into(">q", placed, 0, offset)
-            struct.pack_into(">i", placed, 12, 0)
-            (latest,) = struct.unpack_from(">q", placed, 35)
-            buffers.append(memoryview(placed))
-            metas.append(BatchMeta(offset, offset + records - 1, len(placed), latest, offset + records - 1, 0))
-            offset += records
-            written += len(placed)
-        log.append(buffers, metas)
-    log.close(clean=True)
-    return log.log_end_offset
-
-
 # --- compaction
 
 
@@ -97,7 +67,7 @@ def _compaction(log_bytes: int, value_bytes: int) -> dict[str, object]:
     config = LogConfig(segment_bytes=64 * 1024**2)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root:
         directory = Path(root) / "compacted-0"
-        _write(directory, keyed_batches(value_bytes, log_bytes), log_bytes, config)
+        write_log(directory, keyed_batches(value_bytes, log_bytes), config)
         ours = statistics.median([_clean_with_ours(directory, config) for _ in range(3)])
         theirs = _clean_with_kafka(directory, Path(root) / "kafka")
     return {

@@ -1,7 +1,10 @@
 """The two things that are compared: Penstock and Apache Kafka, behind the same few questions."""
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,6 +22,10 @@ class Side:
     durability: str = ""
     pids: dict[str, int] = field(default_factory=dict)
     """Its processes on the data path."""
+    log_directory: Path = Path()
+    """Of the only server that has logs."""
+    stopped: Callable[[], AbstractContextManager[None]] = nullcontext
+    """That server is down meanwhile: its files may be put in place."""
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})

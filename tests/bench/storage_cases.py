@@ -2,9 +2,13 @@
 
 import random
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
+from libs.commitlog.config import LogConfig
 from tests.bench import frames, load
 from tests.bench.cases import KIB, Case, Filled, Measured, Topic, produce_case, unique
+from tests.bench.log_files import share_log, write_log
 from tests.bench.sides import Side
 
 LARGE_BYTES = 10 * 1024**3
@@ -71,36 +75,49 @@ def _look_up(side: Side, prepared: object, seconds: float) -> Measured:
 
 
 class _LargePartition:
-    """Batches of 16 KiB whose timestamps rise by 10 ms each. Made on a side's first use."""
+    """Batches of 16 KiB whose timestamps rise by 10 ms each: written when a side first asks, and given to the other as it is."""
 
     def __init__(self, log_bytes: int) -> None:
-        self._bytes = log_bytes
-        self._topics: dict[str, tuple[str, int, int, int]] = {}
+        batch, self._records_each = frames.batch_of_about(16 * KIB, 1000, 0)
+        self._batch = bytearray(batch)
+        self._batches = log_bytes // len(batch)
+        self._records = self._batches * self._records_each
+        self._first_ms = time.time_ns() // 1_000_000 - 10 * self._batches
+        self._topics: dict[str, str] = {}
+        self._written: Path | None = None
 
-    def _fill(self, side: Side) -> tuple[str, int, int, int]:
-        """(topic, records, first timestamp, batches)."""
+    def _fill(self, side: Side) -> str:
+        """The topic."""
         if side.name in self._topics:
             return self._topics[side.name]
-        topic = unique("large")
+        topic = self._topics[side.name] = unique("large")
         side.create_topic(topic, 1, {"retention.ms": "-1"})
-        first_ms = time.time_ns() // 1_000_000 - 10 * (self._bytes // (16 * KIB) + 1)
-        batch, records = frames.batch_of_about(16 * KIB, 1000, first_ms)
-        count = self._bytes // len(batch)
-        sent = load.produce_rising(
-            *(side.leaders(topic)[0], topic, batch, frames.produce_error_position(topic)), count=count, step_ms=10
-        )
-        assert sent == count
-        self._topics[side.name] = topic, count * records, first_ms, count
-        return self._topics[side.name]
+        with side.stopped():
+            partition = side.log_directory / f"{topic}-0"
+            if self._written is not None:
+                share_log(self._written, partition)
+            else:
+                end = write_log(partition, self._rising(), LogConfig())
+                assert end == self._records
+                self._written = partition
+        sock = load.connect(side.leaders(topic)[0])
+        load.first_answer(sock, frames.fetch_frame(topic, 0, 1).frame, frames.fetch_error_position(topic))
+        sock.close()
+        return topic
+
+    def _rising(self) -> Iterator[tuple[bytearray, int]]:
+        for number in range(self._batches):
+            frames.stamped(self._batch, self._first_ms + 10 * number)
+            yield self._batch, self._records_each
 
     def prepare_fetches(self, side: Side) -> Filled:
-        topic, records, _, _ = self._fill(side)
-        offsets = random.Random(1).choices(range(records - 200), k=PLACES)
+        topic = self._fill(side)
+        offsets = random.Random(1).choices(range(self._records - 200), k=PLACES)
         return Filled(topic, [(side.leaders(topic)[0], frames.fetch_frame(topic, 0, FETCH_BYTES))], offsets)
 
     def prepare_lookups(self, side: Side) -> Topic:
-        topic, _, first_ms, batches = self._fill(side)
-        timestamps = random.Random(2).choices(range(first_ms, first_ms + 10 * batches), k=PLACES)
+        topic = self._fill(side)
+        timestamps = random.Random(2).choices(range(self._first_ms, self._first_ms + 10 * self._batches), k=PLACES)
         return Topic(topic, [(side.leaders(topic)[0], b"")], 0, timestamps)
 
     def keep(self, side: Side, prepared: object) -> None:
@@ -108,4 +125,4 @@ class _LargePartition:
 
     def delete(self, side: Side, prepared: object) -> None:
         if side.name in self._topics:
-            side.delete_topic(self._topics.pop(side.name)[0])
+            side.delete_topic(self._topics.pop(side.name))

@@ -1,6 +1,5 @@
 """One request as a handler sees it."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -140,7 +139,3 @@ def pack_any(body: object) -> bytes:
     if type(body) is list or type(body) is tuple:
         return pack_body(body)
     return pack_body(pack(body))
-
-
-def close_when_sent(fd: int) -> Callable[[bool], None]:
-    return lambda _sent: os.close(fd)

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from libs.rpc.call import Call, FileSlice, Peer, close_when_sent
-from libs.rpc.descriptors import close_all, duplicate
+from libs.rpc.call import Call, FileSlice, Peer
+from libs.rpc.descriptors import close_all
 from libs.rpc.envelope import Frame, Hello, Kind, pack_frame, payload_size, read_hello, unpack_frame
 from libs.rpc.errors import (
     BROKER_NOT_AVAILABLE,
@@ -172,13 +172,13 @@ class ServerConnection:
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
         else:
             # All that can fail comes before the first byte: a frame that is begun must be finished.
-            own = duplicate([fd for fd, _, _ in files])
+            own = stream.hold_files([fd for fd, _, _ in files])
             if fds:
                 stream.attach_descriptors(fds)
             length += sum(file_length for _, _, file_length in files)
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length, len(fds)), *payload)
             for fd, (_, position, file_length) in zip(own, files, strict=True):
-                stream.write_file(fd, position, file_length, close_when_sent(fd))
+                stream.write_file(fd, position, file_length, _let_go_when_sent(stream, fd))
         del self.pending[call.request_id]
         self._outstanding -= call.cost
         if self._paused:
@@ -231,3 +231,7 @@ def fail_with(call: Call, error: Exception) -> None:
     else:
         log.error("handler failed", exc_info=error, extra={"fields": {"method": call.method}})
         call.fail(UNKNOWN_SERVER_ERROR, f"{call.method} failed: {type(error).__name__}")
+
+
+def _let_go_when_sent(stream: Stream, fd: int) -> Callable[[bool], None]:
+    return lambda _sent: stream.let_go(fd)

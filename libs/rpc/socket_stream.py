@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from libs.rpc.cold_files import WINDOW, is_cached, warm
-from libs.rpc.descriptors import ANCILLARY_SIZE, MAX_DESCRIPTORS, Descriptors, received_descriptors
+from libs.rpc.descriptors import ANCILLARY_SIZE, MAX_DESCRIPTORS, Descriptors, duplicate, received_descriptors
 from libs.rpc.event_loop import outbox_of
 from libs.rpc.transport import Buffer, Receiver
 
@@ -168,6 +168,12 @@ class SocketStream:
         self._queue.append(_FileRange(fd, position, length, on_sent))
         self._specials += 1
         self._queued(length)
+
+    def hold_files(self, fds: Sequence[int]) -> list[int]:
+        return duplicate(fds)
+
+    def let_go(self, fd: int) -> None:
+        os.close(fd)
 
     def attach_descriptors(self, fds: Sequence[int]) -> None:
         if not self.is_unix:

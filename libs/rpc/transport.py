@@ -71,6 +71,13 @@ class Stream(Protocol):
         """Queues a file range. The caller keeps `fd` open until `on_sent(True)`, or `on_sent(False)` at the end."""
         ...
 
+    def hold_files(self, fds: Sequence[int]) -> list[int]:
+        """Other descriptors of the same files, to be given to `write_file`, and each to `let_go` at the end: the caller may close
+        its own at once. Raises OSError, and holds none then."""
+        ...
+
+    def let_go(self, fd: int) -> None: ...
+
     def attach_descriptors(self, fds: Sequence[int]) -> None:
         """They ride with the buffer that is written next. Duplicated here: the caller may close its own at once. Unix only."""
         ...

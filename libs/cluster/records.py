@@ -34,6 +34,7 @@ class PartitionState:
     `owner` and `owner_epoch` name the coordinator of an internal topic's shard.
     While it is reassigned (KIP-455), `replicas` are the target's and those that are to go; `adding` and `removing` say which.
     `recovering`: its leader was elected uncleanly, and the ISR has not grown since.
+    `withdrawn`: ISR members, in one life each, whose logs are damaged: they stay in the ISR for want of another, and do not lead.
     """
 
     replicas: tuple[Replica, ...]
@@ -47,6 +48,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
+    withdrawn: tuple[InSync, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

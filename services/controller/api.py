@@ -15,6 +15,7 @@ from libs.wire.errors import ErrorCode
 from services.controller.administration import NOT_CONTROLLER, UNSETTLED, Administration
 from services.controller.core.refusal import Refused
 from services.controller.fencing import Unsettled
+from services.controller.isr_changes import change_isrs, withdraw_replicas
 from services.controller.service import Controller, NotElected
 from services.controller.term import Term
 
@@ -29,6 +30,8 @@ def methods(controller: Controller) -> dict[str, Accept]:
         contract.CREATE_PARTITIONS: _administrative(controller, contract.CreatePartitions, Administration.create_partitions),
         contract.ALTER_CONFIGS: _administrative(controller, contract.AlterConfigs, Administration.alter_configs),
         contract.ASSIGN_DIRS: _administrative(controller, contract.AssignDirs, Administration.assign_dirs),
+        contract.ALTER_PARTITIONS: _administrative(controller, contract.AlterPartitions, change_isrs),
+        contract.WITHDRAW: _administrative(controller, contract.Withdraw, withdraw_replicas),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
     }
 

@@ -161,7 +161,11 @@ class Controller:
         return self._term
 
     def _image_changed(self, old: ClusterImage, new: ClusterImage) -> None:
-        if old.members(STORAGE) is not new.members(STORAGE):
+        if (
+            old.members(STORAGE) is not new.members(STORAGE)
+            or old.partition_table is not new.partition_table
+            or old.overrides_by_resource is not new.overrides_by_resource
+        ):
             self._unsettled.set()
 
     async def _serve(self, leadership: Leadership) -> None:

@@ -229,12 +229,6 @@ DIFFERENCES: Final = (
         "INVALID_CONFIG rather than being ignored.",
     ),
     Difference(
-        "replication-factor-1",
-        ApiKey.CREATE_TOPICS,
-        "A replication factor above 1 answers INVALID_REPLICATION_FACTOR until there is replication.",
-        unseen="with one broker, Kafka answers the same",
-    ),
-    Difference(
         "delete-topics-by-id-and-name",
         ApiKey.DELETE_TOPICS,
         "A topic that is named by its id and once more by its name is answered for each; Kafka answers once. Neither deletes it.",

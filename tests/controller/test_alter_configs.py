@@ -68,7 +68,6 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
         (BROKER, "1", ConfigChange("node.id", DELETE, None), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ConfigChange("num.partitions", SET, "2"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ConfigChange("no.such", SET, "2"), ErrorCode.INVALID_CONFIG),
-        (BROKER, "", ConfigChange("default.replication.factor", SET, "3"), ErrorCode.INVALID_CONFIG),
         (8, "1", ConfigChange("root", SET, "DEBUG"), ErrorCode.INVALID_REQUEST),
     ],
 )

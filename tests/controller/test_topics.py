@@ -105,7 +105,6 @@ def test_a_topic_named_twice_in_a_request_is_not_created_and_answered_once() -> 
         (NewTopic("t", -1, -1, ((0, (1,)), (0, (2,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (NewTopic("t", -1, -1, ((0, (1,)), (2, (2,)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (NewTopic("t", -1, -1, ((0, (1,)), (1, (2, 3)))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (NewTopic("t", -1, -1, ((0, (1, 2)),)), ErrorCode.INVALID_REPLICATION_FACTOR),
         (NewTopic("__cluster_metadata", 1, 1), ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -113,11 +112,13 @@ def test_a_bad_request_is_refused_with_kafkas_code(topic: NewTopic, error: Error
     assert refusal(THREE, topic).error == error
 
 
-def test_replication_is_refused_in_words_until_it_arrives() -> None:
-    result = refusal(THREE, NewTopic("t", 1, 3))
-    assert result.error == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert result.message is not None
-    assert "replication arrives later" in result.message
+def test_all_replicas_of_a_new_partition_are_in_sync_and_the_first_leads() -> None:
+    (planned,) = create(THREE, NewTopic("t", 3, 3)).planned
+    for state in planned.partitions:
+        assert [member.node_id for member in state.isr] == [replica.node_id for replica in state.replicas]
+        assert state.leader == state.replicas[0].node_id
+    assert sorted(state.leader for state in planned.partitions) == [1, 2, 3]
+    assert planned.result.replication_factor == 3
 
 
 def test_the_whole_request_is_bounded_not_each_topic() -> None:
@@ -138,7 +139,7 @@ def test_an_assignment_by_hand_is_kept() -> None:
 
 def test_a_dead_node_may_hold_a_replica_but_is_not_in_sync() -> None:
     image = image_of(storage(2, 8), gone=[1])
-    (planned,) = create(image, NewTopic("t", -1, -1, ((0, (1, 2)),)), limits=Limits(replication_factor=3)).planned
+    (planned,) = create(image, NewTopic("t", -1, -1, ((0, (1, 2)),))).planned
     (state,) = planned.partitions
     assert state.replicas == (Replica(1, ""), Replica(2, "d2"))
     assert (state.leader, state.isr) == (2, (InSync(2, 8),))

@@ -318,7 +318,7 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
     changeable = {config.name for config in BROKER_CONFIGS.values() if not config.read_only}
     assert changeable - defaults == {
         "num.partitions",  # controller: creating topics
-        "default.replication.factor",  # likewise, only 1
+        "default.replication.factor",  # likewise
         "auto.create.topics.enable",  # gateway: Metadata
         "delete.topic.enable",  # controller: deleting topics
         "producer.id.expiration.ms",  # storage: upkeep

@@ -55,7 +55,7 @@ _CLUSTER_WIDE = (
     ConfigDef("num.partitions", INT, "1", "The partitions of a topic whose creator does not say how many.", at_least(1),
               cluster_wide=True),
     ConfigDef("default.replication.factor", INT, "1", "The replicas of a topic whose creator does not say how many.", at_least(1),
-              cluster_wide=True, served_values=("1",)),
+              cluster_wide=True),
     ConfigDef("auto.create.topics.enable", BOOLEAN, "true", "Create a topic when a client first asks for it.", None, "high",
               cluster_wide=True),
     ConfigDef("delete.topic.enable", BOOLEAN, "true", "Let clients delete topics.", None, "high", cluster_wide=True),

@@ -100,6 +100,13 @@ def effective_topic_config(
     return TopicConfig(**found)  # type: ignore[arg-type]  # each definition's type is its field's: a test holds them together
 
 
+def effective_topic_value(
+    image: Overrides, topic: str, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+) -> ConfigValue:
+    """One config of `topic`, for whoever does not need them all."""
+    return _Layers(image, broker_id, static).topic_value(TOPIC_CONFIGS[name], image.overrides("topic", topic))
+
+
 def effective_broker_value(
     image: Overrides, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
 ) -> ConfigValue | None:

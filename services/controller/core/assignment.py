@@ -16,8 +16,6 @@ class Limits:
     """What one request may ask for."""
 
     partitions_per_request: int = 10_000
-    replication_factor: int = 1
-    """The most that is served: replication itself arrives later."""
 
 
 class Assigner:
@@ -43,7 +41,6 @@ class Assigner:
                 f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
                 f"reached because only {registered} broker(s) are registered.",
             )
-        self._check_factor(factor)
         if not self._nodes:
             raise Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -82,19 +79,10 @@ class Assigner:
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
                 f"consistent with previous partitions, which have {factor} replica(s)."
             )
-        self._check_factor(factor)
         if not any(node_id in self._nodes for node_id in replicas):
             raise refused(
                 f"All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled "
                 "shutdown."
-            )
-
-    def _check_factor(self, factor: int) -> None:
-        if factor > self._limits.replication_factor:
-            raise Refused(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"Replication factor {factor} is not supported yet by Penstock: replication arrives later, until then at most "
-                f"{self._limits.replication_factor} is accepted.",
             )
 
     def _first_state(self, replicas: Sequence[int]) -> PartitionState:

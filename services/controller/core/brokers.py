@@ -1,4 +1,4 @@
-"""What becomes of a partition when its nodes come, restart or go.
+"""What becomes of a partition when its nodes come, restart, stop or go.
 
 Level-triggered: `settle` is told who is alive now, not what happened, so that it gives the right answer however many events
 were missed, and the same answer when asked twice.
@@ -8,84 +8,58 @@ ISR never becomes empty: its last members stay in it while they are dead, since 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
-from libs.cluster.records import InSync, Member, PartitionState
+from libs.cluster.records import InSync, PartitionState, Replica
+from services.controller.core.elections import NO_LEADER, leader_of, led_by
+from services.controller.core.standing import LiveNode, Standing, live_nodes, lost_directories, standing
 
-NO_LEADER: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class LiveNode:
-    """A registered storage process: which life of the node it is, and the log directories that it could open."""
-
-    incarnation: int
-    log_dirs: frozenset[str]
+__all__ = ["NO_LEADER", "AtRest", "LiveNode", "live_nodes", "lost_directories", "settle"]
 
 
-def live_nodes(members: Mapping[int, Member]) -> dict[int, LiveNode]:
-    return {node_id: LiveNode(member.incarnation, frozenset(member.log_dirs)) for node_id, member in members.items()}
+def settle(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool = True) -> PartitionState:
+    """`state` as it should be with exactly `live` alive; the same object when nothing changes.
 
-
-def settle(state: PartitionState, live: Mapping[int, LiveNode]) -> PartitionState:
-    """`state` as it should be with exactly `live` alive; the same object when nothing changes."""
-    isr = _settled_isr(state, live)
-    leader, incarnation = _leader(state, isr, live)
-    if (leader, incarnation, isr) == (state.leader, state.leader_incarnation, state.isr):
-        return state
-    led_anew = (leader, incarnation) != (state.leader, state.leader_incarnation)
-    return replace(
-        state,
-        leader=leader,
-        leader_incarnation=incarnation,
-        leader_epoch=state.leader_epoch + led_anew,
-        partition_epoch=state.partition_epoch + 1,
-        isr=isr,
-    )
-
-
-def lost_directories(state: PartitionState, live: Mapping[int, LiveNode]) -> tuple[int, ...]:
-    """In-sync nodes that are alive without the directory that holds this partition: their data is gone.
-
-    With no other in-sync replica the partition stays leaderless. Electing such a node would silently serve an empty log in
-    place of acknowledged records; an operator must bring the directory back, or delete the topic.
+    `synced`: the topic acknowledges only what is on disk, so that a restart loses nothing that was acknowledged.
     """
-    return tuple(m.node_id for m in state.isr if m.node_id in live and not _has_directory(state, m.node_id, live))
+    isr = _isr(state, live, synced=synced)
+    known = replace(state, isr=isr, withdrawn=_withdrawn(state, isr, live))
+    settled = led_by(known, leader_of(known, live))
+    return state if settled == state else replace(settled, partition_epoch=state.partition_epoch + 1)
 
 
-def _settled_isr(state: PartitionState, live: Mapping[int, LiveNode]) -> tuple[InSync, ...]:
-    intact = [m for m in state.isr if m.node_id in live and _has_directory(state, m.node_id, live)]
-    steady = tuple(m for m in intact if live[m.node_id].incarnation == m.incarnation)
-    if steady:
-        return steady
-    # Nobody is left who was in sync and has not restarted since. What a restarted node has on disk is as much as anyone has:
-    # take the first in assignment order; the others catch up with it and return to the ISR.
-    restarted = {m.node_id for m in intact}
-    for replica in state.replicas:
-        if replica.node_id in restarted:
-            return (InSync(replica.node_id, live[replica.node_id].incarnation),)
-    return state.isr
+class AtRest:
+    """Tells at a glance that `settle` would change nothing, which is so for almost all of 10,000 partitions."""
+
+    __slots__ = ("_live", "_places", "_steady")
+
+    def __init__(self, live: Mapping[int, LiveNode]) -> None:
+        self._live = live
+        self._steady = {InSync(node_id, node.incarnation) for node_id, node in live.items() if not node.stopping}
+        self._places = {Replica(node_id, directory) for node_id, node in live.items() for directory in ("", *node.log_dirs)}
+
+    def __call__(self, state: PartitionState) -> bool:
+        """False where it takes a closer look."""
+        if state.withdrawn or (state.leader, state.leader_incarnation) not in state.isr or not self._steady.issuperset(state.isr):
+            return False
+        return all(replica in self._places or replica.node_id not in self._live for replica in state.replicas)
 
 
-def _leader(state: PartitionState, isr: tuple[InSync, ...], live: Mapping[int, LiveNode]) -> tuple[int, int]:
-    ready = {
-        member.node_id: member.incarnation
-        for member in isr
-        if member.node_id in live
-        and live[member.node_id].incarnation == member.incarnation
-        and _has_directory(state, member.node_id, live)
-    }
-    if ready.get(state.leader) == state.leader_incarnation and state.leader in ready:
-        return state.leader, state.leader_incarnation
-    for replica in state.replicas:
-        if replica.node_id in ready:
-            return replica.node_id, ready[replica.node_id]
-    return NO_LEADER, 0
+def _isr(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool) -> tuple[InSync, ...]:
+    stands = {member: standing(state, member, live, synced=synced) for member in state.isr}
+    for wanted in (Standing.STEADY, Standing.STOPPING):
+        if found := tuple(member for member in state.isr if stands[member] is wanted):
+            return found
+    # Nobody is left who was in sync and has not restarted since. Who has all that it acknowledged has all that anyone did.
+    intact = [m for m in state.isr if stands[m] is Standing.INTACT]
+    staying = [m for m in intact if not live[m.node_id].stopping]
+    return tuple(InSync(m.node_id, live[m.node_id].incarnation) for m in staying or intact) or state.isr
 
 
-def _has_directory(state: PartitionState, node_id: int, live: Mapping[int, LiveNode]) -> bool:
-    for replica in state.replicas:
-        if replica.node_id == node_id:
-            return not replica.log_dir_id or replica.log_dir_id in live[node_id].log_dirs
-    return False
+def _withdrawn(state: PartitionState, isr: tuple[InSync, ...], live: Mapping[int, LiveNode]) -> tuple[InSync, ...]:
+    """Of the ISR. A life that is over says nothing of the next one, which tells again what is damaged."""
+    if not state.withdrawn:
+        return ()
+    members = {member.node_id for member in isr}
+    past = {n for n, incarnation in state.withdrawn if n in live and live[n].incarnation != incarnation}
+    return tuple(w for w in state.withdrawn if w.node_id in members and w.node_id not in past)

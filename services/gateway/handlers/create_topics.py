@@ -2,9 +2,8 @@
 
 v4 -1 for the default counts · v5 flexible, and the answer shows counts and configs · v6 quota errors · v7 topic id.
 
-Differences from Kafka: a replication factor above 1 is refused with INVALID_REPLICATION_FACTOR until there is replication; a
-config that Kafka takes and we do not act on yet is refused with INVALID_CONFIG, never ignored; of two new topics in one request
-whose names collide, the second is refused.
+Differences from Kafka: a config that Kafka takes and we do not act on yet is refused with INVALID_CONFIG, never ignored; of two
+new topics in one request whose names collide, the second is refused.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,112 @@
+"""Whether a leader's proposal of another ISR is accepted (AlterPartition), and replicas that their nodes withdraw.
+
+The checks and their order are KRaft's (ReplicationControlManager.alterPartition), with incarnations for broker epochs. A
+proposal is compared with the leader epoch and partition epoch that its leader acted on; one that the state holds already was
+applied before, and its answer lost.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import STORAGE, InSync, PartitionState
+from libs.rpc.contracts.controller import AlteredPartition, AlterPartitions, NewIsr, Withdraw
+from libs.wire.errors import ErrorCode
+from services.controller.core.brokers import settle
+from services.controller.core.refusal import Refused
+from services.controller.core.standing import LiveNode, may_join
+
+Changed = list[tuple[bytes, int, PartitionState]]
+
+Synced = Callable[[bytes], bool]
+"""Whether the topic of that id acknowledges only what is on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrDecision:
+    """Write `changed`, then answer `results`, which are in the order of the request."""
+
+    changed: Changed
+    results: tuple[AlteredPartition, ...]
+
+
+def require_registered(image: ClusterImage, node_id: int, incarnation: int) -> None:
+    """Raises Refused with STALE_BROKER_EPOCH unless that life of the node is the registered one."""
+    member = image.members(STORAGE).get(node_id)
+    if member is None or member.incarnation != incarnation:
+        raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"node {node_id} is not registered with incarnation {incarnation}")
+
+
+def alter_partitions(image: ClusterImage, request: AlterPartitions, live: Mapping[int, LiveNode], synced: Synced) -> IsrDecision:
+    """Raises Refused with STALE_BROKER_EPOCH for a caller of another life."""
+    require_registered(image, request.node_id, request.incarnation)
+    changed: dict[tuple[bytes, int], PartitionState] = {}
+    results = []
+    for proposal in request.partitions:
+        key = proposal.topic_id, proposal.partition
+        state = image.partition(*key) if proposal.topic_id in image.topics_by_id else None
+        if state is None:
+            results.append(AlteredPartition(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            continue
+        state = changed.get(key, state)
+        isr = tuple(InSync(*member) for member in proposal.isr)
+        error = _refusal(state, proposal, isr, InSync(request.node_id, request.incarnation), live)
+        if not error and set(isr) != set(state.isr):
+            state = changed[key] = _with_isr(state, isr, live, synced=synced(proposal.topic_id))
+            if state.leader != request.node_id:
+                error = ErrorCode.NEW_LEADER_ELECTED  # it is applied all the same
+        results.append(answered(error, state))
+    return IsrDecision([(*key, state) for key, state in changed.items()], tuple(results))
+
+
+def answered(error: ErrorCode, state: PartitionState) -> AlteredPartition:
+    isr = tuple((member.node_id, member.incarnation) for member in state.isr)
+    return AlteredPartition(error, state.leader, state.leader_epoch, state.partition_epoch, isr)
+
+
+def _refusal(
+    state: PartitionState, proposal: NewIsr, isr: tuple[InSync, ...], caller: InSync, live: Mapping[int, LiveNode]
+) -> ErrorCode:
+    if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER  # the caller saw what we did not: we are the one that is behind
+    if proposal.leader_epoch < state.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if caller != (state.leader, state.leader_incarnation):
+        return ErrorCode.INVALID_REQUEST
+    if proposal.partition_epoch < state.partition_epoch and set(isr) != set(state.isr):
+        return ErrorCode.INVALID_UPDATE_VERSION
+    nodes = [member.node_id for member in isr]
+    if len(set(nodes)) < len(nodes) or not {replica.node_id for replica in state.replicas}.issuperset(nodes) or caller not in isr:
+        return ErrorCode.INVALID_REQUEST
+    if any(member not in state.isr and not may_join(state, member, live) for member in isr):
+        return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _with_isr(state: PartitionState, isr: tuple[InSync, ...], live: Mapping[int, LiveNode], *, synced: bool) -> PartitionState:
+    """One step on: `settle` looks at it at once, so that a member that died meanwhile does not come back with the proposal."""
+    proposed = replace(state, isr=isr, recovering=state.recovering and len(isr) == 1)
+    return replace(settle(proposed, live, synced=synced), partition_epoch=state.partition_epoch + 1)
+
+
+def withdraw(image: ClusterImage, request: Withdraw, live: Mapping[int, LiveNode], synced: Synced) -> Changed:
+    """The states that change. Raises Refused with STALE_BROKER_EPOCH for a caller of another life."""
+    require_registered(image, request.node_id, request.incarnation)
+    return list(_withdrawn(image, InSync(request.node_id, request.incarnation), request.partitions, live, synced))
+
+
+def _withdrawn(
+    image: ClusterImage,
+    caller: InSync,
+    partitions: Iterable[tuple[bytes, int]],
+    live: Mapping[int, LiveNode],
+    synced: Synced,
+) -> Iterable[tuple[bytes, int, PartitionState]]:
+    for topic_id, index in dict.fromkeys(partitions):
+        state = image.partition(topic_id, index) if topic_id in image.topics_by_id else None
+        if state is None or caller in state.withdrawn or all(member.node_id != caller.node_id for member in state.isr):
+            continue  # outside the ISR it harms nobody: its node sets the log aside and copies it anew
+        others = tuple(member for member in state.isr if member.node_id != caller.node_id)
+        left = replace(state, isr=others) if others else replace(state, withdrawn=(*state.withdrawn, caller))
+        settled = settle(left, live, synced=synced(topic_id))
+        yield topic_id, index, replace(settled, partition_epoch=state.partition_epoch + 1)

@@ -1,0 +1,150 @@
+"""What becomes of a leader's proposal of another ISR, and of replicas that their nodes withdraw."""
+
+from dataclasses import replace
+
+import pytest
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import InSync, Member, PartitionState, Replica
+from libs.rpc.contracts.controller import AlterPartitions, NewIsr, Withdraw
+from libs.wire.errors import ErrorCode
+from services.controller.core.isr import IsrDecision, alter_partitions, withdraw
+from services.controller.core.refusal import Refused
+from services.controller.core.standing import live_nodes
+from tests.controller.images import image_of, storage, topic_id
+
+
+def three(leader: int = 1, isr: tuple[int, ...] = (1, 2, 3), leader_epoch: int = 5, partition_epoch: int = 8) -> PartitionState:
+    replicas = tuple(Replica(n, f"d{n}") for n in (1, 2, 3))
+    return PartitionState(replicas, leader, 1, leader_epoch, partition_epoch, tuple(InSync(n, 1) for n in isr))
+
+
+def cluster(state: PartitionState, *members: Member) -> ClusterImage:
+    return image_of(*(members or (storage(1), storage(2), storage(3))), topics={"t": [state]})
+
+
+def proposed(*isr: tuple[int, int], leader_epoch: int = 5, partition_epoch: int = 8, partition: int = 0) -> NewIsr:
+    return NewIsr(topic_id(1), partition, leader_epoch, partition_epoch, isr)
+
+
+def ask(image: ClusterImage, *proposals: NewIsr, node_id: int = 1, incarnation: int = 1) -> IsrDecision:
+    request = AlterPartitions(node_id, incarnation, proposals)
+    return alter_partitions(image, request, live_nodes(image.members("storage")), lambda _: True)
+
+
+def test_a_shrunk_isr_is_accepted_without_a_new_leader_epoch() -> None:
+    decision = ask(cluster(three()), proposed((1, 1), (3, 1)))
+    ((found_id, index, state),) = decision.changed
+    assert (found_id, index, state.isr) == (topic_id(1), 0, (InSync(1, 1), InSync(3, 1)))
+    assert (state.leader_epoch, state.partition_epoch) == (5, 9)
+    (result,) = decision.results
+    assert (result.error, result.leader, result.leader_epoch, result.partition_epoch) == (0, 1, 5, 9)
+    assert result.isr == ((1, 1), (3, 1))
+
+
+def test_a_follower_that_caught_up_joins_and_a_recovery_is_over() -> None:
+    decision = ask(cluster(replace(three(isr=(1,)), recovering=True)), proposed((1, 1), (2, 1)))
+    assert decision.changed[0][2].isr == (InSync(1, 1), InSync(2, 1))
+    assert not decision.changed[0][2].recovering
+
+
+def test_what_was_applied_before_its_answer_was_lost_is_answered_as_applied() -> None:
+    decision = ask(cluster(three(isr=(1, 3), partition_epoch=9)), proposed((3, 1), (1, 1), partition_epoch=8))
+    assert decision.changed == []
+    assert (decision.results[0].error, decision.results[0].partition_epoch) == (0, 9)
+
+
+@pytest.mark.parametrize(
+    ("proposal", "error"),
+    [
+        (proposed((1, 1), partition=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (NewIsr(topic_id(7), 0, 5, 8, ((1, 1),)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (proposed((1, 1), leader_epoch=6), ErrorCode.NOT_CONTROLLER),
+        (proposed((1, 1), partition_epoch=9), ErrorCode.NOT_CONTROLLER),
+        (proposed((1, 1), leader_epoch=4, partition_epoch=9), ErrorCode.NOT_CONTROLLER),
+        (proposed((1, 1), leader_epoch=4, partition_epoch=7), ErrorCode.FENCED_LEADER_EPOCH),
+        (proposed((1, 1), partition_epoch=7), ErrorCode.INVALID_UPDATE_VERSION),
+        (proposed((2, 1), (3, 1)), ErrorCode.INVALID_REQUEST),
+        (proposed(), ErrorCode.INVALID_REQUEST),
+        (proposed((1, 2)), ErrorCode.INVALID_REQUEST),
+        (proposed((1, 1), (9, 1)), ErrorCode.INVALID_REQUEST),
+        (proposed((1, 1), (2, 1), (2, 1)), ErrorCode.INVALID_REQUEST),
+        (proposed((1, 1), (2, 7)), ErrorCode.INELIGIBLE_REPLICA),
+    ],
+)
+def test_a_wrong_proposal_is_refused_with_kafkas_code_and_what_holds_now(proposal: NewIsr, error: ErrorCode) -> None:
+    decision = ask(cluster(three()), proposal)
+    assert decision.changed == []
+    assert decision.results[0].error == error
+    if error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        assert (decision.results[0].leader_epoch, decision.results[0].partition_epoch) == (5, 8)
+
+
+def test_only_the_leader_proposes() -> None:
+    assert ask(cluster(three()), proposed((2, 1)), node_id=2).results[0].error == ErrorCode.INVALID_REQUEST
+
+
+def test_a_former_life_of_the_leader_is_refused_as_a_whole() -> None:
+    with pytest.raises(Refused) as refused:
+        ask(cluster(three(), storage(1, 2), storage(2)), proposed((1, 1)))
+    assert refused.value.error == ErrorCode.STALE_BROKER_EPOCH
+    with pytest.raises(Refused):
+        ask(cluster(three(), storage(2)), proposed((1, 1)))
+
+
+@pytest.mark.parametrize(
+    "follower", [None, storage(2, 2), replace(storage(2), stopping=True), storage(2, log_dirs=("other",))], ids=str
+)
+def test_nobody_joins_who_is_dead_was_restarted_is_stopping_or_lost_the_directory(follower: Member | None) -> None:
+    members = [storage(1), *([follower] if follower else [])]
+    image = cluster(three(isr=(1,)), *members)
+    assert ask(image, proposed((1, 1), (2, 1))).results[0].error == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_member_that_died_meanwhile_does_not_stay_with_the_proposal() -> None:
+    decision = ask(cluster(three(), storage(1), storage(2)), proposed((1, 1), (3, 1)))
+    assert decision.changed[0][2].isr == (InSync(1, 1),)
+    assert decision.results[0].isr == ((1, 1),)
+
+
+def test_a_stopping_leader_that_gets_a_follower_into_the_isr_hands_over_at_once() -> None:
+    image = cluster(three(isr=(1,)), replace(storage(1), stopping=True), storage(2), storage(3))
+    decision = ask(image, proposed((1, 1), (2, 1)))
+    (result,) = decision.results
+    assert (result.error, result.leader, result.leader_epoch, result.isr) == (ErrorCode.NEW_LEADER_ELECTED, 2, 6, ((2, 1),))
+    assert decision.changed[0][2].partition_epoch == 9
+
+
+def test_two_proposals_for_one_partition_in_one_request_are_taken_one_after_the_other() -> None:
+    decision = ask(cluster(three()), proposed((1, 1), (2, 1)), proposed((1, 1), partition_epoch=9))
+    assert [result.error for result in decision.results] == [0, 0]
+    ((_, _, state),) = decision.changed
+    assert (state.isr, state.partition_epoch) == ((InSync(1, 1),), 10)
+
+
+def drawn_back(image: ClusterImage, node_id: int, incarnation: int = 1) -> list[PartitionState]:
+    request = Withdraw(node_id, incarnation, ((topic_id(1), 0), (topic_id(1), 0), (topic_id(1), 5), (topic_id(9), 0)))
+    return [state for _, _, state in withdraw(image, request, live_nodes(image.members("storage")), lambda _: True)]
+
+
+def test_a_damaged_leader_leaves_the_isr_and_another_leads() -> None:
+    (state,) = drawn_back(cluster(three()), 1)
+    assert (state.leader, state.leader_epoch, state.partition_epoch) == (2, 6, 9)
+    assert state.isr == (InSync(2, 1), InSync(3, 1))
+    assert state.withdrawn == ()
+
+
+def test_a_damaged_last_member_stays_in_the_isr_and_does_not_lead_in_this_life() -> None:
+    image = cluster(three(isr=(1,)))
+    (state,) = drawn_back(image, 1)
+    assert (state.leader, state.isr, state.withdrawn) == (-1, (InSync(1, 1),), (InSync(1, 1),))
+    assert drawn_back(cluster(state), 1) == []
+
+
+def test_a_damaged_replica_outside_the_isr_changes_nothing() -> None:
+    assert drawn_back(cluster(three(isr=(1, 2))), 3) == []
+
+
+def test_a_former_life_withdraws_nothing() -> None:
+    with pytest.raises(Refused):
+        drawn_back(cluster(three(), storage(1, 2)), 1)

@@ -89,7 +89,7 @@ class Residents:
             self._unconfigured |= {hosted: None for hosted, _ in self._homes.values() if all_too or hosted.topic in topics}
             if not was_behind:
                 self._configure_some()
-        for key in _changed_keys(old, new):
+        for key in dict.fromkeys(_changed_keys(old, new)):  # of a new topic both differ, and the work is done once
             self._take_away(key)
             self._work_on(key)
         self._appends.recheck()
@@ -247,7 +247,7 @@ class Residents:
             log.info("leading", extra=fields(partition=hosted, leader_epoch=role.leader_epoch, log_end=hosted.log_end_offset))
         minimum = effective_min_in_sync(hosted.config.min_insync_replicas, len(state.replicas))
         hosted.replica.configure(synced=hosted.config.synced, min_in_sync=minimum)
-        if hosted.replica.lead(role.leader_epoch, role.in_sync):
+        if hosted.replica.lead(role):
             self._appends.committed(hosted)
         self._fetches.wake(hosted.key)
         hosted.sync.kick()

@@ -6,7 +6,7 @@ older incarnation means that the controller has not yet noticed the restart: wai
 
 from dataclasses import dataclass
 
-from libs.cluster.records import PartitionState
+from libs.cluster.records import InSync, PartitionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,11 @@ class Lead:
     """Assign the start of `leader_epoch` in the log, durably, before the first write in it."""
 
     leader_epoch: int
-    in_sync: tuple[int, ...]
+    in_sync: tuple[InSync, ...]
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    incarnation: int
+    """This node's, in which it leads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,8 @@ Role = Lead | Follow
 
 def decide_role(state: PartitionState, *, node_id: int, incarnation: int) -> Role:
     if state.leader == node_id and state.leader_incarnation == incarnation:
-        return Lead(state.leader_epoch, tuple(member.node_id for member in state.isr))
+        replicas = tuple([replica.node_id for replica in state.replicas])
+        return Lead(state.leader_epoch, state.isr, state.partition_epoch, replicas, incarnation)
     return Follow(state.leader, state.leader_epoch)
 
 

@@ -7,17 +7,15 @@ On a `synced` topic the high watermark is the smallest *durable* offset over the
 `replicated` topic it is their smallest log end, which is Kafka's usual meaning (DESIGN section 7, Durability).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from libs.cluster.records import InSync
+from services.storage.core.follower_progress import NOTHING, Contact, FollowerProgress, LagLimits, MemberProgress
+from services.storage.core.in_sync import InSyncReplicas, Proposal, Standing
+from services.storage.core.leadership import Lead
 
-class MemberProgress:
-    """How far one in-sync replica has come. The leader's own entry is one of them."""
-
-    __slots__ = ("durable", "log_end")
-
-    def __init__(self, durable: int, log_end: int) -> None:
-        self.durable = durable
-        self.log_end = log_end
+Eligible = Callable[[int, int], bool]
+"""(node id, incarnation) → whether it lives in that incarnation, and means to stay."""
 
 
 class Replica:
@@ -25,10 +23,16 @@ class Replica:
 
     __slots__ = (
         "_alone",
-        "_members",
+        "_counted",
+        "_followers",
+        "_incarnation",
         "_own",
+        "_replicas",
+        "epoch_start",
+        "has_followers",
         "high_watermark",
         "in_sync",
+        "isr",
         "leader_epoch",
         "leading",
         "min_in_sync",
@@ -42,10 +46,19 @@ class Replica:
         self.min_in_sync = 1
         self.leading = False
         self.leader_epoch = -1
-        self.high_watermark = min(high_watermark, log_end)
+        self.epoch_start = 0
+        """Where the log ended when this node began to lead."""
+        self.high_watermark = max(0, min(high_watermark, log_end))
         self.in_sync = 0
+        """How many are in the committed ISR; admission goes by it."""
+        self.has_followers = False
+        """Leading, and there are others who may copy: in or out of the ISR."""
+        self.isr = InSyncReplicas(-1)
         self._own = MemberProgress(durable, log_end)
-        self._members: dict[int, MemberProgress] = {}
+        self._incarnation = -1
+        self._replicas: tuple[int, ...] = ()
+        self._followers: dict[int, FollowerProgress] = {}
+        self._counted: list[MemberProgress] = []  # of the maximal ISR
         self._alone = True
 
     @property
@@ -58,24 +71,30 @@ class Replica:
 
     # -- leadership ---------------------------------------------------------------------------------------------------
 
-    def lead(self, leader_epoch: int, in_sync: Iterable[int]) -> bool:
-        """Start to lead in this epoch, or go on with another ISR. A new member counts from nothing until it reports."""
-        if leader_epoch < self.leader_epoch:
-            raise ValueError(f"leader epoch {leader_epoch} is behind {self.leader_epoch}")
-        known = self._members if leader_epoch == self.leader_epoch and self.leading else {}
-        self._members = {node: known.get(node) or MemberProgress(0, 0) for node in in_sync if node != self.node_id}
-        self._members[self.node_id] = self._own
-        self._alone = len(self._members) == 1
-        self.in_sync = len(self._members)
-        self.leader_epoch = leader_epoch
-        self.leading = True
-        return self._advance()
+    def lead(self, role: Lead) -> bool:
+        """Start to lead in this epoch, or hear of another state in it. Every follower counts from nothing in each epoch."""
+        if role.leader_epoch < self.leader_epoch:
+            raise ValueError(f"leader epoch {role.leader_epoch} is behind {self.leader_epoch}")
+        if not self.leading or role.leader_epoch > self.leader_epoch:
+            self.leader_epoch = role.leader_epoch
+            self.leading = True
+            self.epoch_start = self._own.log_end
+            self.isr = InSyncReplicas(role.leader_epoch)
+            self._followers = {}
+        self._incarnation = role.incarnation
+        self._replicas = role.replicas
+        self.has_followers = any(node != self.node_id for node in role.replicas)
+        self.isr.shown(role.partition_epoch, role.in_sync)
+        return self._recount()
 
     def resign(self, leader_epoch: int) -> None:
         """Lead no longer. The high watermark stays: what was committed stays readable to the next leader."""
         self.leading = False
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
-        self._members = {}
+        self.has_followers = False
+        self.isr = InSyncReplicas(-1)
+        self._followers = {}
+        self._counted = []
         self.in_sync = 0
 
     # -- progress -----------------------------------------------------------------------------------------------------
@@ -91,14 +110,143 @@ class Replica:
             self._own.durable = durable
         return self.synced and self._advance()
 
-    def member_progress(self, node_id: int, *, durable: int, log_end: int) -> bool:
-        """An in-sync follower reported. Reports of nodes outside the ISR do not count here."""
-        member = self._members.get(node_id)
-        if member is None or member is self._own:
+    def reported(
+        self, node_id: int, incarnation: int, *, log_end: int, durable: int, now: float, contact: Contact | None = None
+    ) -> bool:
+        """A follower told where it stands, and its log up to there was found to be the leader's. It may have gone back."""
+        follower = self._follower(node_id, incarnation)
+        if follower is None:
             return False
-        member.durable = max(member.durable, durable)
-        member.log_end = max(member.log_end, log_end)
+        follower.log_end = min(log_end, self._own.log_end)
+        follower.durable = min(durable, follower.log_end)
+        follower.reported = True
+        follower.contact = contact
+        return self._heard(follower, now)
+
+    def made_durable(self, node_id: int, incarnation: int, durable: int, now: float) -> bool:
+        """A follower's sync round ended. It says nothing until its log has been compared in this epoch: it may be another's."""
+        follower = self._followers.get(node_id)
+        if not self.leading or follower is None or not follower.reported or follower.incarnation != incarnation:
+            return False
+        follower.durable = max(follower.durable, min(durable, self._own.log_end))
+        follower.log_end = max(follower.log_end, follower.durable)
+        return self._heard(follower, now)
+
+    def left(self, node_id: int) -> None:
+        """The follower pulls this partition no longer, for now: it is not let in on what it said before."""
+        follower = self._followers.get(node_id)
+        if follower is not None:
+            follower.contact = None
+
+    def _follower(self, node_id: int, incarnation: int) -> FollowerProgress | None:
+        """Of who reports now; None when nobody counts it, or a later incarnation of it has reported."""
+        if not self.leading or node_id == self.node_id:
+            return None
+        follower = self._followers.get(node_id)
+        if follower is not None and follower.incarnation > incarnation:
+            return None
+        if follower is None or follower.incarnation < incarnation:
+            follower = self._followers[node_id] = FollowerProgress(incarnation, follower.caught_up_at if follower else None)
+            self._recount()
+        return follower
+
+    def _heard(self, follower: FollowerProgress, now: float) -> bool:
+        follower.observe(now, self._own.log_end, synced=self.synced, heard=True)
         return self._advance()
+
+    # -- the ISR ------------------------------------------------------------------------------------------------------
+
+    @property
+    def enough(self) -> bool:
+        """Whether as many as `min_in_sync` have what is committed now, or are about to (kafka-facts section 11)."""
+        return max(self.in_sync, len(self._counted)) >= self.min_in_sync
+
+    def may_join(self, node_id: int) -> bool:
+        """It is outside, and has all that is committed and all from before this epoch: what a candidate for leader must have."""
+        follower = self._followers.get(node_id)
+        if follower is None or not follower.reported or follower.contact is None or node_id not in self._replicas:
+            return False
+        if self.isr.standing(node_id) is Standing.IN and self.isr.committed.get(node_id) == follower.incarnation:
+            return False
+        return follower.position(synced=self.synced) >= max(self.high_watermark, self.epoch_start)
+
+    def decide(self, now: float, limits: LagLimits, eligible: Eligible) -> Proposal | None:
+        """Looks at every follower; the ISR that there should be, if that is another than there is. One proposal at a time."""
+        if not self.has_followers:
+            return None
+        end = self._own.log_end
+        for follower in self._followers.values():
+            follower.observe(now, end, synced=self.synced, heard=False)
+        isr = self.isr
+        if isr.proposal is not None:
+            return None
+        wanted: dict[int, int] = {}
+        for node in dict.fromkeys((*self._replicas, *isr.committed)):
+            if node == self.node_id:
+                wanted[node] = self._incarnation
+            elif self.may_join(node) and eligible(node, self._followers[node].incarnation):
+                wanted[node] = self._followers[node].incarnation
+            elif node in isr.committed and not self._lags(node, now, limits):
+                wanted[node] = isr.committed[node]
+        if wanted == isr.committed:
+            return None
+        proposal = isr.propose(wanted)
+        self._recount()
+        return proposal
+
+    def _lags(self, node_id: int, now: float, limits: LagLimits) -> bool:
+        follower = self._followers.get(node_id)
+        if follower is None:
+            follower = self._followers[node_id] = FollowerProgress(self.isr.committed[node_id])
+        return follower.lags(now, self._own.log_end, limits, synced=self.synced)
+
+    def isr_shown(self, partition_epoch: int, in_sync: Iterable[InSync]) -> bool:
+        """An answer of the controller in this leader epoch; the image will say the same."""
+        return self.leading and self.isr.shown(partition_epoch, in_sync) and self._recount()
+
+    def isr_refused(self, proposal: Proposal) -> bool:
+        return self.leading and self.isr.refused(proposal) and self._recount()
+
+    def _recount(self) -> bool:
+        """Who counts has changed."""
+        counted: list[MemberProgress] = []
+        for node, incarnations in self.isr.maximal().items():
+            follower = self._followers.get(node)
+            if node == self.node_id:
+                counted.append(self._own)
+            elif follower is not None and follower.incarnation in incarnations:
+                counted.append(follower)
+            else:
+                counted.append(NOTHING)
+        self._counted = counted
+        self._alone = counted == [self._own]
+        self.in_sync = len(self.isr.committed)
+        return self._advance()
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    def copied(self, log_end: int, leaders_high_watermark: int) -> bool:
+        """The log ends at `log_end` as the leader has it, who told its high watermark: what is here of it is committed.
+
+        A leader that was just elected may know less than was told here before; that stays true all the same.
+        """
+        self._own.log_end = log_end
+        committed = min(leaders_high_watermark, log_end)
+        if self.leading or committed <= self.high_watermark:
+            return False
+        self.high_watermark = committed
+        return True
+
+    def cut(self, log_end: int) -> None:
+        """The log ends earlier now, or is about to: nothing beyond is written, durable or committed here."""
+        self._own.log_end = min(self._own.log_end, log_end)
+        self._own.durable = min(self._own.durable, log_end)
+        self.high_watermark = min(self.high_watermark, log_end)
+
+    def begun_anew(self, log_start: int, log_end: int) -> None:
+        """The log is empty, and starts where the leader's does: what came before was committed (KAFKA-9491)."""
+        self._own.log_end = self._own.durable = log_end
+        self.high_watermark = log_start
 
     def configure(self, *, synced: bool, min_in_sync: int) -> bool:
         """The topic's configuration changed. The high watermark never goes back, whatever `durability` becomes."""
@@ -114,9 +262,9 @@ class Replica:
             own = self._own
             committed = own.durable if self.synced else own.log_end
         elif self.synced:
-            committed = min(member.durable for member in self._members.values())
+            committed = min(member.durable for member in self._counted)
         else:
-            committed = min(member.log_end for member in self._members.values())
+            committed = min(member.log_end for member in self._counted)
         if committed <= self.high_watermark:
             return False
         self.high_watermark = committed

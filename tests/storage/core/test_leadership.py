@@ -9,7 +9,7 @@ def state(*, leader: int = 1, incarnation: int = 7, epoch: int = 3) -> Partition
 
 
 def test_the_named_incarnation_leads() -> None:
-    assert decide_role(state(), node_id=1, incarnation=7) == Lead(3, (1,))
+    assert decide_role(state(), node_id=1, incarnation=7) == Lead(3, (InSync(1, 7),), 0, (1, 2), 7)
 
 
 def test_a_restarted_process_waits_for_a_state_that_names_it() -> None:

@@ -4,12 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from libs.cluster.records import InSync
+from services.storage.core.leadership import Lead
 from services.storage.core.replica import Replica, recovered_high_watermark
+
+
+def lead(epoch: int, *nodes: int, partition_epoch: int = 0) -> Lead:
+    """As node 1, with replicas on nodes 1 to 4, each in its incarnation 10."""
+    return Lead(epoch, tuple(InSync(node, 10) for node in nodes), partition_epoch, (1, 2, 3, 4), 10)
+
+
+def report(replica: Replica, node: int, *, durable: int, log_end: int, now: float = 0.0, incarnation: int = 10) -> bool:
+    return replica.reported(node, incarnation, log_end=log_end, durable=durable, now=now)
 
 
 def alone(*, synced: bool, log_end: int = 0, durable: int = 0, high_watermark: int = 0) -> Replica:
     replica = Replica(1, log_end=log_end, durable=durable, high_watermark=high_watermark, synced=synced)
-    replica.lead(5, [1])
+    replica.lead(lead(5, 1))
     return replica
 
 
@@ -29,30 +40,30 @@ def test_a_synced_topic_commits_only_what_a_sync_round_made_durable() -> None:
 
 def test_with_followers_the_slowest_durable_offset_of_the_isr_decides() -> None:
     replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=True)
-    replica.lead(5, [1, 2, 3])
+    replica.lead(lead(5, 1, 2, 3))
     replica.appended(10)
     replica.synced_to(10)
-    replica.member_progress(2, durable=4, log_end=10)
+    report(replica, 2, durable=4, log_end=10)
     assert replica.high_watermark == 0
-    assert replica.member_progress(3, durable=6, log_end=10)
+    assert report(replica, 3, durable=6, log_end=10)
     assert replica.high_watermark == 4
 
 
 def test_a_report_from_outside_the_isr_counts_for_nothing() -> None:
     replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
-    replica.lead(5, [1, 2])
+    replica.lead(lead(5, 1, 2))
     replica.appended(10)
-    assert not replica.member_progress(3, durable=10, log_end=10)
-    assert not replica.member_progress(1, durable=99, log_end=99)
+    assert not report(replica, 3, durable=10, log_end=10)
+    assert not report(replica, 1, durable=99, log_end=99)
     assert replica.high_watermark == 0
 
 
 def test_a_new_epoch_forgets_what_followers_reported_in_the_old_one() -> None:
     replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
-    replica.lead(5, [1, 2])
+    replica.lead(lead(5, 1, 2))
     replica.appended(10)
-    replica.member_progress(2, durable=0, log_end=4)
-    replica.lead(6, [1, 2])
+    report(replica, 2, durable=0, log_end=4)
+    replica.lead(lead(6, 1, 2))
     assert not replica.appended(20)
     assert replica.high_watermark == 4
 
@@ -60,7 +71,7 @@ def test_a_new_epoch_forgets_what_followers_reported_in_the_old_one() -> None:
 def test_the_high_watermark_waits_while_the_isr_is_too_small() -> None:
     replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
     replica.configure(synced=False, min_in_sync=2)
-    replica.lead(5, [1])
+    replica.lead(lead(5, 1))
     assert not replica.appended(10)
     assert replica.configure(synced=False, min_in_sync=1)
     assert replica.high_watermark == 10
@@ -78,7 +89,7 @@ def test_one_that_resigned_advances_no_more() -> None:
 def test_an_older_epoch_cannot_be_led() -> None:
     replica = alone(synced=True)
     with pytest.raises(ValueError, match="behind"):
-        replica.lead(4, [1])
+        replica.lead(lead(4, 1))
 
 
 def test_a_new_leader_starts_with_the_high_watermark_that_it_knew() -> None:
@@ -104,7 +115,7 @@ steps = st.lists(
 @given(steps)
 def test_the_high_watermark_never_falls_and_never_passes_what_the_isr_holds(history: list[Step]) -> None:
     replica = alone(synced=True)
-    synced, isr = True, {1}
+    synced, isr, partition_epoch = True, {1}, 0
     ends = {1: 0}
     durables = {1: 0}
     for what, who, amount in history:
@@ -117,17 +128,13 @@ def test_the_high_watermark_never_falls_and_never_passes_what_the_isr_holds(hist
                 durables[1] = min(ends[1], durables[1] + amount)
                 replica.synced_to(durables[1])
             case "report":
-                if who in isr:
-                    ends[who] = max(ends.get(who, 0), min(amount, ends[1]))
-                    durables[who] = max(durables.get(who, 0), min(amount, ends[1]))
-                replica.member_progress(who, durable=min(amount, ends[1]), log_end=min(amount, ends[1]))
+                ends[who] = min(amount, ends[1])
+                durables[who] = ends[who] // 2
+                report(replica, who, durable=durables[who], log_end=ends[who])
             case "isr":
                 isr = {1} | {node for bit, node in enumerate((2, 3, 4)) if who >> bit & 1}
-                for node in (2, 3, 4):
-                    if node not in isr:
-                        ends.pop(node, None)
-                        durables.pop(node, None)
-                replica.lead(5, sorted(isr))
+                partition_epoch += 1
+                replica.lead(lead(5, *sorted(isr), partition_epoch=partition_epoch))
             case _:
                 synced = bool(who)
                 replica.configure(synced=synced, min_in_sync=1)

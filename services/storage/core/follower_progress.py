@@ -1,0 +1,91 @@
+"""How far one follower of one partition has come, as its leader knows it, and whether that is far enough (kafka-facts section
+11).
+
+A follower is caught up at a moment if it has everything that the leader's log held then. Nobody can ask about every moment, so
+the leader remembers one: its log end, and when that was. Once the follower has come so far, it was caught up then, and the next
+moment is remembered. Kafka compares with the end at the previous fetch instead; the two agree, but for a follower whose durable
+offset trails its log end by more than one pull, which Kafka does not have.
+
+On a `synced` topic only what is durable at the follower counts as had (DESIGN section 7, Durability).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Contact(Protocol):
+    """The follower's session: a pull proves that it lives, for all partitions of its session."""
+
+    alive_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LagLimits:
+    """`max_messages` 0: no such limit. Kafka had one of 4,000, and removed it: a burst threw everybody out."""
+
+    time_s: float = 30.0
+    max_messages: int = 0
+
+
+class MemberProgress:
+    """Two of a replica's three numbers. The leader's own are in the same form."""
+
+    __slots__ = ("durable", "log_end")
+
+    def __init__(self, durable: int, log_end: int) -> None:
+        self.durable = durable
+        self.log_end = log_end
+
+
+NOTHING = MemberProgress(0, 0)
+"""Of a member that has not reported yet. Never written to."""
+
+
+class FollowerProgress(MemberProgress):
+    """In or out of the ISR, in one leader epoch and one incarnation. It begins with nothing."""
+
+    __slots__ = ("_mark_at", "_mark_end", "caught_up_at", "contact", "incarnation", "reported")
+
+    def __init__(self, incarnation: int, caught_up_at: float | None = None) -> None:
+        super().__init__(0, 0)
+        self.incarnation = incarnation
+        self.reported = False
+        """Whether its log was compared with the leader's, in this epoch and incarnation."""
+        self.contact: Contact | None = None
+        self.caught_up_at = caught_up_at
+        """None until somebody asks: a new leader gives everyone the full time."""
+        self._mark_end = -1
+        self._mark_at = 0.0
+
+    def position(self, *, synced: bool) -> int:
+        return self.durable if synced else self.log_end
+
+    def observe(self, now: float, leader_end: int, *, synced: bool, heard: bool) -> None:
+        """Look at it with the leader's present log end. `heard`: it has just reported."""
+        position = self.position(synced=synced)
+        if self.reported and position >= leader_end:
+            if heard:
+                self._caught_up(now)
+            elif self.contact is not None:
+                self._caught_up(self.contact.alive_at)
+            self._mark_end = -1
+            return
+        if self._mark_end >= 0:
+            if position < self._mark_end:
+                return
+            self._caught_up(self._mark_at)
+        self._mark_end, self._mark_at = leader_end, now
+
+    def lags(self, now: float, leader_end: int, limits: LagLimits, *, synced: bool) -> bool:
+        """Whether it has been behind for too long, or too far. At the leader's end it is in sync however long it was silent: others
+        find out who is dead."""
+        if self.caught_up_at is None:
+            self.caught_up_at = now
+        missing = leader_end - self.position(synced=synced)
+        if self.reported and missing <= 0:
+            return False
+        return now - self.caught_up_at > limits.time_s or 0 < limits.max_messages < missing
+
+    def _caught_up(self, at: float) -> None:
+        if self.caught_up_at is None or at > self.caught_up_at:
+            self.caught_up_at = at

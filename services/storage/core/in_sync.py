@@ -1,0 +1,127 @@
+"""ISR membership of one partition as its leader follows it: what is committed, what is proposed, and what follows from answers.
+
+Only the elected controller changes an ISR, by compare-and-set on (leader epoch, partition epoch). A leader proposes, one change
+at a time, and holds on to both sides of it until it knows: committed ∪ proposed is the *maximal* ISR, by which the high
+watermark goes. A joining replica counts as soon as it is proposed, since the controller may have let it in already; a leaving
+one counts until it is known to be out. An answer that never came changes nothing.
+
+What a proposal was made on is the partition epoch. A state with a later one settles it, whatever became of it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from libs.cluster.records import InSync
+
+
+class Standing(Enum):
+    OUT = "out"
+    JOINING = "joining"
+    IN = "in"
+    LEAVING = "leaving"
+
+
+class Fact(Enum):
+    PROPOSED_IN = "we propose that it is in"
+    PROPOSED_OUT = "we propose that it is out"
+    SHOWN_IN = "a later state has it"
+    SHOWN_OUT = "a later state does not have it"
+    REFUSED = "the controller refused what we proposed"
+
+
+TRANSITIONS: dict[tuple[Standing, Fact], Standing] = {
+    (Standing.OUT, Fact.PROPOSED_IN): Standing.JOINING,
+    (Standing.OUT, Fact.SHOWN_IN): Standing.IN,
+    (Standing.OUT, Fact.SHOWN_OUT): Standing.OUT,
+    (Standing.JOINING, Fact.SHOWN_IN): Standing.IN,
+    (Standing.JOINING, Fact.SHOWN_OUT): Standing.OUT,
+    (Standing.JOINING, Fact.REFUSED): Standing.OUT,
+    (Standing.IN, Fact.PROPOSED_IN): Standing.IN,
+    (Standing.IN, Fact.PROPOSED_OUT): Standing.LEAVING,
+    (Standing.IN, Fact.SHOWN_IN): Standing.IN,
+    (Standing.IN, Fact.SHOWN_OUT): Standing.OUT,
+    (Standing.IN, Fact.REFUSED): Standing.IN,
+    (Standing.LEAVING, Fact.SHOWN_IN): Standing.IN,
+    (Standing.LEAVING, Fact.SHOWN_OUT): Standing.OUT,
+    (Standing.LEAVING, Fact.REFUSED): Standing.IN,
+}
+"""`PROPOSED_IN` of a member that is in: it restarted, caught up, and is to be known by its new incarnation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The ISR that a leader asks for. It may be sent any number of times: it can be applied once."""
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[InSync, ...]
+
+
+class InSyncReplicas:
+    """In one leader epoch. `shown` is called with every state that names this epoch, from the image and from answers alike."""
+
+    __slots__ = ("_standing", "committed", "leader_epoch", "partition_epoch", "proposal")
+
+    def __init__(self, leader_epoch: int) -> None:
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = -1
+        self.committed: dict[int, int] = {}
+        """Node → the incarnation in which it was found in sync."""
+        self.proposal: Proposal | None = None
+        self._standing: dict[int, Standing] = {}
+
+    def standing(self, node_id: int) -> Standing:
+        return self._standing.get(node_id, Standing.OUT)
+
+    def maximal(self) -> dict[int, tuple[int, ...]]:
+        """Everyone who counts for the high watermark, each with the incarnations in which its reports do."""
+        counted: dict[int, tuple[int, ...]] = {node: (incarnation,) for node, incarnation in self.committed.items()}
+        if self.proposal is not None:
+            for node, incarnation in self.proposal.isr:
+                known = counted.get(node, ())
+                counted[node] = known if incarnation in known else (*known, incarnation)
+        return counted
+
+    def shown(self, partition_epoch: int, isr: Iterable[InSync]) -> bool:
+        """A state of the partition. False: it says nothing new, and a proposal that is under way may still be applied."""
+        if partition_epoch <= self.partition_epoch:
+            return False
+        before = {*self.committed, *self._standing}
+        self.partition_epoch = partition_epoch
+        self.committed = {member.node_id: member.incarnation for member in isr}
+        self.proposal = None
+        for node in sorted(before | self.committed.keys()):
+            self._happened(node, Fact.SHOWN_IN if node in self.committed else Fact.SHOWN_OUT)
+        return True
+
+    def propose(self, isr: Mapping[int, int]) -> Proposal:
+        """One at a time: ask `proposal` first."""
+        if self.proposal is not None:
+            raise RuntimeError("a proposal is under way")
+        for node, incarnation in isr.items():
+            if self.committed.get(node) != incarnation:
+                self._happened(node, Fact.PROPOSED_IN)
+        for node in self.committed:
+            if node not in isr:
+                self._happened(node, Fact.PROPOSED_OUT)
+        members = tuple([InSync(node, incarnation) for node, incarnation in isr.items()])
+        self.proposal = Proposal(self.leader_epoch, self.partition_epoch, members)
+        return self.proposal
+
+    def refused(self, proposal: Proposal) -> bool:
+        """The controller looked at it, with nothing of it applied. False: it was settled before."""
+        if proposal is not self.proposal:
+            return False
+        self.proposal = None
+        for node, standing in list(self._standing.items()):
+            if (standing, Fact.REFUSED) in TRANSITIONS:
+                self._happened(node, Fact.REFUSED)
+        return True
+
+    def _happened(self, node: int, fact: Fact) -> None:
+        standing = TRANSITIONS[self.standing(node), fact]
+        if standing is Standing.OUT:
+            self._standing.pop(node, None)
+        else:
+            self._standing[node] = standing

@@ -247,6 +247,15 @@ class LogDirectory:
         self._log_starts.keep()
 
 
+def stopped_cleanly(fs: FileSystem, path: str) -> bool:
+    """Whether the last process closed and synced every log there. Opening the directory takes the mark away."""
+    return fs.exists(f"{path}/{_CLEAN}")
+
+
+def is_retired(fs: FileSystem, path: str) -> bool:
+    return fs.exists(f"{path}/{_RETIRED}")
+
+
 def parse_metadata(content: bytes) -> tuple[dict[str, str], bool]:
     """What a `partition.metadata` says, and whether its checksum agrees. Kafka's has none, and is believed."""
     fields = dict(line.split(": ", 1) for line in content.decode(errors="replace").splitlines() if ": " in line)

@@ -11,7 +11,12 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def host_id() -> str:
-    """The same for all processes on one running kernel, which survives what is in its page cache."""
+    """The same for all processes on one running kernel."""
+    return boot_id()
+
+
+def boot_id() -> str:
+    """Another for each start of the kernel, whose page cache lives as long."""
     return _BOOT_ID.read_text().strip()
 
 

@@ -12,7 +12,7 @@ from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
 from libs.runtime.children import ChildProcesses
 from libs.runtime.config import load_or_exit
-from libs.runtime.identity import host_id, next_incarnation, own_version
+from libs.runtime.identity import boot_id, host_id, next_incarnation, own_version
 from libs.runtime.lifecycle import Lifecycle, descriptors_max, run
 from libs.telemetry import logs
 from libs.telemetry.metrics import Metrics
@@ -53,6 +53,7 @@ def main() -> None:
             version=own_version(),
             die=lifecycle.stop,
             open_files=OpenFiles(open_files_max(descriptors_max())),
+            boot_id=boot_id(),
         )
         node = StorageNode(config, incarnation, world)
         admin = AdminServer(config.admin_host, config.admin_port, ready=node.ready, metrics=metrics, debug=node.debug())

@@ -7,6 +7,7 @@ from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership, Superseded
 from libs.cluster.records import STORAGE, Member
 from libs.rpc.server import Accept, Hello, RpcServer
+from libs.runtime.survival import survived_from
 from services.storage.config import StorageConfig
 from services.storage.surroundings import Surroundings
 
@@ -19,6 +20,14 @@ class Presence:
         self.server: RpcServer | None = None
         self._membership: Membership | None = None
         self._member: Member | None = None
+        self._survived_from = 0
+
+    def look_back(self) -> None:
+        """To be called before the log directories are opened. Raises OSError."""
+        config, world = self._config, self._world
+        self._survived_from = survived_from(
+            *(world.fs, config.data_dir, self._incarnation), boot_id=world.boot_id, directories=config.directories
+        )
 
     def hello(self) -> Hello:
         image = self._follower.image
@@ -51,6 +60,7 @@ class Presence:
             log_dirs=directory_ids,
             configs=config.static,
             version=self._world.version,
+            survived_from=self._survived_from,
         )
 
     async def register(self) -> None:

@@ -114,6 +114,7 @@ class StorageNode:
         await self._follower.start()
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
+        self._presence.look_back()
         self._disks = Disks(await open_disks(self._config, self._world, cluster_id, self, self._meters.offline))
         self._placements = self._make_placements()
         self._residents = residents = Residents(

@@ -33,3 +33,5 @@ class Surroundings:
     """Ends the process: it can serve nobody any more."""
     open_files: OpenFiles = field(default_factory=OpenFiles)
     """How many descriptors the segments of all logs may hold together."""
+    boot_id: str = ""
+    """Another for each start of the kernel: the page cache lives as long. Empty: unknown, and like no other."""

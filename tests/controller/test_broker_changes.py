@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.cluster.records import InSync, PartitionState, Replica
-from services.controller.core.brokers import LiveNode, lost_directories, settle
+from services.controller.core.brokers import AtRest, LiveNode, lost_directories, settle
+from services.controller.core.standing import may_join
 from tests.controller.images import led_by
 
 
@@ -81,40 +82,126 @@ def test_a_restarted_follower_leaves_the_isr_until_it_has_caught_up() -> None:
     assert settle(three(), alive((1, 1), (2, 2), (3, 1))).isr == (InSync(1, 1), InSync(3, 1))
 
 
-def test_when_all_restarted_the_first_to_return_leads_alone() -> None:
+def test_when_all_died_the_first_to_return_leads_alone() -> None:
     state = settle(three(), {})
     assert (state.leader, len(state.isr)) == (-1, 3)
     state = settle(state, alive((3, 2)))
     assert (state.leader, state.isr) == (3, (InSync(3, 2),))
 
 
-NODES = st.dictionaries(
-    st.integers(1, 4),
-    st.builds(LiveNode, st.integers(1, 9), st.sampled_from([frozenset({"old"}), frozenset({"new"}), frozenset({"old", "new"})])),
+def test_those_of_the_last_isr_that_return_together_stay_in_it_together() -> None:
+    state = settle(three(), alive((1, 2), (3, 2)))
+    assert (state.leader, state.isr) == (1, (InSync(1, 2), InSync(3, 2)))
+
+
+def test_a_node_that_registers_again_in_the_same_life_must_catch_up_while_another_is_in_sync() -> None:
+    state = settle(three(), alive((1, 1), (3, 1)))
+    assert settle(state, alive((1, 1), (2, 1), (3, 1))) is state
+
+
+def restarted(node_id: int, incarnation: int, survived_from: int, *, stopping: bool = False) -> dict[int, LiveNode]:
+    return {node_id: LiveNode(incarnation, frozenset({f"d{node_id}"}), survived_from, stopping)}
+
+
+def test_a_replicated_topic_is_not_led_by_who_may_have_lost_its_page_cache() -> None:
+    """KIP-966: the last in-sync replica loses its unflushed tail; it must not lead and truncate the others."""
+    dead = settle(led_by(1, incarnation=5), {})
+    assert settle(dead, restarted(1, 6, survived_from=0), synced=False) is dead
+    assert settle(dead, restarted(1, 6, survived_from=6), synced=False) is dead
+    assert settle(dead, restarted(1, 6, survived_from=5), synced=False).leader == 1
+    assert settle(dead, restarted(1, 6, survived_from=6), synced=True).leader == 1
+
+
+def test_one_nodes_lost_page_cache_is_not_the_clusters_loss() -> None:
+    state = settle(three(), {})
+    lost = restarted(1, 2, survived_from=2)
+    assert settle(state, lost, synced=False) is state
+    kept = settle(state, lost | restarted(2, 2, survived_from=1), synced=False)
+    assert (kept.leader, kept.isr) == (2, (InSync(2, 2),))
+
+
+def test_a_stopping_leader_hands_over_and_leaves_the_isr_at_once() -> None:
+    live = alive((2, 1), (3, 1)) | restarted(1, 1, 1, stopping=True)
+    state = settle(three(), live)
+    assert (state.leader, state.leader_epoch, state.partition_epoch) == (2, 1, 1)
+    assert state.isr == (InSync(2, 1), InSync(3, 1))
+
+
+def test_a_stopping_leader_stays_while_nobody_else_is_in_sync() -> None:
+    live = restarted(1, 1, 1, stopping=True)
+    alone = led_by(1)
+    assert settle(alone, live) is alone
+    both = replace(three(leader=2), isr=(InSync(1, 1), InSync(2, 1)))
+    assert settle(both, live | restarted(2, 1, 1, stopping=True)) is both
+
+
+def test_a_damaged_replica_may_lead_in_its_next_life() -> None:
+    damaged = replace(led_by(1, incarnation=5), withdrawn=(InSync(1, 5),))
+    state = settle(damaged, alive((1, 5)))
+    assert (state.leader, state.withdrawn) == (-1, (InSync(1, 5),))
+    assert settle(state, {}) is state
+    again = settle(state, alive((1, 6)))
+    assert (again.leader, again.isr, again.withdrawn) == (1, (InSync(1, 6),), ())
+
+
+def test_replicas_that_are_to_go_are_elected_last() -> None:
+    state = replace(three(), removing=(2,))
+    assert settle(state, alive((2, 1), (3, 1))).leader == 3
+    assert settle(state, alive((2, 1))).leader == 2
+
+
+DIRECTORIES = st.sampled_from([frozenset({"old"}), frozenset({"new"}), frozenset({"old", "new"})])
+NODES = st.dictionaries(st.integers(1, 4), st.builds(LiveNode, st.integers(1, 9), DIRECTORIES, st.integers(0, 9), st.booleans()))
+
+
+@given(
+    st.lists(st.tuples(NODES, st.integers(0, 5), st.booleans()), max_size=14),
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
 )
-
-
-@given(st.lists(NODES, max_size=12), st.integers(1, 3), st.booleans())
 def test_whatever_happens_epochs_rise_and_nobody_leads_with_a_past_life(
-    history: list[dict[int, LiveNode]], factor: int, chosen: bool
+    history: list[tuple[dict[int, LiveNode], int, bool]], factor: int, chosen: bool, synced: bool
 ) -> None:
+    """Nodes live, die, restart, stop, lose directories and page caches; between, leaders shrink and expand their ISRs."""
     replicas = tuple(Replica(n, "old" if chosen else "") for n in range(1, factor + 1))
     state = PartitionState(replicas, 1, 1, 0, 0, tuple(InSync(n, 1) for n in range(1, factor + 1)))
-    for live in history:
-        before, state = state, settle(state, live)
-        assert settle(state, live) is state
-        if state is before:
-            continue
+    led: dict[int, tuple[int, int]] = {0: (1, 1)}
+    for live, other, damaged in history:
+        before, state = state, settle(state, live, synced=synced)
+        assert settle(state, live, synced=synced) is state
+        assert AtRest(live)(state) is False or state.leader >= 0
+        if AtRest(live)(before):
+            assert state is before
+        if state is not before:
+            assert {member.node_id for member in state.isr} <= {member.node_id for member in before.isr}
+            assert state.partition_epoch == before.partition_epoch + 1
+            led_anew = (state.leader, state.leader_incarnation) != (before.leader, before.leader_incarnation)
+            assert state.leader_epoch == before.leader_epoch + led_anew
+            assert state.replicas == before.replicas
         assert state.isr
         assert len({member.node_id for member in state.isr}) == len(state.isr)
-        assert {member.node_id for member in state.isr} <= {member.node_id for member in before.isr}
-        assert state.partition_epoch == before.partition_epoch + 1
-        led_anew = (state.leader, state.leader_incarnation) != (before.leader, before.leader_incarnation)
-        assert state.leader_epoch == before.leader_epoch + led_anew
-        assert replace(state, replicas=before.replicas).replicas == before.replicas
+        assert led.setdefault(state.leader_epoch, (state.leader, state.leader_incarnation)) == (
+            state.leader,
+            state.leader_incarnation,
+        )
         if state.leader == -1:
             assert state.leader_incarnation == 0
-        else:
-            assert live[state.leader].incarnation == state.leader_incarnation
-            assert InSync(state.leader, state.leader_incarnation) in state.isr
-            assert not chosen or "old" in live[state.leader].log_dirs
+            continue
+        leader = live[state.leader]
+        assert leader.incarnation == state.leader_incarnation
+        assert InSync(state.leader, state.leader_incarnation) in state.isr
+        assert not chosen or "old" in leader.log_dirs
+        others = [m for m in state.isr if m.node_id != state.leader]
+        assert not (leader.stopping and any(not live[m.node_id].stopping for m in others))
+        state = _between(state, live, other, damaged)
+
+
+def _between(state: PartitionState, live: dict[int, LiveNode], other: int, damaged: bool) -> PartitionState:
+    """The leader expands its ISR by `other` or shrinks it to itself; or the ISR's last member turns out to be damaged."""
+    leader = InSync(state.leader, state.leader_incarnation)
+    if damaged and state.isr == (leader,):
+        return replace(state, withdrawn=(leader,), partition_epoch=state.partition_epoch + 1)
+    found = InSync(other, live[other].incarnation) if other in live else leader
+    isr = (leader, found) if found != leader and may_join(state, found, live) else (leader,)
+    return replace(state, isr=isr, partition_epoch=state.partition_epoch + 1)

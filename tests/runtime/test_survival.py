@@ -1,0 +1,93 @@
+"""Since which of its lives a storage node has lost nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from libs.commitlog.directory import LogDirectory
+from libs.commitlog.filesystem import OsFileSystem
+from libs.runtime.survival import survived_from
+
+FS = OsFileSystem()
+
+
+class Node:
+    """Each life opens its log directories, and stops cleanly or not."""
+
+    def __init__(self, root: Path, *names: str) -> None:
+        self._root, self.names = root, names
+
+    def paths(self) -> list[str]:
+        return [str(self._root / name) for name in self.names]
+
+    def life(self, incarnation: int, boot_id: str, *, stops_cleanly: bool = False, clean: tuple[str, ...] | None = None) -> int:
+        found = survived_from(FS, str(self._root), incarnation, boot_id=boot_id, directories=self.paths())
+        marked = clean if clean is not None else self.names if stops_cleanly else ()
+        for name, path in zip(self.names, self.paths(), strict=True):
+            if not (Path(path) / ".retired").exists():
+                directory = LogDirectory.open(path, FS, new_id=bytes(16), node_id=1)
+                if name in marked:
+                    directory.mark_clean()
+                directory.close()
+        return found
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path, "a", "b")
+
+
+def test_a_first_life_has_lost_nothing_of_its_own(node: Node) -> None:
+    assert node.life(10, "boot") == 10
+
+
+def test_a_killed_process_whose_kernel_lived_on_lost_nothing(node: Node) -> None:
+    node.life(10, "boot")
+    assert node.life(11, "boot") == 10
+    assert node.life(12, "boot") == 10
+
+
+def test_after_a_power_cut_only_this_life_is_sure(node: Node) -> None:
+    node.life(10, "boot")
+    assert node.life(11, "another") == 11
+    assert node.life(12, "another") == 11
+
+
+def test_a_clean_stop_outlives_the_kernel(node: Node) -> None:
+    node.life(10, "boot", stops_cleanly=True)
+    assert node.life(11, "another") == 10
+    assert node.life(12, "third") == 12
+
+
+def test_one_directory_without_its_mark_is_a_loss(node: Node) -> None:
+    node.life(10, "boot", clean=("a",))
+    assert node.life(11, "another") == 11
+
+
+def test_an_unknown_kernel_is_never_the_same(node: Node) -> None:
+    node.life(10, "")
+    assert node.life(11, "") == 11
+
+
+def test_a_directory_that_was_away_for_a_life_counts_as_lost(node: Node) -> None:
+    node.life(10, "boot")
+    node.names = ("a",)
+    assert node.life(11, "boot") == 11
+    node.names = ("a", "b")
+    assert node.life(12, "boot") == 12
+
+
+def test_a_retired_directory_counts_as_lost_in_the_life_that_finds_it(node: Node) -> None:
+    node.life(10, "boot")
+    mark = Path(node.paths()[1]) / ".retired"
+    mark.write_text("a sync failed")
+    assert node.life(11, "boot") == 11
+    mark.unlink()
+    assert node.life(12, "boot") == 11
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"survived_from": "x", "boot_id": "boot"}', '{"survived_from": 99}'])
+def test_a_damaged_record_counts_as_a_loss(node: Node, tmp_path: Path, content: str) -> None:
+    node.life(10, "boot", stops_cleanly=True)
+    (tmp_path / "survival").write_text(content)
+    assert node.life(11, "boot") == 11

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from libs.commitlog.errors import DirectoryLocked
+from libs.commitlog.unwritten import UnwrittenBytes
 
 Buffer = bytes | bytearray | memoryview
 
@@ -61,6 +62,9 @@ class FileSystem(Protocol):
     def sync_all(self, path: str) -> None:
         """Everything on the disk that holds `path`."""
 
+    def unwritten_bytes(self) -> int:
+        """At most so much has `sync_all` to write, of whatever files. Raises nothing."""
+
     def exists(self, path: str) -> bool: ...
 
     def list_directory(self, path: str) -> list[str]: ...
@@ -86,6 +90,7 @@ class OsFileSystem:
         self._fallocate = libc.fallocate
         self._fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
         self._disks: dict[str, OpenFile] = {}
+        self._unwritten = UnwrittenBytes()
 
     def __reduce__(self) -> tuple[type["OsFileSystem"], tuple[()]]:
         """In a child process it is another one."""
@@ -156,6 +161,9 @@ class OsFileSystem:
         if self._syncfs(disk.fd) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
+
+    def unwritten_bytes(self) -> int:
+        return self._unwritten.read()
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)

@@ -9,6 +9,7 @@ from libs.commitlog.errors import SyncFailed
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.log import Log
 from libs.commitlog.sync import SyncTargets, run_round, sync_then_write
+from libs.commitlog.unwritten import A_LOT, UnwrittenBytes
 from tests.commitlog.harness import FaultyFileSystem, append_some, files, open_log, sync
 
 
@@ -76,6 +77,40 @@ def test_many_files_are_synced_by_one_call(tmp_path: Path) -> None:
     fs.calls.clear()
     run_round(targets, fs, str(tmp_path))
     assert fs.calls == ["sync_all"]
+
+
+@pytest.mark.parametrize(
+    ("unwritten", "calls"),
+    [(0, ["sync_all"]), (2 << 20, ["sync_all"]), ((2 << 20) + 1, ["fdatasync"] * 2), (A_LOT, ["fdatasync"] * 2)],
+)
+def test_logs_share_one_call_unless_it_would_write_much_for_others(tmp_path: Path, unwritten: int, calls: list[str]) -> None:
+    class Filled(FaultyFileSystem):
+        def unwritten_bytes(self) -> int:
+            return unwritten
+
+    fs = Filled()
+    logs = [open_log(tmp_path / f"t-{i}", fs) for i in range(2)]
+    for log in logs:
+        append_some(log, 1)
+        sync(log)
+        append_some(log, 1)
+    targets = [found for log in logs if (found := log.sync_targets()) is not None]
+    fs.calls.clear()
+    run_round(targets, fs, str(tmp_path))
+    assert fs.calls == calls
+    fs.calls.clear()
+    run_round(targets[:1], fs, str(tmp_path))
+    assert fs.calls == ["fdatasync"]
+
+
+def test_what_the_kernel_has_to_write_is_known() -> None:
+    assert 0 <= UnwrittenBytes().read() < A_LOT
+
+
+def test_a_kernel_whose_syncfs_hides_errors_is_not_asked_for_one() -> None:
+    assert UnwrittenBytes("5.7.19-generic").read() == A_LOT
+    assert UnwrittenBytes("5.10.0-8-amd64").read() < A_LOT
+    assert UnwrittenBytes("unheard of").read() == A_LOT
 
 
 def many_to_write(path: Path, fs: OsFileSystem, count: int = 30) -> tuple[list[Log], list[SyncTargets]]:

@@ -12,6 +12,7 @@ from random import Random
 
 from libs.commitlog.errors import DirectoryLocked
 from libs.commitlog.filesystem import Buffer
+from libs.commitlog.unwritten import A_LOT
 from tests.simulation.inodes import Fate, Link, Rename, SimDirectory, SimFile, Unlink, copied
 from tests.simulation.sometimes import Sometimes
 
@@ -215,6 +216,9 @@ class SimulatedDisk:
             self._fail_sync([inode for inode in _reachable(self.root) if isinstance(inode, SimFile)], path)
         for inode in _reachable(self.root):
             inode.sync()
+
+    def unwritten_bytes(self) -> int:
+        return A_LOT if self.operations % 2 else 0
 
     def _fail_sync(self, files: list[SimFile], path: str) -> None:
         self.lies = True

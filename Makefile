@@ -46,8 +46,8 @@ simulate: setup ## cut the power of a simulated disk everywhere: SEED=7 replays 
 	$(VENV)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
 
-chaos: setup ## cut the power of a real disk under real clients, as root on Linux: CUTS=50 (SEED=)
-	$(VENV)/python -m tests.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(SEED),--seed $(SEED))
+chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 (SEED=)
+	$(VENV)/python -m tests.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
 
 clients: setup ## run only the tests with real clients: librdkafka, Java, Python, kcat
 	$(VENV)/python -m pytest tests/clients

@@ -1,4 +1,7 @@
-"""`make chaos`: cuts the power of a real file system under real clients. CUTS=50 SEED=7 choose how often and when."""
+"""`make chaos`: cuts the power of a real file system, then kills and hangs the processes of a cluster, under real clients.
+
+CUTS=50 FAULTS=40 SEED=7 choose how often and when; 0 leaves one of them out.
+"""
 
 import argparse
 import random
@@ -8,6 +11,7 @@ import tempfile
 import traceback
 from pathlib import Path
 
+from tests.chaos.failing import FailingRun
 from tests.chaos.power import why_no_power_cuts
 from tests.chaos.run import Run
 from tests.requirements import is_available
@@ -16,17 +20,26 @@ from tests.requirements import is_available
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--cuts", type=int, default=50, help="power cuts, at least")
+    parser.add_argument("--faults", type=int, default=40, help="faults of processes")
+    parser.add_argument("--factor", type=int, default=3, help="replication factor of the topics under faults")
     parser.add_argument("--seed", type=int, help="when they come; what the machine does in between no seed repeats")
     chosen = parser.parse_args()
-    lacks = why_no_power_cuts() or next(
-        (f"{name} is not here" for name in ("etcd", "java", "kafka") if not is_available(name)), None
-    )
+    seed = random.SystemRandom().randrange(1 << 32) if chosen.seed is None else chosen.seed
+    codes = []
+    if chosen.cuts:
+        codes.append(cut_power(chosen.cuts, seed))
+    if chosen.faults:
+        codes.append(break_processes(chosen.faults, seed, chosen.factor))
+    return max(codes, default=0)
+
+
+def cut_power(cuts: int, seed: int) -> int:
+    lacks = why_no_power_cuts() or lacking("etcd", "java", "kafka")
     if lacks is not None:
         print(f"make chaos cannot cut any power here, and has proven nothing: {lacks}", file=sys.stderr)
         return 1
-    seed = random.SystemRandom().randrange(1 << 32) if chosen.seed is None else chosen.seed
     directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
-    run = Run(directory, cuts=chosen.cuts, seed=seed, say=lambda line: print(line, flush=True))
+    run = Run(directory, cuts=cuts, seed=seed, say=say)
     try:
         summary = run.play()
     except Exception:
@@ -40,6 +53,32 @@ def main() -> int:
         print(f"this run proves too little: {shortfall}", file=sys.stderr)
         return 1
     return 0
+
+
+def break_processes(faults: int, seed: int, factor: int) -> int:
+    if (lacks := lacking("etcd", "root")) is not None:
+        print(f"make chaos cannot break processes here, and has proven nothing: {lacks}", file=sys.stderr)
+        return 1
+    directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
+    run = FailingRun(directory, faults=faults, seed=seed, factor=factor, say=say)
+    try:
+        outcome = run.play()
+    except Exception:
+        traceback.print_exc()
+        print(run.outcome.as_json())
+        print(f"BROKEN with SEED={seed}; the history and the logs of the services are in {directory}", file=sys.stderr)
+        return 1
+    shutil.rmtree(directory)
+    print(outcome.as_json())
+    return 0
+
+
+def lacking(*names: str) -> str | None:
+    return next((f"{name} is not here" for name in names if not is_available(name)), None)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

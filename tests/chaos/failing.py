@@ -1,0 +1,209 @@
+"""One run of a cluster under several clients while its processes die, hang and come back: the histories are judged at the end."""
+
+import json
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.chaos.consumers import AioReader, ConfluentReader, Reader, read_to
+from tests.chaos.faults import Faults
+from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
+from tests.chaos.producers import PacedProducer
+from tests.chaos.recorder import Recorder, key_of
+from tests.clients.admin import Admin
+from tests.cluster_harness import LocalCluster
+from tests.faults.small_disks import small_disk
+from tests.history.judge import judge
+from tests.history.model import write
+from tests.history.report import told
+
+TOPICS = {"synced": 3, "replicated": 3}
+PROGRESS_WITHIN_S = 60.0
+READ_WITHIN_S = 90.0
+DISK_MEBIBYTES = 256
+EXPECTED = "log directory retired|No space left on device"
+
+
+class Broken(Exception):
+    """A promise was broken."""
+
+
+@dataclass
+class Outcome:
+    """`missing`: records that were acknowledged and cannot be read. `gaps_ms`: the longest that one partition
+    acknowledged nothing to an idempotent producer, by kind of fault."""
+
+    seed: int
+    factor: int
+    faults: Counter[str] = field(default_factory=Counter)
+    acknowledged: int = 0
+    unknown: int = 0
+    read: int = 0
+    missing: int = 0
+    findings: dict[str, int] = field(default_factory=dict)
+    allowed: dict[str, int] = field(default_factory=dict)
+    surprises: dict[str, int] = field(default_factory=dict)
+    gaps_ms: dict[str, dict[str, float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def as_json(self) -> str:
+        return json.dumps({**self.__dict__, "faults": dict(self.faults), "seconds": round(self.seconds, 1)})
+
+
+class FailingRun:
+    """Use `play` once. The history is left in `directory`."""
+
+    def __init__(self, directory: Path, *, faults: int, seed: int, factor: int, say: Callable[[str], None]) -> None:
+        self.outcome = Outcome(seed, factor)
+        self._directory, self._faults, self._factor, self._say = directory, faults, factor, say
+        self._chance = random.Random(seed)
+        self._recorder = Recorder()
+        self._windows: list[tuple[str, int, int]] = []
+
+    def play(self) -> Outcome:
+        """Raises Broken, and whatever else shows that something is wrong."""
+        started = time.monotonic()
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of every disconnect
+        with small_disk("tmpfs", self._directory, DISK_MEBIBYTES) as disk, ExitStack() as until_judged:
+            of_storage = {f"storage-{node}": {"PENSTOCK_HIGH_WATERMARK_CHECKPOINT_S": "0.5"} for node in (1, 2, 3)}
+            of_storage["storage-3"]["PENSTOCK_LOG_DIRS"] = str(disk / "logs")
+            cluster = until_judged.enter_context(
+                LocalCluster(
+                    self._directory / "cluster",
+                    storage=3,
+                    gateways=2,
+                    controllers=3,
+                    environment_of=of_storage,
+                    expected_complaints=EXPECTED,
+                )
+            )
+            self._play(cluster, Faults(cluster, self._chance, disk))
+        self.outcome.seconds = time.monotonic() - started
+        return self.outcome
+
+    def _play(self, cluster: LocalCluster, faults: Faults) -> None:
+        admin = Admin(cluster.bootstrap)
+        for topic, partitions in TOPICS.items():
+            admin.create(topic, partitions, {"durability": topic}, self._factor)
+        admin.close()
+        with self._producing(cluster) as producers, self._reading(cluster):
+            self._advance(producers, 20)
+            for number, name in zip(range(self._faults), self._drawn(faults.names()), strict=False):
+                self._wait_a_moment()
+                self._strike(number, name, faults, producers)
+            unanswered = sum(producer.finish() for producer in producers)
+            self._read_to_end(cluster)
+        self._judge(unanswered)
+
+    def _drawn(self, names: list[str]) -> Iterator[str]:
+        """Each once before any comes again."""
+        while True:
+            yield from self._chance.sample(names, len(names))
+
+    @contextmanager
+    def _producing(self, cluster: LocalCluster) -> Iterator[list[PacedProducer]]:
+        producers = [
+            PacedProducer(self._recorder, cluster.bootstrap, topic, count, per_second=pace, idempotent=idempotent)
+            for topic, count in TOPICS.items()
+            for pace, idempotent in ((150, True), (50, False))
+        ]
+        for producer in producers:
+            producer.start()
+        try:
+            yield producers
+        finally:
+            for producer in producers:
+                producer.close()
+
+    @contextmanager
+    def _reading(self, cluster: LocalCluster) -> Iterator[None]:
+        readers: list[Reader] = [kind(self._recorder, cluster.bootstrap, TOPICS) for kind in (ConfluentReader, AioReader)]
+        for reader in readers:
+            reader.start()
+        try:
+            yield
+        finally:
+            for reader in readers:
+                reader.close()
+
+    def _strike(self, number: int, name: str, faults: Faults, producers: list[PacedProducer]) -> None:
+        begun = time.monotonic_ns()
+        faults.play(name)
+        ready = time.monotonic_ns()
+        self._advance(producers, 5)
+        self._windows.append((name, begun, time.monotonic_ns()))
+        self.outcome.faults[name] += 1
+        taken_s, back_s = (ready - begun) / 1e9, (time.monotonic_ns() - ready) / 1e9
+        self._say(
+            f"{number + 1:3} {name:36} {taken_s:5.1f} s until all is ready, {back_s:5.1f} s until all is acknowledged again"
+        )
+
+    def _advance(self, producers: list[PacedProducer], records: int) -> None:
+        """Returns when each partition has acknowledged that many records more to every producer."""
+        before = self._counts(producers)
+        deadline = time.monotonic() + PROGRESS_WITHIN_S
+        while True:
+            now = self._counts(producers)
+            behind = [
+                f"{key} of process {process}"
+                for process, key in now
+                if now[process, key] < before.get((process, key), 0) + records
+            ]
+            if not behind:
+                return
+            if time.monotonic() > deadline:
+                raise Broken(f"nothing is acknowledged for {PROGRESS_WITHIN_S:.0f} s: {', '.join(behind)}")
+            time.sleep(0.02)
+
+    def _counts(self, producers: list[PacedProducer]) -> Mapping[tuple[int, str], int]:
+        told_of = self._recorder.acknowledged()
+        return {
+            (producer.process, key_of(producer.topic, index)): told_of.get((producer.process, key_of(producer.topic, index)), 0)
+            for producer in producers
+            for index in range(producer.partitions)
+        }
+
+    def _wait_a_moment(self) -> None:
+        time.sleep(self._chance.uniform(0.2, 1.5))
+
+    def _read_to_end(self, cluster: LocalCluster) -> None:
+        for kind in (ConfluentReader, AioReader):
+            reader = kind(self._recorder, cluster.bootstrap, TOPICS)
+            reader.start()
+            try:
+                short = read_to(reader, self._recorder.ends(), READ_WITHIN_S)
+            finally:
+                reader.close()
+            if short:
+                raise Broken(f"{kind.__name__} reads no further than {short}, of {dict(self._recorder.ends())}")
+
+    def _judge(self, unanswered: int) -> None:
+        history = self._recorder.history(
+            read_to_end=True,
+            about={"seed": self.outcome.seed, "factor": self._factor, "faults": [name for name, _, _ in self._windows]},
+        )
+        file = self._directory / "history.jsonl"
+        write(history, file)
+        verdict = judge(history)
+        outcome = self.outcome
+        outcome.acknowledged, outcome.unknown, outcome.read = verdict.acknowledged, verdict.unknown, verdict.read
+        outcome.findings, outcome.allowed = verdict.kinds(), verdict.allowed_kinds()
+        outcome.missing = verdict.kinds().get("unseen", 0)
+        outcome.surprises = dict(Counter(words.partition(": ")[2].rpartition(": ")[2] for words in self._recorder.surprises))
+        outcome.gaps_ms = self._gaps(acknowledgements(history.ops), history.plain)
+        if verdict.findings:
+            raise Broken(f"{told(verdict)}\nthe history is in {file}; surprises: {self._recorder.surprises[:20]}")
+        if unanswered:
+            raise Broken(f"{unanswered} records never had an answer")
+
+    def _gaps(self, times: dict[tuple[int, str], list[int]], plain: frozenset[int]) -> dict[str, dict[str, float]]:
+        steady = [found for (process, _), found in times.items() if process not in plain]
+        by_kind: dict[str, list[float]] = {}
+        for name, begun, ended in self._windows:
+            by_kind.setdefault(name, []).append(max(longest_gap_ms(found, begun, ended) for found in steady))
+        return {name: summary(gaps) for name, gaps in sorted(by_kind.items())}

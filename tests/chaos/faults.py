@@ -1,0 +1,157 @@
+"""What happens to the processes of a cluster, each at a moment and for a time that a seed chooses, and is over afterwards."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster_harness import LocalCluster
+
+READY_WITHIN_S = 90.0
+
+
+class Faults:
+    """`small_disk`: where the logs of `storage-3` are, if that is a file system of a few megabytes of its own."""
+
+    def __init__(self, cluster: LocalCluster, chance: random.Random, small_disk: Path | None = None) -> None:
+        self._cluster, self._chance, self._small_disk = cluster, chance, small_disk
+
+    def names(self) -> list[str]:
+        """All that can be done to this cluster."""
+        return [name for name in FAULTS if name != "disk-full" or self._small_disk is not None]
+
+    def play(self, name: str) -> None:
+        """Returns when every process runs and is ready."""
+        FAULTS[name](self)
+        for process in self._cluster.names:
+            if not self._cluster.is_running(process):
+                self._cluster.start(process)
+        self._cluster.wait_ready(within_s=READY_WITHIN_S)
+
+    def kill_storage(self) -> None:
+        self._kill(self._one("storage"))
+
+    def kill_storage_briefly(self) -> None:
+        """It is back before anybody can be sure that it was gone."""
+        self._cluster.kill(self._one("storage"))
+
+    def kill_gateway(self) -> None:
+        self._kill(self._one("gateway"))
+
+    def kill_controller(self) -> None:
+        self._kill(elected(self._cluster))
+
+    def kill_storage_and_controller(self) -> None:
+        self._kill(self._one("storage"), elected(self._cluster))
+
+    def kill_all_storage(self) -> None:
+        """As when the machine's power goes, but for the page cache."""
+        self._kill(*self._all("storage"))
+
+    def kill_etcd(self) -> None:
+        self._kill("etcd")
+
+    def kill_everything(self) -> None:
+        self._kill(*self._cluster.names)
+
+    def pause_storage(self) -> None:
+        with self._paused(self._one("storage")):
+            self._hold(0.2, 6.0)
+
+    def pause_gateway(self) -> None:
+        with self._paused(self._one("gateway")):
+            self._hold(0.2, 4.0)
+
+    def pause_controller(self) -> None:
+        with self._paused(elected(self._cluster)):
+            self._hold(0.5, 6.0)
+
+    def pause_etcd(self) -> None:
+        with self._paused("etcd"):
+            self._hold(0.5, 6.0)
+
+    def pause_storage_and_kill_another(self) -> None:
+        one, other = self._chance.sample(self._all("storage"), 2)
+        with self._paused(one):
+            self._hold(0.2, 3.0)
+            self._cluster.kill(other)
+            self._hold(0.0, 1.0)
+
+    def kill_one_after_the_other(self) -> None:
+        """The next one as soon as the last one is ready: it may not have caught up."""
+        for name in self._chance.sample(self._all("storage"), len(self._all("storage"))):
+            self._cluster.restart(name, signal.SIGKILL)
+
+    def roll(self) -> None:
+        """Restarts everything but etcd, one process after the other, as an operator would."""
+        for role in ("controller", "storage", "gateway"):
+            for name in self._all(role):
+                self._cluster.restart(name)
+
+    def fill_disk(self) -> None:
+        assert self._small_disk is not None
+        ballast = self._small_disk / "ballast"
+        try:
+            with open(ballast, "wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(bytes(1 << 20))
+                except OSError:
+                    self._hold(1.0, 3.0)
+        finally:
+            ballast.unlink()
+
+    def _kill(self, *names: str) -> None:
+        for name in names:
+            self._cluster.kill(name)
+        self._hold(0.0, 3.0)
+
+    @contextmanager
+    def _paused(self, name: str) -> Iterator[None]:
+        pid = self._cluster.pid(name)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def _one(self, role: str) -> str:
+        return self._chance.choice(self._all(role))
+
+    def _all(self, role: str) -> list[str]:
+        return [name for name in self._cluster.names if name.partition("-")[0] == role]
+
+    def _hold(self, least_s: float, most_s: float) -> None:
+        time.sleep(self._chance.uniform(least_s, most_s))
+
+
+def elected(cluster: LocalCluster) -> str:
+    """The controller that rules; any, if none says so at this moment."""
+    names = [name for name in cluster.names if name.startswith("controller")]
+    for name in names:
+        if cluster.is_running(name) and "activecontrollercount 1.0" in cluster.admin(name, "/metrics"):
+            return name
+    return names[0]
+
+
+FAULTS: dict[str, Callable[[Faults], None]] = {
+    "storage-killed": Faults.kill_storage,
+    "storage-killed-briefly": Faults.kill_storage_briefly,
+    "gateway-killed": Faults.kill_gateway,
+    "controller-killed": Faults.kill_controller,
+    "storage-and-controller-killed": Faults.kill_storage_and_controller,
+    "all-storage-killed": Faults.kill_all_storage,
+    "etcd-killed": Faults.kill_etcd,
+    "everything-killed": Faults.kill_everything,
+    "storage-paused": Faults.pause_storage,
+    "gateway-paused": Faults.pause_gateway,
+    "controller-paused": Faults.pause_controller,
+    "etcd-paused": Faults.pause_etcd,
+    "storage-paused-another-killed": Faults.pause_storage_and_kill_another,
+    "storage-killed-one-after-the-other": Faults.kill_one_after_the_other,
+    "rolling-restart": Faults.roll,
+    "disk-full": Faults.fill_disk,
+}

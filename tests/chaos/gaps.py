@@ -1,0 +1,29 @@
+"""How long a producer that sends all the time had no acknowledgement."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from tests.history.model import Key, Op, sends
+
+NS_PER_MS = 1_000_000
+
+
+def acknowledgements(ops: Iterable[Op]) -> dict[tuple[int, Key], list[int]]:
+    """When the sends of each process to each partition were acknowledged, in nanoseconds."""
+    times: dict[tuple[int, Key], list[int]] = {}
+    for op in ops:
+        if op.f == "send" and op.type == "ok":
+            for send in sends(op.value):
+                times.setdefault((op.process, send.key), []).append(op.time_ns)
+    return times
+
+
+def longest_gap_ms(times: Sequence[int], begin_ns: int, end_ns: int) -> float:
+    """Between two acknowledgements of which one at least came in this time; it is still open if none came after it."""
+    inside = [max(0, later - earlier) for earlier, later in pairwise(times) if later >= begin_ns and earlier <= end_ns]
+    return max(inside, default=end_ns - begin_ns) / NS_PER_MS
+
+
+def summary(gaps_ms: Iterable[float]) -> dict[str, float]:
+    ordered = sorted(gaps_ms)
+    return {"n": len(ordered), "p50": round(ordered[len(ordered) // 2], 1), "max": round(ordered[-1], 1)}

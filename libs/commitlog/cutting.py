@@ -19,6 +19,9 @@ class Cut(NamedTuple):
     """State that was saved for later offsets goes."""
 
 
+EVERYTHING = Cut(0, 0, 0, begins_anew=True, saved_max=-1)
+
+
 def plan_cut(segments: Sequence[Segment], found: tuple[Segment, BatchPlace] | None, offset: int, log_start_offset: int) -> Cut:
     """`found`: the first batch that ends at or after `offset`, which is not before the log's start; None if there is none."""
     if found is None:
@@ -27,7 +30,7 @@ def plan_cut(segments: Sequence[Segment], found: tuple[Segment, BatchPlace] | No
         segment, place = found
         slot, position, end_offset = segments.index(segment), place.position, min(offset, place.base_offset)
     if end_offset < log_start_offset:  # the start lies within the batch: nothing of the log stays
-        return Cut(0, 0, log_start_offset, begins_anew=True, saved_max=-1)
+        return EVERYTHING._replace(end_offset=log_start_offset)
     if position or segments[slot].base_offset < end_offset:
         return Cut(slot, position, end_offset, begins_anew=False, saved_max=end_offset)
     while slot and segments[slot - 1].base_offset >= end_offset:

@@ -11,7 +11,8 @@ from itertools import takewhile
 
 from libs.clock import Clock
 from libs.commitlog.config import LogConfig
-from libs.commitlog.cutting import cut_segments, plan_cut
+from libs.commitlog.cutting import EVERYTHING, Cut, cut_segments, plan_cut
+from libs.commitlog.epochs import FILE_NAME as EPOCHS
 from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import RELATIVE_OFFSET_MAX
@@ -316,7 +317,7 @@ class Log:
 
     def advance_start(self, offset: int | None = None) -> None:
         """What was announced holds from now on, or `offset` of it: as far as it is on disk."""
-        self.next_start_offset = min(self.next_start_offset, self.log_end_offset)
+        self.next_start_offset = max(min(self.next_start_offset, self.log_end_offset), self.log_start_offset)
         offset = self.next_start_offset if offset is None else min(offset, self.next_start_offset)
         self.log_start_offset = max(self.log_start_offset, offset)
         self.high_watermark = max(self.high_watermark, self.log_start_offset)
@@ -398,13 +399,28 @@ class Log:
             self.epochs.truncate_end(self.log_end_offset)
             return self.log_end_offset
         try:
-            self._cut(max(offset, self.log_start_offset))
+            offset = max(offset, self.log_start_offset)
+            self._cut(plan_cut(self._segments, self._reader.find(offset), offset, self.log_start_offset))
         except (OSError, LogDamaged) as error:
             raise self._break(f"{self.directory}: a truncation failed half-way: {error}") from error
         return self.log_end_offset
 
-    def _cut(self, offset: int) -> None:
-        cut = plan_cut(self._segments, self._reader.find(offset), offset, self.log_start_offset)
+    def begin_anew(self, base_offset: int, start_offset: int) -> None:
+        """Nothing of the log stays: it goes on, empty, at `base_offset`, which may lie before its start. The caller has put the
+        new start on disk (LOG_START_OFFSETS), and no high watermark beyond the old one: after a crash within, an opening goes on
+        from there. Raises LogWriteError; the log then takes no appends until it is reopened.
+        """
+        try:
+            if self._fs.exists(path := f"{self.directory}/{EPOCHS}"):
+                self._fs.unlink(path)
+            self.epochs.truncate_end(0)
+            self.aborted.forget(list(self.aborted.counts))
+            self._cut(EVERYTHING._replace(end_offset=base_offset))
+        except (OSError, LogDamaged) as error:
+            raise self._break(f"{self.directory}: it could not begin anew: {error}") from error
+        self.log_start_offset = self.next_start_offset = self.high_watermark = start_offset
+
+    def _cut(self, cut: Cut) -> None:
         end_offset = cut.end_offset
         self._lineage.end()
         self._lineage = Lineage()

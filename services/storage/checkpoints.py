@@ -32,7 +32,11 @@ class Checkpoints:
 
     async def write_high_watermarks(self) -> None:
         """As far as they are durable here: a log that ends before its entry has lost something."""
-        await self._write(HIGH_WATERMARKS, lambda hosted: min(hosted.high_watermark, hosted.log.durable_offset))
+        await self._write(HIGH_WATERMARKS, _durable_high_watermark)
+
+    async def write_high_watermarks_of(self, disk: Disk) -> bool:
+        """Whether the disk has them now: whoever cuts a log has lowered its own before."""
+        return await self._write_one(disk, HIGH_WATERMARKS, _durable_high_watermark)
 
     async def write_recovery_points(self) -> None:
         await self._write(RECOVERY_POINTS, lambda hosted: hosted.log.recovery_point)
@@ -85,3 +89,7 @@ class Checkpoints:
             return False
         self._written[disk.path, name] = offsets
         return True
+
+
+def _durable_high_watermark(hosted: Hosted) -> int:
+    return min(hosted.high_watermark, hosted.log.durable_offset)

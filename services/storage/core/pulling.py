@@ -1,0 +1,87 @@
+"""A follower's end of a pull session: what the leader was told, and what the next pull must therefore name."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from libs.rpc.contracts.replication import PulledFrom
+
+Key = tuple[bytes, int]
+
+
+class PullSession:
+    """`next_pull`, then `answered`; or `begin_anew`, whenever it is not sure what the leader remembers."""
+
+    __slots__ = ("_changed", "_dropped", "_new_number", "_told", "number", "sequence")
+
+    def __init__(self, new_number: Callable[[], int]) -> None:
+        """`new_number`: rising, over all sessions of this process."""
+        self._new_number = new_number
+        self._told: dict[Key, PulledFrom] = {}
+        self._changed: dict[Key, None] = {}
+        self._dropped: dict[Key, None] = {}
+        self.number = new_number()
+        self.sequence = 0
+
+    def begin_anew(self) -> None:
+        """The next pull begins another session, which names everything."""
+        self.number = self._new_number()
+        self.sequence = 0
+        self._told.clear()
+        self._changed.clear()
+        self._dropped.clear()
+
+    @property
+    def is_new(self) -> bool:
+        return self.sequence == 0
+
+    def name(self, key: Key) -> None:
+        """The next pull names it if anything of it has changed, or in any case if the leader had told something of it."""
+        self._changed[key] = None
+
+    def name_anyway(self, key: Key) -> None:
+        """The leader sends nothing more of it until it is named again."""
+        self._told.pop(key, None)
+        self._changed[key] = None
+
+    def told_durable(self, key: Key, durable_offset: int) -> None:
+        """By a Progress: it need not be named for that."""
+        known = self._told.get(key)
+        if known is not None and known.durable_offset < durable_offset <= known.fetch_offset:
+            self._told[key] = _with_durable(known, durable_offset)
+
+    def drop(self, key: Key) -> None:
+        self._changed.pop(key, None)
+        if self._told.pop(key, None) is not None or self.sequence:
+            self._dropped[key] = None
+
+    def next_pull(self, standing: Mapping[Key, PulledFrom]) -> tuple[int, tuple[PulledFrom, ...], tuple[Key, ...]]:
+        """(sequence, partitions, dropped). `standing`: of all in a new session, else at least of those that were named."""
+        keys: Iterable[Key] = standing if self.is_new else self._changed
+        partitions = []
+        for key in keys:
+            where = standing.get(key)
+            if where is not None and self._told.get(key) != where:
+                partitions.append(where)
+                self._told[key] = where
+                self._dropped.pop(key, None)
+        dropped = tuple(self._dropped) if not self.is_new else ()
+        self._changed.clear()
+        self._dropped.clear()
+        sequence = self.sequence
+        self.sequence += 1
+        return sequence, tuple(partitions), dropped
+
+    def named(self) -> tuple[Key, ...]:
+        """What the next pull would have to look at, if the session goes on."""
+        return tuple(self._changed)
+
+    def asked(self, key: Key) -> PulledFrom | None:
+        """What an answer is an answer to. None: to nothing that still counts (KAFKA-13207)."""
+        return self._told.get(key)
+
+
+def _with_durable(known: PulledFrom, durable_offset: int) -> PulledFrom:
+    return PulledFrom(
+        *(known.topic_id, known.partition, known.leader_epoch, known.fetch_offset),
+        durable_offset,
+        *(known.last_fetched_epoch, known.log_start_offset),
+    )

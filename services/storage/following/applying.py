@@ -1,0 +1,174 @@
+"""Does what a leader's answer asks: appends, and then believes the high watermark; or has the log cut.
+
+Order of effects, per partition and in the order of arrival: batches checked → producers and log take them → high watermark →
+readers see it → log start. Sync rounds follow; what became durable is told when they end. Between pieces, other work gets its
+turn, and what may have happened to the partition meanwhile is asked again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from libs.commitlog.errors import LogWriteError
+from libs.commitlog.replicated import NotReplicable, StartsBefore, read_replicated, record_producers
+from libs.rpc.contracts.replication import Pulled
+from libs.telemetry.logs import fields
+from services.storage.core.following import Append, BeginAnew, Decision, Drop, Event, Retry, Truncate, begins_within, decide
+from services.storage.core.pulling import PullSession
+from services.storage.following.followed import Followed
+from services.storage.following.starts import LogStarts
+from services.storage.hosted import Hosted, Key
+from services.storage.sync_scheduler import SyncScheduler
+from services.storage.turns import Turns
+
+log = logging.getLogger(__name__)
+
+PIECE_BYTES, PIECE_BATCHES = 1 << 20, 500
+"""Appended at once: about two milliseconds, whichever is reached first."""
+
+
+class Applying:
+    """Of all links. `operate` takes over what must be cut."""
+
+    def __init__(
+        self,
+        operate: Callable[[Followed, Truncate | BeginAnew], None],
+        starts: LogStarts,
+        on_committed: Callable[[Hosted], None],
+        on_copied: Callable[[int], None],
+    ) -> None:
+        self._operate = operate
+        self._starts = starts
+        self._on_committed = on_committed
+        self._on_copied = on_copied
+        self._loop = asyncio.get_running_loop()
+
+    async def apply(
+        self, answers: Sequence[tuple[Pulled, memoryview]], session: PullSession, followed_by_key: dict[Key, Followed]
+    ) -> None:
+        dirty: dict[SyncScheduler, None] = {}
+        try:
+            await self._apply_all(answers, session, followed_by_key, dirty)
+        finally:
+            for sync in dirty:
+                sync.kick()
+
+    async def _apply_all(
+        self,
+        answers: Sequence[tuple[Pulled, memoryview]],
+        session: PullSession,
+        followed_by_key: dict[Key, Followed],
+        dirty: dict[SyncScheduler, None],
+    ) -> None:
+        turns = Turns()
+        for answer, view in answers:
+            key = answer.topic_id, answer.partition
+            followed, asked = followed_by_key.get(key), session.asked(key)
+            if followed is None or asked is None or not followed.fetching:
+                continue  # it left, or this node leads it by now (KAFKA-13207)
+            if (asked.leader_epoch, asked.fetch_offset) != (followed.leader_epoch, followed.position):
+                session.name_anyway(key)
+                continue
+            try:
+                await self._apply(answer, view, followed, turns, dirty)
+            except Exception:
+                # A mistake of ours. The others have nothing to do with it.
+                log.exception("a leader's answer was not applied", extra=fields(partition=followed.hosted))
+                if followed.fetching:
+                    followed.put_off(self._loop.time())
+            if followed.fetching and (view or answer.error):
+                session.name_anyway(key)
+            else:
+                session.name(key)
+            await turns.taken()
+
+    async def _apply(
+        self, answer: Pulled, view: memoryview, followed: Followed, turns: Turns, dirty: dict[SyncScheduler, None]
+    ) -> None:
+        hosted = followed.hosted
+        if hosted.offline:
+            followed.happened(Event.BROKEN)
+            return
+        if hosted.sync.stalled:
+            followed.put_off(self._loop.time())
+            return
+        decision = decide(answer, followed.own())
+        if isinstance(decision, Append):
+            found = await self._append(view, followed, turns, dirty)
+            if found is None:
+                if followed.fetching:
+                    self._learn(answer, followed)
+                return
+            decision = found
+        self._do(decision, answer, followed)
+
+    def _do(self, decision: Decision, answer: Pulled, followed: Followed) -> None:
+        match decision:
+            case Truncate() | BeginAnew():
+                followed.happened(Event.PARTED)
+                self._operate(followed, decision)
+            case Retry(error):
+                log.debug("follower waits", extra=fields(partition=followed.hosted, leader=followed.leader, error=error))
+                followed.put_off(self._loop.time())
+            case Drop():
+                epochs = {"followed": followed.leader_epoch, "answered": answer.leader_epoch}
+                log.info("answer of another epoch dropped", extra=fields(partition=followed.hosted, **epochs))
+                followed.put_off(self._loop.time())
+            case Append():
+                raise AssertionError("appended already")
+
+    async def _append(
+        self, view: memoryview, followed: Followed, turns: Turns, dirty: dict[SyncScheduler, None]
+    ) -> Decision | None:
+        """None: done, or nothing more to do."""
+        hosted, at = followed.hosted, 0
+        while at < len(view) and followed.fetching and not hosted.offline:
+            found = hosted.log
+            try:
+                epochs = found.epochs.latest, followed.leader_epoch
+                piece = read_replicated(
+                    *(view, at, found.log_end_offset, epochs), bytes_max=PIECE_BYTES, batches_max=PIECE_BATCHES
+                )
+                if not piece.batches:
+                    return None  # the last batch was cut short
+                record_producers(found.producers, view, piece.with_producer)
+                found.append([view[at : at + piece.size]], piece.batches)
+            except StartsBefore as error:
+                return begins_within(error.base_offset, error.last_offset, followed.own()) or self._refused(followed, error)
+            except NotReplicable as error:
+                return self._refused(followed, error)
+            except LogWriteError as error:
+                log.error("replicated batches not written", extra=fields(partition=hosted, reason=error))
+                if error.fatal:
+                    followed.happened(Event.BROKEN)
+                    hosted.sync.fail(error)
+                    return None
+                return Retry(0)
+            at += piece.size
+            self._appended(hosted, piece.size, dirty)
+            await turns.taken()
+        return None
+
+    def _appended(self, hosted: Hosted, size: int, dirty: dict[SyncScheduler, None]) -> None:
+        hosted.next_offset = hosted.log.log_end_offset
+        hosted.replica.copied(hosted.next_offset, -1)
+        hosted.sync.appended(hosted)
+        if hosted.replica.synced:
+            hosted.sync.hurry()  # the leader's producers wait for it
+        dirty[hosted.sync] = None
+        self._on_copied(size)
+
+    def _refused(self, followed: Followed, error: NotReplicable) -> Retry:
+        log.error(
+            "a leader's batches do not continue the log",
+            extra=fields(partition=followed.hosted, leader=followed.leader, reason=error),
+        )
+        return Retry(0)
+
+    def _learn(self, answer: Pulled, followed: Followed) -> None:
+        hosted = followed.hosted
+        followed.went_well()
+        followed.lag = max(0, answer.log_end_offset - hosted.log.log_end_offset)
+        if hosted.replica.copied(hosted.log.log_end_offset, answer.high_watermark):
+            self._on_committed(hosted)
+        self._starts.follow(hosted, followed.disk, answer.log_start_offset)

@@ -1,0 +1,231 @@
+"""Pulls from one leader node: all partitions that it leads and this node follows, one pull under way at a time.
+
+A pull that waits at the leader is called back when something must not wait for its end: a partition came, or its log was cut.
+The leader may have answered meanwhile, so another session begins, which names everything: those that come together share it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.cluster.backoff import Backoff
+from libs.rpc.client import Response, RpcClient
+from libs.rpc.contracts.replication import PROGRESS, PULL, MadeDurable, Progress, Pull, Pulled, PulledFrom, PullReply
+from libs.rpc.errors import ContractError, RpcError, RpcFailure
+from libs.rpc.schema import unpack
+from libs.telemetry.logs import fields
+from libs.wire.errors import ErrorCode
+from services.storage.core.following import Event, State
+from services.storage.core.pulling import PullSession
+from services.storage.following.applying import Applying
+from services.storage.following.followed import Followed
+from services.storage.hosted import Hosted, Key
+
+log = logging.getLogger(__name__)
+
+WAIT_MS, RESPONSE_BYTES, PARTITION_BYTES = 500, 10 << 20, 1 << 20
+"""Kafka's replica.fetch.wait.max.ms, replica.fetch.response.max.bytes and replica.fetch.max.bytes."""
+ANSWER_S = 10.0
+"""Beyond the wait."""
+GATHER_S = 0.02
+"""Partitions that come so close together share a new session."""
+OUT_OF_STEP = (int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND), int(ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+
+
+@dataclass(frozen=True, slots=True)
+class Puller:
+    """What all links share."""
+
+    node_id: int
+    incarnation: int
+    new_session: Callable[[], int]
+    applying: Applying
+
+
+class LeaderLink:
+    """`add` and `remove` partitions at any time; `reach` it, again whenever its address or incarnation changes."""
+
+    def __init__(self, leader: int, puller: Puller) -> None:
+        self.leader = leader
+        self._puller = puller
+        self._loop = asyncio.get_running_loop()
+        self._session = PullSession(puller.new_session)
+        self.followed: dict[Key, Followed] = {}
+        self._client: RpcClient | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._urged: asyncio.Future[None] | None = None
+        self._urging: asyncio.TimerHandle | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._backoff = Backoff()
+        self._failure = ""
+
+    # -- what is followed -------------------------------------------------------------------------------------------------
+
+    def add(self, followed: Followed) -> None:
+        self.followed[followed.key] = followed
+        self._session.name_anyway(followed.key)
+        self.urge()
+
+    def remove(self, followed: Followed) -> None:
+        if self.followed.get(followed.key) is followed:
+            del self.followed[followed.key]
+            self._session.drop(followed.key)
+
+    def go_on(self, followed: Followed) -> None:
+        """It is fetching again, from another place perhaps."""
+        self._session.name_anyway(followed.key)
+        self.urge()
+
+    def made_durable(self, durable: list[Hosted]) -> None:
+        """Tells the leader. If nobody can be told, the next session does."""
+        if self._client is None or self._session.is_new:
+            return
+        parts = []
+        for hosted in durable:
+            followed = self.followed.get(hosted.key)
+            if followed is not None and followed.hosted is hosted and followed.state is not State.CUTTING:
+                parts.append(MadeDurable(*hosted.key, followed.leader_epoch, hosted.log.durable_offset))
+        if not parts or not self._client.connected:
+            return
+        puller = self._puller
+        if self._client.oneway(PROGRESS, Progress(puller.node_id, puller.incarnation, tuple(parts))):
+            for part in parts:
+                self._session.told_durable((part.topic_id, part.partition), part.durable_offset)
+
+    # -- the connection ---------------------------------------------------------------------------------------------------
+
+    def reach(self, client: RpcClient | None) -> RpcClient | None:
+        """Pulls by this connection from now on. Returns the one before, for the caller to close."""
+        before, self._client = self._client, client
+        self._session.begin_anew()
+        self._backoff.reset()
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        if client is not None:
+            self._task = self._loop.create_task(self._run(client), name=f"following {self.leader}")
+        return before
+
+    async def close(self) -> None:
+        for timer in (self._urging, self._due):
+            if timer is not None:
+                timer.cancel()
+        task = self._task
+        client = self.reach(None)
+        if task is not None:
+            await asyncio.gather(task, return_exceptions=True)
+        if client is not None:
+            await client.close()
+
+    def urge(self) -> None:
+        """Something must not wait for the end of the pull that is under way."""
+        self._wanted.set()
+        if self._urged is not None and self._urging is None:
+            self._urging = self._loop.call_later(GATHER_S, self._urge)
+
+    def _urge(self) -> None:
+        self._urging = None
+        if self._urged is not None and not self._urged.done():
+            self._urged.set_result(None)
+
+    # -- pulling ----------------------------------------------------------------------------------------------------------
+
+    async def _run(self, client: RpcClient) -> None:
+        while True:
+            await self._wanted.wait()
+            self._call_up_due()
+            if not any(followed.fetching for followed in self.followed.values()):
+                self._wanted.clear()
+                self._wake_when_due()
+                continue
+            try:
+                await self._pull(client)
+            except (RpcFailure, ContractError) as error:
+                self._session.begin_anew()
+                self._tell(str(error))
+                if not (isinstance(error, RpcError) and error.code in OUT_OF_STEP):
+                    await asyncio.sleep(self._backoff.next_s())
+            except Exception:
+                log.exception("pull failed", extra=fields(leader=self.leader))
+                self._session.begin_anew()
+                await asyncio.sleep(self._backoff.next_s())
+
+    async def _pull(self, client: RpcClient) -> None:
+        """Raises RpcFailure, ContractError."""
+        pull = self._next_pull()
+        call = client.call(PULL, pull, timeout_s=pull.max_wait_ms / 1000 + ANSWER_S)
+        urged = self._urged = self._loop.create_future()
+        try:
+            await asyncio.wait((call, urged), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._urged = None
+            if not call.done():
+                call.cancel()
+        if call.cancelled():
+            self._session.begin_anew()
+            return
+        response = call.result()
+        answers = _read(response)
+        self._backoff.reset()
+        self._failure = ""
+        await self._puller.applying.apply(answers, self._session, self.followed)
+
+    def _next_pull(self) -> Pull:
+        puller, session = self._puller, self._session
+        keys = self.followed if session.is_new else session.named()
+        standing: dict[Key, PulledFrom] = {}
+        for key in keys:
+            followed = self.followed.get(key)
+            if followed is not None and followed.fetching:
+                standing[key] = followed.standing()
+        number = session.number
+        sequence, partitions, dropped = session.next_pull(standing)
+        return Pull(
+            *(puller.node_id, puller.incarnation, number, sequence, self._wait_ms(), RESPONSE_BYTES, PARTITION_BYTES),
+            partitions=partitions,
+            dropped=dropped,
+        )
+
+    # -- what was put off -------------------------------------------------------------------------------------------------
+
+    def _call_up_due(self) -> None:
+        now = self._loop.time()
+        for followed in self.followed.values():
+            if followed.state is State.WAITING and followed.due_at <= now:
+                followed.happened(Event.DUE)
+                self._session.name_anyway(followed.key)
+
+    def _wait_ms(self) -> int:
+        """No longer than until the next one is due: calling a pull back costs a session."""
+        due_at = self._next_due()
+        return WAIT_MS if due_at is None else max(1, min(WAIT_MS, int((due_at - self._loop.time()) * 1000)))
+
+    def _next_due(self) -> float | None:
+        return min((followed.due_at for followed in self.followed.values() if followed.state is State.WAITING), default=None)
+
+    def _wake_when_due(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        due_at = self._next_due()
+        if due_at is not None:
+            self._due = self._loop.call_at(due_at, self._wanted.set)
+
+    def _tell(self, failure: str) -> None:
+        if failure != self._failure:
+            self._failure = failure
+            log.warning("cannot pull from a leader", extra=fields(leader=self.leader, reason=failure))
+
+
+def _read(response: Response) -> list[tuple[Pulled, memoryview]]:
+    """Each partition's answer, and its share of the payload. Raises ContractError."""
+    reply = unpack(PullReply, response.body)
+    answers, at = [], 0
+    for answer in reply.partitions:
+        if not 0 <= answer.inline_length <= len(response.payload) - at:
+            raise ContractError("a pull's answer claims more bytes than came with it")
+        answers.append((answer, response.payload[at : at + answer.inline_length]))
+        at += answer.inline_length
+    return answers

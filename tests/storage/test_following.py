@@ -1,0 +1,102 @@
+"""What a follower does, beside a leader that the test plays."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import Topic
+from tests.storage.cluster import StorageCluster, batch, eventually, hosted
+from tests.storage.fake_leader import FakeLeader, LeaderLog
+
+
+@pytest.fixture
+async def leader(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeLeader]:
+    played = FakeLeader(cluster, short_dir)
+    await played.start()
+    yield played
+    await played.stop()
+
+
+async def followed(
+    cluster: StorageCluster, leader: FakeLeader, name: str, *, epoch: int = 0, **configs: str
+) -> tuple[bytes, LeaderLog]:
+    """A topic of one partition that the fake leader leads, once the node has it."""
+    topic_id = name.encode().ljust(16, b"\0")
+    log = await leader.leads(topic_id, epoch=epoch)
+    await cluster.write(keys.topic(name), encode(Topic(name, topic_id.hex(), 1)))
+    await eventually(lambda: cluster.node is not None and (topic_id, 0) in cluster.node._partitions.by_key)
+    return topic_id, log
+
+
+async def caught_up(cluster: StorageCluster, topic: bytes, log: LeaderLog) -> None:
+    def held() -> bool:
+        assert cluster.node is not None
+        mine = cluster.node._partitions.by_key.get((topic, 0))
+        return mine is not None and (mine.log_end_offset, mine.high_watermark) == (log.end, min(log.high_watermark, log.end))
+
+    await eventually(held)
+
+
+def content(cluster: StorageCluster, topic: bytes) -> bytes:
+    """All batches of the node's log, byte for byte."""
+    assert cluster.node is not None
+    assert cluster.node._residents is not None
+    found = cluster.node._residents._homes[topic, 0][0].log  # also while it is being cut
+    return b"".join(Path(segment.file.path).read_bytes()[: segment.size] for segment in found.segments)
+
+
+async def test_a_follower_copies_what_its_leader_has_byte_for_byte(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "copied")
+    for number in range(20):
+        log.append(b"%d" % number, b"more")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)
+    log.append(b"one more")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)
+
+
+async def test_what_became_durable_is_told_without_waiting_for_a_pull(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "told")
+    log.append(b"a", b"b", b"c")
+    leader.changed()
+    await eventually(lambda: leader.durable(topic) == 3)
+
+
+async def test_a_pull_names_only_what_changed(cluster: StorageCluster, leader: FakeLeader) -> None:
+    busy, log = await followed(cluster, leader, "busy")
+    quiet, _ = await followed(cluster, leader, "quiet")
+    await eventually(lambda: any(one.topic_id == quiet for pull in leader.pulls for one in pull.partitions))
+    log.append(b"x")
+    leader.changed()
+    await caught_up(cluster, busy, log)
+    await eventually(lambda: any(one.fetch_offset == 1 for pull in leader.pulls for one in pull.partitions))
+    pull = next(pull for pull in leader.pulls if any(one.fetch_offset == 1 for one in pull.partitions))
+    assert pull.sequence > 0
+    assert [one.topic_id for one in pull.partitions] == [busy]
+
+
+async def test_a_follower_cuts_what_its_leader_never_had_and_not_by_its_high_watermark(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    """KIP-101: all that both have stays, whatever was known to be committed."""
+    topic, log = await followed(cluster, leader, "parted")
+    for value in (b"a", b"b", b"c"):
+        log.append(value, committed=False)
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    # Another leader, which had only the first two of epoch 0, and wrote its own third.
+    other = LeaderLog(0)
+    other.append(b"a", committed=False)
+    other.append(b"b", committed=False)
+    await leader.leads(topic, epoch=1, log=other)
+    other.append(b"another c", committed=False)
+    leader.changed()
+    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    assert hosted(cluster, topic).log.epochs.entries() == [(0, 0), (1, 2)]
+    assert batch(b"c") not in content(cluster, topic)

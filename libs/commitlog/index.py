@@ -35,6 +35,7 @@ class IndexEntries:
     """
 
     __slots__ = (
+        "__weakref__",
         "_entry",
         "_fs",
         "_key",
@@ -48,6 +49,7 @@ class IndexEntries:
         "_unsynced",
         "capacity",
         "count",
+        "file_id",
         "path",
         "version",
     )
@@ -80,6 +82,8 @@ class IndexEntries:
         self._last: tuple[int, int] | None = None
         self.version = 0
         """Rises with every change of the file."""
+        self.file_id = 0
+        """See `FileRegistry.name_index`."""
 
     def __del__(self) -> None:
         self._open_files.forget(self._key)
@@ -294,6 +298,11 @@ class IndexEntries:
             handle = self._file
             self._open_files.keep(self._key, handle)
         return handle
+
+    def open_readonly(self) -> int:
+        """A new descriptor, which the caller closes."""
+        handle = self._handle
+        return self._fs.reopen_read(handle.fd)
 
     def _read(self, slot: int, count: int) -> bytes:
         if self._pending:

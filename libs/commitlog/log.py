@@ -243,6 +243,10 @@ class Log:
             return None
         return self._reader.read(offset, max_bytes, end_offset, log_end_offset, at_least_one_batch)
 
+    def readable(self, end_offset: int, segments_max: int) -> list[tuple[Segment, int]]:
+        """See `LogReader.readable`. Raises LogDamaged, OSError."""
+        return self._reader.readable(min(end_offset, self.log_end_offset), self.log_end_offset, segments_max)
+
     def search_timestamp(self, timestamp: int, end_offset: int) -> TimestampSearch:
         """For the first record at least as late, before `end_offset`. Whoever drives it opens the batches, wherever."""
         return self._reader.search_timestamp(timestamp, self.log_start_offset, min(end_offset, self.log_end_offset))

@@ -88,6 +88,16 @@ class LogReader:
             length = max(place.size, max_bytes)
         return Slice(segment.file, position, length, first_offset, stop) if length > 0 else None
 
+    def readable(self, end_offset: int, log_end_offset: int, segments_max: int) -> list[tuple[Segment, int]]:
+        """Each segment that holds batches before `end_offset`, and where they end in it; none if these are more than so many."""
+        slots = self.segment_for(end_offset) + 1
+        if slots > segments_max:
+            return []
+        *before, last = self._segments[:slots]
+        sealed_end = log_end_offset if last is self._segments[-1] else last.next_offset
+        stop = last.size if end_offset >= sealed_end else self._position_of(last, end_offset)
+        return [*((segment, segment.size) for segment in before), (last, stop)]
+
     def upper_bound(self, piece: Slice, end_offset: int) -> int:
         """An offset past every batch of `piece`, at most `end_offset`: the next that an index names, or the segment's end."""
         slot = self.segment_for(piece.first_offset)

@@ -4,6 +4,7 @@ import errno
 import itertools
 import os
 from collections.abc import Sequence
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from libs.commitlog.errors import LogDamaged
@@ -15,6 +16,14 @@ _IOV_MAX = 1024
 NO_WINDOW = (0, 0, b"")
 
 
+class Readable(Protocol):
+    file_id: int
+
+    def open_readonly(self) -> int:
+        """A new descriptor, which the caller closes. Raises OSError."""
+        ...
+
+
 class FileRegistry:
     """Numbers the segment files of this process, so that others can name one; a file that is gone is not found.
 
@@ -23,7 +32,7 @@ class FileRegistry:
 
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         self.open_files = open_files if open_files is not None else OpenFiles()
-        self._files: WeakValueDictionary[int, SegmentFile] = WeakValueDictionary()
+        self._files: WeakValueDictionary[int, Readable] = WeakValueDictionary()
         self.window: tuple[int, int, bytes] = NO_WINDOW
         """What was last read to look at batch headers: the file's number, from where, and the bytes. Threads may replace it."""
         self._numbers = itertools.count(1)  # logs open in several threads, and `next` is atomic
@@ -33,6 +42,13 @@ class FileRegistry:
         self._files[file_id] = file
         return file_id
 
+    def name_index(self, index: Readable) -> int:
+        """An index gets its number when somebody asks for it."""
+        if not index.file_id:
+            index.file_id = next(self._numbers)
+            self._files[index.file_id] = index
+        return index.file_id
+
     def remove(self, file: "SegmentFile") -> None:
         """Nobody finds it any more, and it is not opened again; descriptors that were handed out stay good.
 
@@ -41,7 +57,7 @@ class FileRegistry:
         file.retire()
         self._files.pop(file.file_id, None)
 
-    def get(self, file_id: int) -> "SegmentFile | None":
+    def get(self, file_id: int) -> Readable | None:
         return self._files.get(file_id)
 
 

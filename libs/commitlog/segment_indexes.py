@@ -173,6 +173,16 @@ class IndexedBatches(SegmentBatches):
         return self._max_timestamp
 
     @property
+    def known_max_timestamp(self) -> int | None:
+        """If it is in memory."""
+        return self._max_timestamp
+
+    @property
+    def known_indexes(self) -> tuple[IndexEntries | None, IndexEntries | None]:
+        """Those that were used before."""
+        return self._offset_index, self._time_index
+
+    @property
     def offset_of_max_timestamp(self) -> int:
         self._load_max_timestamp()
         return self._offset_of_max_timestamp

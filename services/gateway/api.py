@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from libs.wire.api import ApiKey
 from libs.wire.primitives import Reader, Writer
 from services.gateway.state import GatewayState, RequestContext
+
+if TYPE_CHECKING:
+    from services.gateway.data_path import DataPath
+    from services.gateway.exchange import Exchange
 
 
 def data_plane(*_: object) -> Any:
@@ -14,9 +18,16 @@ def data_plane(*_: object) -> Any:
     raise AssertionError("Produce and Fetch never come this way")
 
 
+def _not_at_once(*_: object) -> Any:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
-    """Versions are inclusive. `handle` gets what `read_request` made, and `write_response` what `handle` returned."""
+    """Versions are inclusive. `handle` gets what `read_request` made, and `write_response` what `handle` returned.
+
+    `at_once` is asked first, and answers what needs no waiting, without a task; None: it needs some.
+    """
 
     key: ApiKey
     name: str
@@ -26,6 +37,7 @@ class Api:
     write_response: Callable[[Writer, Any, int], None] = data_plane
     handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] = data_plane
     advertised_min_version: int = -1  # -1: min_version
+    at_once: Callable[["DataPath", "Exchange", Any], Any] = _not_at_once
 
     def __post_init__(self) -> None:
         if self.advertised_min_version < 0:

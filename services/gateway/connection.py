@@ -173,6 +173,10 @@ class Connection:
             else:
                 request = api.read_request(reader, version)
                 reader.expect_end()
+                answer = api.at_once(self._connections.data_path, exchange, request)
+                if answer is not None:
+                    self.finish(exchange, _written(api, exchange, answer))
+                    return
                 self._task = self._loop.create_task(self._handle(api, exchange, request))
         except ProtocolError as error:
             self.close("malformed", str(error))
@@ -200,11 +204,7 @@ class Connection:
         try:
             response = await api.handle(self._connections.gateway, context, request)
             self.software_name, self.software_version = context.software_name, context.software_version
-            writer = Writer()
-            writer.buffer += b"\0\0\0\0"
-            write_response_header(writer, ApiKey(exchange.api_key), exchange.api_version, exchange.correlation_id)
-            api.write_response(writer, response, exchange.api_version)
-            _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
+            written = _written(api, exchange, response)
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -213,7 +213,7 @@ class Connection:
             self.close("internal", "unexpected exception")
             return
         self._task = None
-        self.finish(exchange, writer.buffer)
+        self.finish(exchange, written)
 
     def finish(self, exchange: Exchange, answer: Answer) -> None:
         if self.closed:
@@ -343,3 +343,12 @@ class Connection:
             elif exchange.on_hang_up is not None:
                 hang_up, exchange.on_hang_up = exchange.on_hang_up, None
                 hang_up()
+
+
+def _written(api: Api, exchange: Exchange, response: object) -> bytearray:
+    writer = Writer()
+    writer.buffer += b"\0\0\0\0"
+    write_response_header(writer, api.key, exchange.api_version, exchange.correlation_id)
+    api.write_response(writer, response, exchange.api_version)
+    _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
+    return writer.buffer

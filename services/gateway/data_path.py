@@ -12,6 +12,7 @@ from services.gateway.exchange import Asker
 from services.gateway.files import Files
 from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes
+from services.gateway.outlines import Outlines
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class DataPath:
     nodes: Nodes
     appends: Appends
     files: Files
+    outlines: Outlines
     meters: Meters
     orders: "itertools.count[int]"
     now: Callable[[], float]

@@ -28,7 +28,7 @@ class FileGone(Exception):
 class OpenedFile:
     """A descriptor and how many answers are sending from it."""
 
-    __slots__ = ("_mapping", "descriptor", "evicted", "read_lately", "users")
+    __slots__ = ("_mapping", "descriptor", "evicted", "first_timestamp", "read_lately", "users")
 
     def __init__(self, descriptor: int) -> None:
         self._mapping: mmap.mmap | None = None
@@ -36,6 +36,8 @@ class OpenedFile:
         self.users = 0
         self.evicted = False
         self.read_lately = True
+        self.first_timestamp: int | None = None
+        """Of a time index: where a search in it begins to guess. None: not looked at."""
 
     def mapped(self, start: int, end: int) -> mmap.mmap | None:
         """The file's first `end` bytes at least, of which those from `start` on may be touched at once. None if it is shorter.
@@ -84,6 +86,9 @@ class Files:
     def __len__(self) -> int:
         return len(self._files)
 
+    def __contains__(self, key: FileKey) -> bool:
+        return key in self._files
+
     def pinned(self, key: FileKey) -> OpenedFile | None:
         """None: not open yet, `open` it."""
         file = self._files.get(key)
@@ -96,18 +101,21 @@ class Files:
     async def open(self, node: StorageNode, key: FileKey) -> OpenedFile:
         """Raises FileGone, or RpcFailure when the node does not answer."""
         if key not in self._files:
-            opening = self._opening.get(key)
-            if opening is None:
-                # A task of its own: whoever asked first may hang up, the others still want the file.
-                opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(node, key))
-                opening.add_done_callback(lambda task: self._opened(key, task))
-            await asyncio.shield(opening)
+            await asyncio.shield(self.open_soon(node, key))
         file = self._files.get(key)
         if file is not None:
             file.users += 1
         else:
             raise FileGone(f"{key} was evicted while it was opened")
         return file
+
+    def open_soon(self, node: StorageNode, key: FileKey) -> "asyncio.Task[OpenedFile]":
+        """For whoever comes next. A task of its own: whoever asked first may hang up, the others still want the file."""
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(node, key))
+            opening.add_done_callback(lambda task: self._opened(key, task))
+        return opening
 
     async def _open(self, node: StorageNode, key: FileKey) -> OpenedFile:
         response = await node.client.call(OPEN_FILE, OpenFile(key[2]), timeout_s=OPEN_S_MAX)

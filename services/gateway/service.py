@@ -32,6 +32,7 @@ from services.gateway.files import Files
 from services.gateway.listeners import Listeners
 from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes
+from services.gateway.outlines import Outlines
 from services.gateway.producer_ids import ProducerIds
 from services.gateway.state import ControllerUnavailable, NodeUnavailable, RequestContext
 
@@ -75,7 +76,10 @@ class Gateway:
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
         self._files = Files(config.open_files_max, config.open_file_idle_s)
         now = asyncio.get_running_loop().time
-        self.data_path = DataPath(config, routes, self._nodes, self._appends, self._files, self.meters, itertools.count(), now)
+        outlines = Outlines(self._nodes, now)
+        self.data_path = DataPath(
+            config, routes, self._nodes, self._appends, self._files, outlines, self.meters, itertools.count(), now
+        )
         self._connections = Connections(config, self, self.data_path, self.meters)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)

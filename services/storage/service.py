@@ -17,6 +17,7 @@ from libs.commitlog.log import Log
 from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import run_round
 from libs.rpc.client import RpcClient
+from libs.rpc.contracts.outline import OUTLINE
 from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, FETCH, LIST_OFFSETS, OPEN_FILE
 from libs.runtime.children import Children
 from libs.telemetry.logs import fields
@@ -33,6 +34,7 @@ from services.storage.list_offsets import OffsetListing
 from services.storage.meters import Meters
 from services.storage.open_file import FileOpening
 from services.storage.openings import Openings
+from services.storage.outline import Outlining
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.presence import Presence
@@ -176,6 +178,7 @@ class StorageNode:
             LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
             DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, shortening).accept,
             OPEN_FILE: FileOpening(self._registry).accept,
+            OUTLINE: Outlining(self._partitions, self._registry).accept,
         }
         await self._presence.listen(methods, self._appends.end_turn, self._disks.directory_ids)
 

@@ -33,10 +33,13 @@ class Side:
     def create_topic(self, topic: str, partitions: int, configs: dict[str, str] | None = None) -> None:
         wanted = {**self.topic_configs, **(configs or {})}
         self.admin.create_topics([NewTopic(topic, partitions, 1, config=wanted)])[topic].result(timeout=30)
+        self.wait_for_leaders(topic, partitions)
+
+    def wait_for_leaders(self, topic: str, partitions: int) -> list[Address]:
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            if len(self.leaders(topic)) == partitions:
-                return
+            if len(found := self.leaders(topic)) == partitions:
+                return found
         raise TimeoutError(f"{self.name}: no leader for every partition of {topic}")
 
     def delete_topic(self, topic: str) -> None:

@@ -92,6 +92,7 @@ class _LargePartition:
             return self._topics[side.name]
         topic = self._topics[side.name] = unique("large")
         side.create_topic(topic, 1, {"retention.ms": "-1"})
+        self._await_leader(side, topic)  # then it is on the disk, too
         with side.stopped():
             partition = side.log_directory / f"{topic}-0"
             if self._written is not None:
@@ -100,10 +101,14 @@ class _LargePartition:
                 end = write_log(partition, self._rising(), LogConfig())
                 assert end == self._records
                 self._written = partition
-        sock = load.connect(side.leaders(topic)[0])
+        self._await_leader(side, topic)
+        return topic
+
+    @staticmethod
+    def _await_leader(side: Side, topic: str) -> None:
+        sock = load.connect(side.wait_for_leaders(topic, 1)[0])
         load.first_answer(sock, frames.fetch_frame(topic, 0, 1).frame, frames.fetch_error_position(topic))
         sock.close()
-        return topic
 
     def _rising(self) -> Iterator[tuple[bytearray, int]]:
         for number in range(self._batches):

@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
+from libs.rpc.contracts.outline import OUTLINE, OutlineReply
 from libs.rpc.contracts.storage import (
     APPEND,
     FETCH,
+    LIST_OFFSETS,
     OPEN_FILE,
     Append,
     Appended,
@@ -14,12 +16,16 @@ from libs.rpc.contracts.storage import (
     Fetched,
     FetchReply,
     FileRange,
+    ListedOffset,
+    ListOffsets,
+    ListOffsetsReply,
     OpenFile,
     OpenFileReply,
 )
 from libs.rpc.schema import unpack
 from libs.rpc.server import Call, Hello, Peer, RpcServer
 from libs.rpc.socket_transport import SocketTransport
+from libs.wire.errors import ErrorCode
 
 
 class FakeNode:
@@ -48,13 +54,23 @@ class FakeNode:
         self.asked_by: Peer | None = None
         self.cancelled = 0
         self.opened = 0
+        self.outline: OutlineReply | None = None  # None: it knows no such method
+        self.outlines = 0
+        self.named_files: dict[int, Path] = {}  # what an outline names
+        self.lookups = 0
         self.stable_to = -1  # position in `file` up to which they read; -1: all of it
         self._ends: dict[int, int] = {}
         self._server: RpcServer | None = None
 
     async def start(self) -> None:
         hello = Hello("storage", self.node_id, self.incarnation, "test", 1)
-        methods = {APPEND: self._append, FETCH: self._fetch, OPEN_FILE: self._open}
+        methods = {
+            APPEND: self._append,
+            FETCH: self._fetch,
+            OPEN_FILE: self._open,
+            OUTLINE: self._tell_outline,
+            LIST_OFFSETS: self._list_offsets,
+        }
         self._server = RpcServer(hello, methods, transport=SocketTransport())
         await self._server.listen(self.address)
 
@@ -143,16 +159,30 @@ class FakeNode:
         call.reply(FetchReply((Fetched(0, end, end, 0, ranges, aborted=aborted, readable_to=size),)))
 
     def _open(self, call: Call) -> None:
-        assert unpack(OpenFile, call.body).file_id == 1
+        file_id = unpack(OpenFile, call.body).file_id
+        assert file_id == 1 or file_id in self.named_files
+        file = self.named_files.get(file_id, self.file)
         self.opened += 1
-        if self.file_gone or self.file is None:
+        if self.file_gone or file is None:
             call.reply(OpenFileReply(False))
             return
-        descriptor = os.open(self.file, os.O_RDONLY)
+        descriptor = os.open(file, os.O_RDONLY)
         try:
             call.reply(OpenFileReply(True), descriptors=[descriptor])
         finally:
             os.close(descriptor)
+
+    def _tell_outline(self, call: Call) -> None:
+        self.outlines += 1
+        if self.outline is None:
+            call.fail(int(ErrorCode.UNSUPPORTED_VERSION), "no such method")
+        else:
+            call.reply(self.outline)
+
+    def _list_offsets(self, call: Call) -> None:
+        self.lookups += 1
+        wanted = unpack(ListOffsets, call.body).partitions
+        call.reply(ListOffsetsReply(tuple(ListedOffset(0, 77, p.timestamp, 0) for p in wanted)))
 
     def _count_cancelled(self) -> None:
         self.cancelled += 1

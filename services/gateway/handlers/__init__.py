@@ -73,6 +73,7 @@ _TABLE: Final = (
         list_offsets_wire.read_request,
         list_offsets_wire.write_response,
         list_offsets.handle,
+        at_once=list_offsets.at_once,
     ),
     Api(
         ApiKey.METADATA,

@@ -6,7 +6,7 @@ v15 replica state · v16 node endpoints · v17, v18 for followers only.
 One client Fetch is one RPC, to the node behind the addressed broker id; partitions that it does not lead answer error 6. The
 node parks the request until there is enough to read, and answers file ranges: small ones are read into the response here, large
 ones leave by sendfile, so records never enter Python. The RPC ends when the client hangs up. A consumer that reads on in a
-backlog is served from what the last answer told (`read_on.py`).
+backlog is served from what the last answer told (`read_on.py`), and one that jumps from its leader's files (`searches.py`).
 
 Differences from Kafka: no fetch sessions yet (session id 0 is always a legal answer; an incremental request answers 70); a
 fetch as a replica answers 29 for each partition, since followers pull by RPC. On the bootstrap port, which is no broker, the
@@ -26,7 +26,7 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, FetchTopic, read_fetch
 from libs.wire.primitives import Reader
-from services.gateway import read_on
+from services.gateway import read_on, searches
 from services.gateway.core.fetch_shape import FULL_FETCHES, FetchShape, learn
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
@@ -356,6 +356,11 @@ def begin_alike(data_path: DataPath, exchange: Exchange, shape: FetchShape, fram
     exchange.api_version = shape.version
     exchange.correlation_id = found.correlation_id
     exchange.client_id = shape.client_id
-    if not read_on.serve(data_path, exchange, shape, found.offset):
+    jumps = shape.read_on is not None and shape.read_on.offset != found.offset
+    if not read_on.serve(data_path, exchange, shape, found.offset) and not searches.serve(
+        data_path, exchange, shape, found.offset
+    ):
+        if jumps:
+            searches.jumped(data_path, shape)
         PendingFetch(data_path, exchange, shape.at(found.offset), shape).start()
     return True

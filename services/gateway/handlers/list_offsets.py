@@ -21,6 +21,9 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from services.gateway import searches
+from services.gateway.data_path import DataPath
+from services.gateway.exchange import Exchange
 from services.gateway.leaders import ask_leaders
 from services.gateway.state import GatewayState, NodeUnavailable, RequestContext
 
@@ -30,6 +33,7 @@ FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 """Since when a timestamp below 0 has a meaning."""
 
 ISOLATION_LEVELS = (0, 1)
+READ_COMMITTED = 1
 
 PASSING = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE)
 
@@ -66,6 +70,23 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
         described = [_described(index, answers[name, index], version) for index in asked]
         response.topics.append(ListOffsetsTopicResponse(name, described))
     return response
+
+
+def at_once(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest) -> ListOffsetsResponse | None:
+    """For a timestamp in a partition that many look into (`services/gateway/searches.py`); None: ask its leader."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
+        return None
+    name, (wanted,) = request.topics[0].name, request.topics[0].partitions
+    topic = data_path.routes.topic(name)
+    route = topic.partition(wanted.partition_index) if topic is not None else None
+    if topic is None or route is None or wanted.timestamp < 0 or wanted.current_leader_epoch not in (-1, route.leader_epoch):
+        return None
+    committed = request.isolation_level == READ_COMMITTED
+    found = searches.first_at(data_path, topic, wanted.partition_index, route, wanted.timestamp, committed=committed)
+    if found is None:
+        return None
+    described = ListOffsetsPartitionResponse(wanted.partition_index, 0, found.timestamp, found.offset, found.leader_epoch)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name, [described])])
 
 
 def _sort_out(

@@ -1,0 +1,45 @@
+"""When the records of an uncompressed batch were made, without their contents."""
+
+from libs.wire.batch_layout import HEADER_SIZE
+from libs.wire.batches import BatchHeader
+
+_LONGEST = 10
+
+
+def first_at(
+    batch: bytes | bytearray, header: BatchHeader, timestamp: int, start_offset: int, records_max: int
+) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record that is at least as late, from `start_offset` on.
+
+    None: it is not among the first so many, or there is a record that is none.
+    """
+    position, end = HEADER_SIZE, len(batch)
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    for _ in range(min(header.record_count, records_max)):
+        try:
+            length, position = _varint(batch, position)
+            timestamp_delta, at = _varint(batch, position + 1)  # a byte of attributes, unused
+            offset_delta, at = _varint(batch, at)
+        except IndexError:
+            return None
+        if length < at - position or position + length > end:
+            return None
+        found, offset = base_timestamp + timestamp_delta, base_offset + offset_delta
+        if found >= timestamp and offset >= start_offset:
+            return offset, found
+        position += length
+    return None
+
+
+def _varint(batch: bytes | bytearray, position: int) -> tuple[int, int]:
+    """A zig-zag varint and the position after it. Raises IndexError."""
+    byte = batch[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    raw = byte & 0x7F
+    for more in range(1, _LONGEST):
+        byte = batch[position + more]
+        raw |= (byte & 0x7F) << (7 * more)
+        if byte < 0x80:
+            return (raw >> 1) ^ -(raw & 1), position + more + 1
+    raise IndexError("a varint of more than ten bytes")

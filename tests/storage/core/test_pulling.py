@@ -1,0 +1,75 @@
+"""A follower's end of a pull session."""
+
+from itertools import count
+
+from libs.rpc.contracts.replication import PulledFrom
+from services.storage.core.pulling import PullSession
+
+A, B = (b"a" * 16, 0), (b"b" * 16, 3)
+
+
+def at(key: tuple[bytes, int], offset: int, *, durable: int = 0, epoch: int = 1) -> PulledFrom:
+    return PulledFrom(*key, epoch, offset, durable)
+
+
+def session() -> PullSession:
+    return PullSession(count(1).__next__)
+
+
+def test_the_first_pull_names_everything() -> None:
+    one = session()
+    assert one.is_new
+    sequence, partitions, dropped = one.next_pull({A: at(A, 1), B: at(B, 2)})
+    assert (sequence, partitions, dropped) == (0, (at(A, 1), at(B, 2)), ())
+
+
+def test_later_pulls_name_what_changed() -> None:
+    one = session()
+    one.next_pull({A: at(A, 1), B: at(B, 2)})
+    one.name(A)
+    one.name(B)
+    assert one.next_pull({A: at(A, 5), B: at(B, 2)}) == (1, (at(A, 5),), ())
+    assert one.next_pull({}) == (2, (), ())
+
+
+def test_what_the_leader_has_answered_is_named_again_even_if_nothing_changed() -> None:
+    one = session()
+    one.next_pull({A: at(A, 1)})
+    one.name_anyway(A)
+    assert one.next_pull({A: at(A, 1)}) == (1, (at(A, 1),), ())
+
+
+def test_what_left_is_dropped_once_and_answers_to_it_count_no_more() -> None:
+    one = session()
+    one.next_pull({A: at(A, 1), B: at(B, 2)})
+    one.drop(A)
+    assert one.asked(A) is None
+    assert one.next_pull({}) == (1, (), (A,))
+    assert one.next_pull({}) == (2, (), ())
+
+
+def test_what_left_and_came_back_in_another_epoch_is_named_and_not_dropped() -> None:
+    one = session()
+    one.next_pull({A: at(A, 1)})
+    one.drop(A)
+    one.name_anyway(A)
+    assert one.next_pull({A: at(A, 1, epoch=2)}) == (1, (at(A, 1, epoch=2),), ())
+
+
+def test_a_new_session_has_a_higher_number_and_forgets_what_was_told() -> None:
+    one = session()
+    one.next_pull({A: at(A, 1)})
+    before = one.number
+    one.drop(A)
+    one.begin_anew()
+    assert one.number > before
+    assert one.asked(A) is None
+    assert one.next_pull({B: at(B, 2)}) == (0, (at(B, 2),), ())
+
+
+def test_what_a_progress_told_need_not_be_named() -> None:
+    one = session()
+    one.next_pull({A: at(A, 5)})
+    one.told_durable(A, 5)
+    one.name(A)
+    assert one.next_pull({A: at(A, 5, durable=5)}) == (1, (), ())

@@ -54,7 +54,8 @@ TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
 class Appends:
-    """`accept` for each call of a socket read, then `end_turn` once. `on_committed` hears of each high watermark that rose."""
+    """`accept` for each call of a socket read, then `end_turn` once. `on_committed` hears of each high watermark that rose,
+    `on_appended` of each partition that others copy and that grew."""
 
     def __init__(
         self,
@@ -64,12 +65,14 @@ class Appends:
         *,
         children: Children,
         children_max: int,
+        on_appended: Callable[[Key], None],
         on_committed: Callable[[Hosted], None],
         readers_wait: Callable[[Key], bool],
     ) -> None:
         self._partitions = partitions
         self._clock = clock
         self._meters = meters
+        self._on_appended = on_appended
         self._on_committed = on_committed
         self._readers_wait = readers_wait
         self._loop = asyncio.get_running_loop()
@@ -238,6 +241,8 @@ class Appends:
         for one in staged:
             self._written(hosted, one, now)
         hosted.sync.appended(hosted)
+        if hosted.replica.has_followers:
+            self._on_appended(hosted.key)
         if hosted.parked or self._readers_wait(hosted.key):
             hosted.sync.hurry()
         if rose:

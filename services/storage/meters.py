@@ -23,6 +23,7 @@ class Meters:
     def __init__(self, metrics: Metrics, partitions: "Partitions") -> None:
         self.bytes_in = 0
         self.bytes_out = 0
+        self.replication_bytes_out = 0
         self.messages_in = 0
         self.produce_requests = 0
         self.fetch_requests = 0
@@ -46,6 +47,7 @@ class Meters:
         for name, text, value in (
             ("bytesin", "Bytes of record batches appended.", self.bytes_in),
             ("bytesout", "Bytes of record batches answered to fetches.", self.bytes_out),
+            ("replicationbytesout", "Bytes of record batches given to followers.", self.replication_bytes_out),
             ("messagesin", "Records appended.", self.messages_in),
             ("totalproducerequests", "Partitions in append calls.", self.produce_requests),
             ("totalfetchrequests", "Partitions in answered fetch calls.", self.fetch_requests),

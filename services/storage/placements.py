@@ -5,38 +5,31 @@ import logging
 from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.reaching import address_of
-from libs.cluster.records import CONTROLLER
-from libs.rpc.client import RpcClient
 from libs.rpc.contracts.controller import ASSIGN_DIRS, AssignDirs
 from libs.rpc.errors import RpcFailure
-from libs.rpc.schema import pack
 from libs.telemetry.logs import fields
 from services.storage.core.leadership import assigned_directory, hosts
+from services.storage.elected_controller import ElectedControllerClient
 from services.storage.hosted import Key
 
 log = logging.getLogger(__name__)
 
 BATCH = 1000
 RETRY_S = 1.0
-TIMEOUT_S = 5.0
 
 
 class Placements:
     """`settled` for every partition once its log is open. What the image already says is not reported."""
 
     def __init__(
-        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], connect: Callable[[str], RpcClient], host_id: str
+        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: ElectedControllerClient
     ) -> None:
         self._node_id = node_id
         self._incarnation = incarnation
         self._image = image
-        self._connect = connect
-        self._host_id = host_id
+        self._controller = controller
         self._unreported: dict[Key, str] = {}
         self._changed = asyncio.Event()
-        self._client: RpcClient | None = None
-        self._address = ""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -46,8 +39,6 @@ class Placements:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._client is not None:
-            await self._client.close()
 
     def settled(self, key: Key, directory_id: str) -> None:
         self._unreported[key] = directory_id
@@ -78,24 +69,5 @@ class Placements:
         return list(self._unreported.items())[:BATCH]
 
     async def _report(self, batch: list[tuple[Key, str]]) -> None:
-        client = await self._controller()
-        body = AssignDirs(
-            self._node_id, self._incarnation, tuple((topic, index, directory) for (topic, index), directory in batch)
-        )
-        await client.call(ASSIGN_DIRS, pack(body), timeout_s=TIMEOUT_S)
-
-    async def _controller(self) -> RpcClient:
-        """A client of whoever is elected now. Raises RpcFailure when nobody is."""
-        image = self._image()
-        elected = image.controller
-        member = image.members(CONTROLLER).get(elected.node_id) if elected is not None else None
-        if member is None:
-            raise RpcFailure("no controller is elected", sent=False)
-        address = address_of(member, self._host_id)
-        if not address:
-            raise RpcFailure(f"no address of controller {member.node_id} leads to it from here", sent=False)
-        if self._client is None or self._address != address:
-            if self._client is not None:
-                await self._client.close()
-            self._client, self._address = self._connect(address), address
-        return self._client
+        placements = tuple((topic, index, directory) for (topic, index), directory in batch)
+        await self._controller.call(ASSIGN_DIRS, AssignDirs(self._node_id, self._incarnation, placements))

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.cluster.image import ClusterImage
@@ -19,16 +20,19 @@ from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
 from services.storage.burials import Burials
 from services.storage.core.admission import Refusal, effective_min_in_sync
-from services.storage.core.leadership import Lead, assigned_directory, choose_directory, decide_role, hosts
+from services.storage.core.leadership import Follow, Lead, assigned_directory, choose_directory, decide_role, hosts
 from services.storage.core.replica import Replica, recovered_high_watermark
 from services.storage.disks import Disk, Disks
-from services.storage.fetches import Fetches
 from services.storage.hosted import Hosted, Key
 from services.storage.openings import TROUBLE, Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
+from services.storage.readers import Readers
 from services.storage.timers import Timers
 from services.storage.topic_settings import TopicConfigs, log_config
+
+if TYPE_CHECKING:
+    from services.storage.following.following import Following
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +54,7 @@ class Residents:
         disks: Disks,
         openings: Openings,
         appends: Appends,
-        fetches: Fetches,
+        readers: Readers,
         placements: Placements,
         *,
         before_removal: Callable[[], Awaitable[None]],
@@ -62,7 +66,7 @@ class Residents:
         self._disks = disks
         self._openings = openings
         self._appends = appends
-        self._fetches = fetches
+        self._readers = readers
         self._placements = placements
         self._configs = TopicConfigs(partitions.node_id, static)
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
@@ -72,12 +76,17 @@ class Residents:
         self._names: dict[str, asyncio.Lock] = {}
         self._loop = asyncio.get_running_loop()
         self._timers = Timers()
+        self._following: Following
         self._burials = Burials(
             lambda: effective_broker_int(partitions.image, DELETE_DELAY, broker_id=partitions.node_id, static=static),
             before_removal,
         )
 
     # -- following --------------------------------------------------------------------------------------------------------
+
+    def follow_with(self, following: "Following") -> None:
+        """Before the first image: it copies what others lead."""
+        self._following = following
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """An `ImageFollower` subscriber; for the first image, `old` is the empty one."""
@@ -92,6 +101,7 @@ class Residents:
         for key in dict.fromkeys(_changed_keys(old, new)):  # of a new topic both differ, and the work is done once
             self._take_away(key)
             self._work_on(key)
+        self._following.follow_image(old, new)
         self._appends.recheck()
 
     async def settled(self) -> None:
@@ -146,22 +156,25 @@ class Residents:
             self._partitions.broken.discard(key)
             if (name := self._openings.forget(key)) is not None:
                 self._disks.forget_gone(name, key[1])
+        role = decide_role(desired[1], node_id=self._node_id, incarnation=self._incarnation) if desired is not None else None
+        home = self._homes.get(key)
+        if home is not None and not (isinstance(role, Follow) and self._following.follows(home[0], role)):
+            self._following.let_go(home[0])
         if hosted is None:
             return
-        if desired is None:
+        if role is None:
             del self._partitions.by_key[key]
             hosted.replica.resign(hosted.leader_epoch)
             self._appends.refuse_waiting(hosted, Refusal(UNKNOWN))
-            self._fetches.wake(key)
+            self._readers.wake(key)
             return
-        role = decide_role(desired[1], node_id=self._node_id, incarnation=self._incarnation)
         if hosted.leading and not (isinstance(role, Lead) and role.leader_epoch == hosted.leader_epoch):
             self._resign(hosted, -1 if isinstance(role, Lead) else role.leader, role.leader_epoch)
 
     def _resign(self, hosted: Hosted, leader: int, leader_epoch: int) -> None:
         hosted.replica.resign(leader_epoch)
         self._appends.refuse_waiting(hosted, Refusal(NOT_LEADER, None, leader, leader_epoch))
-        self._fetches.wake(hosted.key)
+        self._readers.wake(hosted.key)
 
     def _configure_some(self) -> None:
         """A change of a broker's configs may be one of thousands of partitions."""
@@ -227,16 +240,22 @@ class Residents:
                 return
         else:
             hosted = home[0]
+            await self._following.released(hosted)
+            desired = self._desired(key)
+            if desired is None:
+                return  # whoever took it away has asked for it to be worked on again
         self._partitions.by_key[key] = hosted
-        self._play(hosted, desired[1])
+        self._play(hosted, self._homes[key][1], desired[1])
 
-    def _play(self, hosted: Hosted, state: PartitionState) -> None:
+    def _play(self, hosted: Hosted, disk: Disk, state: PartitionState) -> None:
         """The role that the state gives this node, now that the log is here."""
         role = decide_role(state, node_id=self._node_id, incarnation=self._incarnation)
         if not isinstance(role, Lead):
             if hosted.leading:
                 self._resign(hosted, role.leader, role.leader_epoch)
+            self._following.follow(hosted, disk, role)
             return
+        self._following.let_go(hosted)
         if role.leader_epoch < hosted.leader_epoch or hosted.offline:
             return
         if not hosted.leading:
@@ -249,7 +268,7 @@ class Residents:
         hosted.replica.configure(synced=hosted.config.synced, min_in_sync=minimum)
         if hosted.replica.lead(role):
             self._appends.committed(hosted)
-        self._fetches.wake(hosted.key)
+        self._readers.wake(hosted.key)
         hosted.sync.kick()
 
     # -- opening and deleting -----------------------------------------------------------------------------------------------
@@ -309,6 +328,8 @@ class Residents:
 
     async def _bury(self, hosted: Hosted, disk: Disk) -> None:
         """The caller holds the lock of its name."""
+        self._following.let_go(hosted)
+        await self._following.released(hosted)
         disk.sync.forget(hosted)
         await disk.sync.quiet()  # a round may be writing into the directory that is about to be renamed
         del self._homes[hosted.key]
@@ -325,7 +346,7 @@ class Residents:
             if home is disk:
                 hosted.offline = True
                 self._appends.refuse_waiting(hosted, Refusal(int(ErrorCode.KAFKA_STORAGE_ERROR), "the log directory failed"))
-                self._fetches.wake(hosted.key)
+                self._readers.wake(hosted.key)
 
     async def close(self) -> None:
         """No more work: what is open stays open, for whoever closes the logs."""

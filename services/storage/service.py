@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from libs.cluster.follower import ImageFollower
+from libs.cluster.records import STORAGE
 from libs.commitlog.log import Log
 from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import run_round
@@ -28,8 +29,13 @@ from services.storage.config import StorageConfig
 from services.storage.delete_records import RecordDeletion
 from services.storage.disk_opening import open_disks
 from services.storage.disks import Disk, Disks
+from services.storage.elected_controller import ElectedControllerClient
 from services.storage.fetches import Fetches
+from services.storage.following.following import Following
+from services.storage.following.starts import LogStarts
+from services.storage.following.surgery import Surgery
 from services.storage.hosted import Hosted
+from services.storage.leading import Leading
 from services.storage.list_offsets import OffsetListing
 from services.storage.meters import Meters
 from services.storage.open_file import FileOpening
@@ -38,6 +44,7 @@ from services.storage.outline import Outlining
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.presence import Presence
+from services.storage.readers import Readers
 from services.storage.recovery import Recovery
 from services.storage.residents import Residents
 from services.storage.shortening import Shortening
@@ -71,13 +78,23 @@ class StorageNode:
         self._partitions = Partitions(config.node_id, incarnation)
         self._registry = FileRegistry(world.open_files)
         self._meters = Meters(world.metrics, self._partitions)
+        self._controller = ElectedControllerClient(
+            lambda: self._follower.image, lambda address: self._connect(address, None), world.host_id
+        )
         self._fetches = Fetches(self._partitions, self._meters)
+        self._leading = Leading(
+            *(incarnation, self._partitions, self._meters, self._controller),
+            on_committed=lambda hosted: self._appends.committed(hosted),
+            static=config.static,
+        )
+        self._readers = Readers(self._fetches, self._leading.pulls)
         self._appends = Appends(
             self._partitions,
             world.clock,
             self._meters,
             children=world.children("batches", BATCH_OPENERS, 0),
             children_max=BATCH_OPENERS,
+            on_appended=self._leading.pulls.appended,
             on_committed=self._committed,
             readers_wait=self._fetches.waiting_on,
         )
@@ -87,6 +104,7 @@ class StorageNode:
         self._placements: Placements | None = None
         self._checkpoints: Checkpoints | None = None
         self._shortening: Shortening | None = None
+        self._following: Following | None = None
         self._chores: Chores | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._marks: list[asyncio.Future[None]] = []
@@ -118,20 +136,22 @@ class StorageNode:
         self._state = "opening log directories"
         self._presence.look_back()
         self._disks = Disks(await open_disks(self._config, self._world, cluster_id, self, self._meters.offline))
-        self._placements = self._make_placements()
+        self._placements = Placements(self._config.node_id, self._incarnation, lambda: self._follower.image, self._controller)
         self._residents = residents = Residents(
             self._incarnation,
             self._partitions,
             self._disks,
             Openings(self._world.fs, self._registry, self._world.clock, Recovery(self._recovery_processes)),
             self._appends,
-            self._fetches,
+            self._readers,
             self._placements,
             before_removal=self._forget_deleted,
             static=self._config.static,
         )
         self._checkpoints = Checkpoints(self._disks, residents)
         self._shortening = Shortening(self._world.fs, residents, self._checkpoints)
+        self._following = self._make_following(self._checkpoints, self._shortening)
+        residents.follow_with(self._following)
         self._state = "opening logs"
         self._follower.subscribe(residents.follow)
         residents.follow(type(self._follower.image)(), self._follower.image)
@@ -141,12 +161,14 @@ class StorageNode:
         self._state = "registering"
         await self._listen(self._shortening)
         self._placements.start()
+        self._leading.start()
         self._chores = Chores(
             *(self._config, self._world, self._follower, self._partitions, self._disks),
             *(residents, self._checkpoints, self._shortening),
         )
         self._chores.start()
         await self._presence.register()
+        self._following.begin()
         self._state = "serving"
         log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(residents.open_logs())))
 
@@ -165,11 +187,19 @@ class StorageNode:
     def _recovery_processes(self) -> Children:
         return self._world.children("recovery", self._config.recovery_processes or len(os.sched_getaffinity(0)), 0)
 
-    def _make_placements(self) -> Placements:
-        def connect(address: str) -> RpcClient:
-            return RpcClient(address, self._presence.hello, self._world.transport)
+    def _connect(self, address: str, storage_node: int | None) -> RpcClient:
+        expected = (STORAGE, storage_node) if storage_node is not None else None
+        return RpcClient(address, self._presence.hello, self._world.transport, expected=expected)
 
-        return Placements(self._config.node_id, self._incarnation, lambda: self._follower.image, connect, self._world.host_id)
+    def _make_following(self, checkpoints: Checkpoints, shortening: Shortening) -> Following:
+        return Following(
+            *(self._config.node_id, self._incarnation, self._world.host_id),
+            lambda: self._partitions.image,
+            self._connect,
+            Surgery(self._partitions, checkpoints),
+            LogStarts(shortening),
+            self._committed,
+        )
 
     async def _listen(self, shortening: Shortening) -> None:
         methods = {
@@ -178,6 +208,7 @@ class StorageNode:
             LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
             DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, shortening).accept,
             OPEN_FILE: FileOpening(self._registry).accept,
+            **self._leading.methods,
             OUTLINE: Outlining(self._partitions, self._registry).accept,
         }
         await self._presence.listen(methods, self._appends.end_turn, self._disks.directory_ids)
@@ -186,14 +217,18 @@ class StorageNode:
 
     def _committed(self, hosted: Hosted) -> None:
         hosted.log.high_watermark = hosted.high_watermark
-        self._fetches.wake(hosted.key)
+        self._readers.committed(hosted.key)
 
     def synced(self, hosted: Hosted) -> None:
         if hosted.replica.synced_to(hosted.log.durable_offset):
             self._appends.committed(hosted)
+        if self._following is not None:
+            self._following.synced(hosted)
 
     def round_ended(self, seconds: float) -> None:
         self._meters.flush_time.observe(seconds)
+        if self._following is not None:
+            self._following.round_ended()
 
     def sync_stalled(self, scheduler: SyncScheduler, *, stalled: bool) -> None:
         """While it hangs, its partitions take no more appends; what waits there ends by its own timeout."""
@@ -222,9 +257,11 @@ class StorageNode:
         """Clean: what was acknowledged is on disk, and the next start reads nothing again."""
         self._state = "stopping"
         self._appends.stop()
+        if self._following is not None:
+            await self._following.close()
         for disk in self._disks.usable:
             await disk.sync.drain()
-        self._fetches.close()
+        self._readers.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -236,6 +273,8 @@ class StorageNode:
             await asyncio.wait(self._marks, timeout=MARK_S_MAX)
         if self._placements is not None:
             await self._placements.close()
+        await self._leading.close()
+        await self._controller.close()
         await self._presence.hang_up()
         await self._follower.close()
         if self._residents is not None:

@@ -59,6 +59,12 @@ _CLUSTER_WIDE = (
     ConfigDef("auto.create.topics.enable", BOOLEAN, "true", "Create a topic when a client first asks for it.", None, "high",
               cluster_wide=True),
     ConfigDef("delete.topic.enable", BOOLEAN, "true", "Let clients delete topics.", None, "high", cluster_wide=True),
+    ConfigDef("auto.leader.rebalance.enable", BOOLEAN, "true", "Let leadership return to preferred replicas by itself.", None,
+              "high", cluster_wide=True),
+    ConfigDef("leader.imbalance.check.interval.seconds", LONG, "300", "How often it is looked whether leadership should return.",
+              at_least(1), "high", cluster_wide=True),
+    ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "Leadership returns to a node that misses more than this "
+              "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
 )  # fmt: skip
 
 _CLEANER = (
@@ -93,6 +99,14 @@ _PRODUCERS = (
               at_least(1), "low"),
 )  # fmt: skip
 
+_REPLICATION = (
+    ConfigDef("replica.lag.time.max.ms", LONG, "30000", "A follower that has not caught up with its leader for so long leaves "
+              "the ISR.", at_least(1), "high"),
+    ConfigDef("replica.lag.max.messages", LONG, "0", "A follower that is more records than this behind leaves the ISR at once; "
+              "0: no such limit. Kafka once had 4000 here, and took it out: a burst of records threw out who was in sync.",
+              at_least(0)),
+)  # fmt: skip
+
 _INTERVALS = (
     ConfigDef("producer.id.expiration.check.interval.ms", INT, "600000", "How often silent producers are looked for.",
               at_least(1), "low", read_only=True, hidden=True),
@@ -100,7 +114,7 @@ _INTERVALS = (
               read_only=True),
 )  # fmt: skip
 
-_OF_STORAGE = (*_topic_defaults(), *_CLEANER, *_PRODUCERS, *_INTERVALS)
+_OF_STORAGE = (*_topic_defaults(), *_CLEANER, *_PRODUCERS, *_REPLICATION, *_INTERVALS)
 
 BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
     config.name: config

@@ -77,8 +77,8 @@ class FollowerProgress(MemberProgress):
         self._mark_end, self._mark_at = leader_end, now
 
     def lags(self, now: float, leader_end: int, limits: LagLimits, *, synced: bool) -> bool:
-        """Whether it has been behind for too long, or too far. At the leader's end it is in sync however long it was silent: others
-        find out who is dead."""
+        """Whether it has been behind for too long, or too far. At the leader's end it is in sync, however long it was silent: who
+        is dead is found out elsewhere."""
         if self.caught_up_at is None:
             self.caught_up_at = now
         missing = leader_end - self.position(synced=synced)

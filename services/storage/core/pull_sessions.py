@@ -24,6 +24,7 @@ class Position:
         "compared",
         "divergence",
         "durable",
+        "early",
         "error",
         "fetch_offset",
         "last_fetched_epoch",
@@ -40,6 +41,8 @@ class Position:
         self.last_fetched_epoch = named.last_fetched_epoch
         self.compared = False
         """Its log up to here was found to be the leader's."""
+        self.early = False
+        """The follower is ahead of this node, which may be about to lead: the error is told only when the wait is over."""
         self.error = 0
         self.divergence: Divergence | None = None
         self.muted = False
@@ -67,7 +70,7 @@ class PullSession:
         key = named.topic_id, named.partition
         position = Position(named)
         before = self.positions.get(key)
-        if before is not None and before.compared and before.leader_epoch == position.leader_epoch:
+        if before is not None and before.compared and not before.error and before.leader_epoch == position.leader_epoch:
             position.told_high_watermark = before.told_high_watermark
             position.told_log_start = before.told_log_start
         self.positions[key] = position

@@ -1,0 +1,255 @@
+"""What a leader answers its followers, and what it takes from them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from libs.rpc.errors import RpcError
+from libs.wire.batches import BatchHeader
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
+from tests.storage.fake_follower import FakeFollower, at, replicated_state, replicated_topic, show
+from tests.storage.held_disk import HeldDisk
+
+
+@pytest.fixture
+async def two(cluster: StorageCluster) -> AsyncIterator[FakeFollower]:
+    follower = await FakeFollower(cluster, 2).register()
+    yield follower
+    await follower.close()
+
+
+@pytest.fixture
+async def three(cluster: StorageCluster) -> AsyncIterator[FakeFollower]:
+    follower = await FakeFollower(cluster, 3).register()
+    yield follower
+    await follower.close()
+
+
+async def test_a_follower_reads_to_the_end_of_the_log_and_not_to_the_high_watermark(
+    cluster: StorageCluster, two: FakeFollower
+) -> None:
+    topic = await replicated_topic(cluster, "read")
+    await cluster.append(topic, batch(b"a", b"b"), acks=1)
+    await cluster.append(topic, batch(b"c"), acks=1)
+    ((told, payload),) = await two.pull(at(topic, 0))
+    assert (told.error, told.leader_epoch, told.high_watermark, told.log_end_offset) == (0, 0, 0, 3)
+    assert BatchHeader.at(payload).base_offset == 0
+    assert told.inline_length == len(payload) == hosted(cluster, topic).log.size
+
+
+async def test_acks_all_is_answered_when_everyone_in_sync_has_it_durably(
+    cluster: StorageCluster, two: FakeFollower, three: FakeFollower
+) -> None:
+    topic = await replicated_topic(cluster, "all")
+    await two.pull(at(topic, 0))
+    await three.pull(at(topic, 0))
+    waiting = cluster.send([(topic, 0, batch(b"a"))])
+    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    await two.pull(at(topic, 1))
+    await three.pull(at(topic, 1, durable=0))
+    assert hosted(cluster, topic).high_watermark == 0
+    assert not waiting.done()
+    three.progress(topic, 1)  # it waits for no pull
+    assert appended(await waiting)[0].base_offset == 0
+    ((told, _),) = await two.pull()
+    assert told.high_watermark == 1
+
+
+async def test_on_a_replicated_topic_the_log_ends_decide(
+    cluster: StorageCluster, two: FakeFollower, three: FakeFollower, disk: HeldDisk
+) -> None:
+    topic = await replicated_topic(cluster, "ends", durability="replicated")
+    waiting = cluster.send([(topic, 0, batch(b"a"))])
+    await eventually(lambda: hosted(cluster, topic).log_end_offset == 1)
+    await two.pull(at(topic, 1, durable=0))
+    await three.pull(at(topic, 1, durable=0))
+    assert appended(await waiting)[0].error == 0
+
+
+async def test_a_parked_pull_is_answered_as_soon_as_bytes_arrive(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "parked")
+    assert len(await two.pull(at(topic, 0))) == 1  # the high watermark
+    waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    await cluster.append(topic, batch(b"a"), acks=1)
+    ((_, payload),) = await waiting
+    assert payload
+    assert await two.pull() == []  # nothing more before it is named again
+    assert await two.pull(at(topic, 1)) == []
+
+
+async def test_a_pull_with_nothing_to_tell_waits_no_longer_than_it_asked_to(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "idle")
+    await two.pull(at(topic, 0))
+    assert await two.pull(max_wait_ms=20) == []
+
+
+async def test_logs_that_part_are_told_where(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "parting", durability="replicated")
+    await cluster.append(topic, batch(b"a", b"b"), acks=1)
+    await show(cluster, topic, replicated_state(cluster, [1, 2, 3], epoch=5, partition_epoch=1))
+    await cluster.append(topic, batch(b"c", b"d"), acks=1)
+    ((told, payload),) = await two.pull(at(topic, 3, epoch=5, last_epoch=0))
+    assert (told.error, told.diverging_epoch, told.diverging_end_offset, payload) == (0, 0, 2, b"")
+    ((told, payload),) = await two.pull(at(topic, 2, epoch=5, last_epoch=0))
+    assert (told.error, told.diverging_epoch) == (0, -1)
+    assert BatchHeader.at(payload).base_offset == 2
+
+
+async def test_a_log_that_parts_from_the_leaders_counts_for_nothing(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "parted", [1, 2], durability="replicated")
+    await cluster.append(topic, batch(b"a", b"b"), acks=1)
+    await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=5, partition_epoch=1))
+    await cluster.append(topic, batch(b"c", b"d"), acks=1)
+    two.progress(topic, 4, epoch=5)  # of what it had from another leader
+    await two.pull(at(topic, 4, epoch=5, last_epoch=0))
+    two.progress(topic, 4, epoch=5)
+    await two.pull()
+    assert hosted(cluster, topic).high_watermark == 0
+    await two.pull(at(topic, 2, epoch=5, last_epoch=0))
+    assert hosted(cluster, topic).high_watermark == 2
+
+
+async def test_positions_outside_the_log_are_told_its_bounds(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "bounds")
+    await cluster.append(topic, batch(b"a"), acks=1)
+    ((told, _),) = await two.pull(at(topic, 9))
+    assert (told.error, told.log_start_offset, told.log_end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0, 1)
+    assert hosted(cluster, topic).high_watermark == 0
+
+
+async def test_other_epochs_than_the_leaders_are_refused(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "epochs")
+    await show(cluster, topic, replicated_state(cluster, [1, 2, 3], epoch=4, partition_epoch=1))
+    ((behind, _),) = await two.pull(at(topic, 0, epoch=3), max_wait_ms=8000)
+    assert behind.error == ErrorCode.FENCED_LEADER_EPOCH
+    ((ahead, _),) = await two.pull(at(topic, 0, epoch=5), max_wait_ms=20)  # until then it might still be elected
+    assert ahead.error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    ((unknown, _),) = await two.pull(at(b"?" * 16, 0))
+    assert unknown.error == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_a_follower_that_hears_of_an_election_first_is_kept_waiting(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "election", [1, 2], durability="replicated")
+    await cluster.append(topic, batch(b"a"), acks=1)
+    waiting = asyncio.ensure_future(two.pull(at(topic, 1, epoch=7, last_epoch=0), max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=7, partition_epoch=1))
+    ((told, _),) = await waiting
+    assert (told.error, told.leader_epoch, told.high_watermark) == (0, 7, 1)  # and it was counted
+
+
+async def test_one_that_leads_no_longer_says_so_to_who_waits(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "deposed")
+    await two.pull(at(topic, 0))
+    waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    await show(cluster, topic, replicated_state(cluster, [1, 2, 3]), leader=3, leader_incarnation=10, leader_epoch=1)
+    ((told, _),) = await waiting
+    assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_sessions_keep_in_step(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "steps")
+    await two.pull(at(topic, 0))
+    two.sequence += 1
+    assert await refusal(two) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    two.session, two.sequence = two.session + 1, 4
+    assert await refusal(two) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    two.session, two.sequence = two.session - 1, 0
+    assert await refusal(two) == ErrorCode.INVALID_FETCH_SESSION_EPOCH  # numbers rise
+    two.session += 1
+    two.sequence = 0
+    ((told, _),) = await two.pull(at(topic, 0))  # what an earlier session was told is told again
+    assert told.high_watermark == 0
+
+
+async def test_a_new_session_ends_the_pull_of_the_old_one(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "anew")
+    await two.pull(at(topic, 0))
+    waiting = asyncio.ensure_future(refusal(two, max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    two.begin()
+    await two.pull(at(topic, 0))
+    assert await waiting == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_kafka_15221_what_a_process_asked_before_it_was_restarted_is_refused(cluster: StorageCluster) -> None:
+    topic = await replicated_topic(cluster, "restarted", [1, 2])
+    before, after = FakeFollower(cluster, 2, 10), FakeFollower(cluster, 2, 11)
+    await before.register()
+    await before.pull(at(topic, 0))
+    await cluster.append(topic, batch(b"a"), acks=1)
+    await after.announce()
+    assert await refusal(before, at(topic, 1)) == ErrorCode.STALE_BROKER_EPOCH
+    before.progress(topic, 1)
+    await after.register()
+    await after.pull(at(topic, 0))
+    assert hosted(cluster, topic).high_watermark == 0
+    assert hosted(cluster, topic).replica.isr.committed == {1: cluster.incarnation, 2: 10}
+    await before.close()
+    await after.close()
+
+
+async def test_a_full_answer_leaves_the_rest_for_the_next_and_starves_nobody(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "fair", partitions=4)
+    for index in range(4):
+        await cluster.append(topic, batch(b"x" * 1000), index=index, acks=1)
+    served: list[int] = []
+    named = [at(topic, 0, index=index) for index in range(4)]
+    answer = await two.pull(*named, max_bytes=1500)
+    assert sum(len(payload) for _, payload in answer) > 1000  # at least one whole batch, and no more than is asked for
+    for _ in range(8):
+        with_bytes = [told.partition for told, payload in answer if payload]
+        served += with_bytes
+        answer = await two.pull(*[at(topic, 0, index=index) for index in with_bytes], max_bytes=1500)  # they ask for it again
+    assert {served.count(index) for index in range(4)} >= {len(served) // 4}
+    assert max(served.count(index) for index in range(4)) - min(served.count(index) for index in range(4)) <= 1
+
+
+async def test_a_batch_larger_than_what_was_asked_for_is_sent_all_the_same(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "large")
+    await cluster.append(topic, batch(b"x" * 5000), acks=1)
+    ((_, payload),) = await two.pull(at(topic, 0), max_bytes=10, partition_max_bytes=10)
+    assert len(payload) > 5000
+
+
+async def test_who_shares_the_kernel_gets_file_ranges(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "ranges")
+    await cluster.append(topic, batch(b"a"), acks=1)
+    ((told, payload),) = await two.pull(at(topic, 0), inline=False)
+    assert payload == b""
+    (piece,) = told.ranges
+    assert (piece.position, piece.length) == (0, hosted(cluster, topic).log.size)
+
+
+async def test_what_is_dropped_is_heard_of_no_more(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "dropped")
+    await two.pull(at(topic, 0))
+    await two.pull(dropped=[(topic, 0)])
+    await cluster.append(topic, batch(b"a"), acks=1)
+    assert await two.pull() == []
+
+
+async def test_pulls_that_are_not_what_they_should_be_are_refused(cluster: StorageCluster, two: FakeFollower) -> None:
+    from libs.rpc.contracts.replication import PROGRESS, PULL
+
+    for wrong in ([], [1], [2, 10, 1, 0, 0, 1, 1, "x"]):
+        with pytest.raises(RpcError) as refused:
+            await two.client.call(PULL, wrong, timeout_s=5)
+        assert refused.value.code == ErrorCode.INVALID_REQUEST
+        assert two.client.oneway(PROGRESS, wrong)
+    assert await two.pull() == []
+
+
+def pulls_parked(cluster: StorageCluster) -> int:
+    assert cluster.node is not None
+    return cluster.node._leading.pulls.parked
+
+
+async def refusal(follower: FakeFollower, *named: object, max_wait_ms: int = 0) -> int:
+    with pytest.raises(RpcError) as refused:
+        await follower.pull(*named, max_wait_ms=max_wait_ms)  # type: ignore[arg-type]
+    return refused.value.code

@@ -10,8 +10,9 @@ from libs.cluster.election import Election
 from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership, Superseded
-from libs.cluster.records import CONTROLLER, ElectedController, Member
+from libs.cluster.records import CONTROLLER, STORAGE, ElectedController, Member
 from libs.commitlog.filesystem import OsFileSystem
+from libs.rpc.client import RpcClient
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.admin import AdminServer
@@ -25,6 +26,7 @@ from services.controller.administration import Administration
 from services.controller.api import methods
 from services.controller.config import ControllerConfig
 from services.controller.core.assignment import Limits
+from services.controller.log_survey import LogSurvey
 from services.controller.service import FEATURE_LEVEL, Controller
 
 
@@ -44,6 +46,14 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
     follower = ImageFollower(store)
     lifecycle.on_stop(follower.close)
     candidate = ElectedController(config.node_id, incarnation)
+
+    def hello() -> Hello:
+        image = follower.image
+        return Hello(CONTROLLER, config.node_id, incarnation, own_version(), image.feature_level, image.cluster_id)
+
+    def connect(address: str, node_id: int) -> RpcClient:
+        return RpcClient(address, hello, SocketTransport(), expected=(STORAGE, node_id))
+
     controller = Controller(
         store,
         follower,
@@ -51,6 +61,7 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
         candidate,
         Administration(source, Limits(partitions_per_request=config.request_partitions_max)),
         source,
+        LogSurvey(connect, config.host_id or host_id()),
         cluster_defaults=config.cluster_defaults,
         patience_s=config.patience_s,
     )
@@ -60,11 +71,6 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
     lifecycle.on_stop(admin.close)
 
     await follower.start()
-
-    def hello() -> Hello:
-        image = follower.image
-        return Hello(CONTROLLER, config.node_id, incarnation, own_version(), image.feature_level, image.cluster_id)
-
     server = RpcServer(hello, methods(controller), transport=SocketTransport())
     lifecycle.on_stop(server.close)
     unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""

@@ -29,9 +29,8 @@ from services.controller.core.directories import assign_dirs
 from services.controller.core.partitions import create_partitions
 from services.controller.core.topics import Randomness, create_topics, delete_topics
 from services.controller.fencing import Conflict, Deposed, Unsettled
-from services.controller.term import Term
+from services.controller.term import ATTEMPTS, Term
 
-ATTEMPTS: Final = 5
 NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
 UNSETTLED: Final = "The metadata store did not confirm the change in time; it may have been made."
 

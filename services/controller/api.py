@@ -32,6 +32,7 @@ def methods(controller: Controller) -> dict[str, Accept]:
         contract.ASSIGN_DIRS: _administrative(controller, contract.AssignDirs, Administration.assign_dirs),
         contract.ALTER_PARTITIONS: _administrative(controller, contract.AlterPartitions, change_isrs),
         contract.WITHDRAW: _administrative(controller, contract.Withdraw, withdraw_replicas),
+        contract.ELECT_LEADERS: _election(controller),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
     }
 
@@ -57,6 +58,13 @@ def _allocation(controller: Controller) -> Accept:
     def accept(call: Call) -> Coroutine[Any, Any, None]:
         unpack(contract.AllocateProducerIds, call.body)
         return _answer(call, controller.allocate_producer_ids())
+
+    return accept
+
+
+def _election(controller: Controller) -> Accept:
+    def accept(call: Call) -> Coroutine[Any, Any, None]:
+        return _answer(call, controller.elect_leaders(unpack(contract.ElectLeaders, call.body)))
 
     return accept
 

@@ -21,8 +21,13 @@ class BrokerKeeper:
 
     def __init__(self) -> None:
         self._reported: set[tuple[bytes, int]] = set()
+        self._leaderless: dict[tuple[bytes, int], None] = {}
         self._settled = ClusterImage()
         self._rules = TopicRules(self._settled)
+
+    def leaderless(self) -> list[tuple[bytes, int]]:
+        """Partitions that the last settling left without a leader; some may be deleted by now."""
+        return list(self._leaderless)
 
     async def settle(self, term: Term) -> None:
         """Raises Conflict, Deposed and Unsettled: what was not written is found again by the next run."""
@@ -49,6 +54,10 @@ class BrokerKeeper:
                 log.error("partition has no state", extra={"fields": {"topic": topic, "partition": index}})
                 continue
             settled = state if at_rest(state) else settle(state, live, synced=self._rules.synced(topic_id))
+            if settled.leader < 0:
+                self._leaderless[topic_id, index] = None
+            else:
+                self._leaderless.pop((topic_id, index), None)
             if settled is not state:
                 changed.append((topic_id, index, settled))
             self._report_lost(image, topic_id, index, settled, lost_directories(state, live))
@@ -62,6 +71,7 @@ class BrokerKeeper:
                 if topic is not None and change.index < topic.partitions:
                     yield change.topic_id, change.index, change.after
             return
+        self._leaderless.clear()
         for topic_id in image.topics_by_id:
             for index, state in enumerate(image.partitions_of(topic_id)):
                 yield topic_id, index, state

@@ -1,15 +1,11 @@
 """What leaders and nodes ask of the controller about in-sync replicas: decided on the image, written in few transactions."""
 
-from collections.abc import Callable
-
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import AlteredPartition, AlterPartitions, AlterPartitionsReply, Withdraw, WithdrawReply
-from services.controller import writes
-from services.controller.administration import ATTEMPTS, UNSETTLED, Administration
+from services.controller.administration import Administration
 from services.controller.core.isr import Changed, alter_partitions, withdraw
 from services.controller.core.standing import live_nodes
 from services.controller.core.topic_rules import TopicRules
-from services.controller.fencing import Conflict, Unsettled
 from services.controller.term import Term
 
 
@@ -24,7 +20,7 @@ async def change_isrs(administration: Administration, term: Term, request: Alter
         results = decision.results
         return decision.changed
 
-    revision = await _decided(term, decide)
+    _, revision = await term.carry_out(decide)
     return AlterPartitionsReply(results, revision)
 
 
@@ -35,14 +31,5 @@ async def withdraw_replicas(administration: Administration, term: Term, request:
         image = term.image
         return withdraw(image, request, live_nodes(image.members(STORAGE)), TopicRules(image).synced)
 
-    return WithdrawReply(await _decided(term, decide))
-
-
-async def _decided(term: Term, decide: Callable[[], Changed]) -> int:
-    """Writes what is decided, and decides again where the image was behind. The revision at which all of it holds."""
-    for _ in range(ATTEMPTS):
-        try:
-            return await term.commit_all(writes.partition_changes(term.image, decide())) or term.image.revision
-        except Conflict as conflict:
-            await term.catch_up(conflict.revision)
-    raise Unsettled(UNSETTLED)
+    _, revision = await term.carry_out(decide)
+    return WithdrawReply(revision)

@@ -1,6 +1,8 @@
 """The controller's metrics, by Kafka's names where it has one (kafka.controller:type=KafkaController)."""
 
-from prometheus_client.core import GaugeMetricFamily
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from libs.cluster.image import ClusterImage
@@ -9,6 +11,7 @@ from libs.telemetry.metrics import Metrics
 from services.controller.service import Controller
 
 KAFKA = "kafka_controller_kafkacontroller_"
+UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections"
 
 
 class _State(Collector):
@@ -17,8 +20,11 @@ class _State(Collector):
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
 
-    def collect(self) -> list[GaugeMetricFamily]:
-        return [GaugeMetricFamily(name, doc, value) for name, doc, value in gauges(self._controller)]
+    def collect(self) -> Iterator[Metric]:
+        for name, doc, value in gauges(self._controller):
+            yield GaugeMetricFamily(name, doc, value)
+        doc = "Leaders elected that may lack acknowledged records: nobody else was left, or unclean election is allowed"
+        yield CounterMetricFamily(UNCLEAN, doc, self._controller.elections_at_a_loss)
 
 
 def gauges(controller: Controller) -> list[tuple[str, str, float]]:

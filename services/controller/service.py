@@ -16,13 +16,16 @@ from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, ElectedController
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, StoreUnavailable
-from libs.rpc.contracts.controller import ProducerIdBlock
+from libs.rpc.contracts.controller import ElectLeaders, ElectLeadersReply, ProducerIdBlock
 from services.controller import writes
 from services.controller.administration import Administration
+from services.controller.alongside import alongside
 from services.controller.brokers import BrokerKeeper
 from services.controller.core.topics import Randomness
+from services.controller.elections import Elections
 from services.controller.fencing import Conflict, Deposed, Unsettled
 from services.controller.identity import new_cluster_id
+from services.controller.log_survey import Survey
 from services.controller.term import Term
 
 log = logging.getLogger(__name__)
@@ -48,6 +51,7 @@ class Controller:
         candidate: ElectedController,
         administration: Administration,
         random: Randomness,
+        survey: Survey,
         *,
         cluster_defaults: Mapping[str, str] | None = None,
         patience_s: float = 10.0,
@@ -62,6 +66,7 @@ class Controller:
         self._patience_s = patience_s
         self._keeper = BrokerKeeper()
         self._pipeline = asyncio.Lock()
+        self._elections = Elections(survey, self._pipeline, self._keeper.leaderless)
         self._unsettled = asyncio.Event()
         self._term: Term | None = None
         self.waiting = 0
@@ -71,6 +76,10 @@ class Controller:
     def elected(self) -> bool:
         """In office and ready to act, as far as we know. Safety comes from fenced writes alone."""
         return self._term is not None and self._term.leadership.valid
+
+    @property
+    def elections_at_a_loss(self) -> int:
+        return self._elections.at_a_loss
 
     @property
     def image(self) -> ClusterImage:
@@ -124,6 +133,12 @@ class Controller:
             return await self._in_office().allocate_producer_ids()
         except Deposed:
             raise NotElected from None
+
+    async def elect_leaders(self, request: ElectLeaders) -> ElectLeadersReply:
+        """Nodes are asked before its turn, so that nobody waits for them. Raises NotElected, Refused and Unsettled."""
+        self._in_office()
+        reaches = await self._elections.ask_for(self.image, request)
+        return await self.administer(lambda _, term: self._elections.elect(term, request, reaches))
 
     async def _carry_out(self, job: Callable[[Administration, Term], Awaitable[T]], term: Term) -> T:
         try:
@@ -189,12 +204,16 @@ class Controller:
         self._term = term
         log.info("in office", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
         self._unsettled.set()
+        await alongside(self._settling(term), self._elections.run(term))
+
+    async def _settling(self, term: Term) -> None:
         while True:
             await self._unsettled.wait()
             self._unsettled.clear()
             try:
                 async with self._pipeline:
                     await self._keeper.settle(term)
+                self._elections.wake()
             except Conflict as conflict:
                 await term.catch_up(conflict.revision)
                 self._unsettled.set()

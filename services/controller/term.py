@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
 from libs.cluster.election import Leadership
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
+from libs.cluster.records import PartitionState
 from libs.cluster.store import MetadataStore, ModRevisionIs, Outcome, Put
 from libs.rpc.contracts.controller import ProducerIdBlock
+from services.controller import writes
 from services.controller.core.producer_ids import next_block
 from services.controller.fencing import Conflict, Deposed, FencedWriter, Unsettled
 from services.controller.writes import Write
@@ -19,8 +21,15 @@ log = logging.getLogger(__name__)
 
 ALLOCATION_ATTEMPTS = 10
 
+ATTEMPTS = 5
+"""Times that something is decided anew because the image was behind."""
+
 AT_ONCE = 4
 """Transactions in flight together: a node with 5,000 partitions needs 84 of them, each a sync of etcd's disk."""
+
+
+Changed = list[tuple[bytes, int, PartitionState]]
+"""New states of partitions."""
 
 
 class Term:
@@ -78,6 +87,18 @@ class Term:
         if newest:
             await self.reach(newest)
         return newest
+
+    async def carry_out(self, decide: Callable[[], Changed]) -> tuple[Changed, int]:
+        """Writes what is decided on the image, and decides again where that was behind: what was written, and the revision at
+        which all of it holds. Raises Deposed and Unsettled."""
+        for _ in range(ATTEMPTS):
+            image = self.image
+            changed = decide()
+            try:
+                return changed, await self.commit_all(writes.partition_changes(image, changed)) or image.revision
+            except Conflict as conflict:
+                await self.catch_up(conflict.revision)
+        raise Unsettled("the image was behind each time")
 
     async def reach(self, revision: int) -> None:
         """Decisions wait here for the image. Raises Unsettled when it does not come: to go on would be to decide blindly."""

@@ -225,8 +225,8 @@ DIFFERENCES: Final = (
     Difference(
         "topic-configs-not-acted-on",
         ApiKey.CREATE_TOPICS,
-        "A config that Kafka takes and Penstock does not act on, such as unclean.leader.election.enable=true, answers "
-        "INVALID_CONFIG rather than being ignored.",
+        "A config that Kafka takes and Penstock does not act on, such as remote.log.copy.disable=true, answers INVALID_CONFIG "
+        "rather than being ignored.",
     ),
     Difference(
         "delete-topics-by-id-and-name",
@@ -256,7 +256,7 @@ DIFFERENCES: Final = (
         "broker-configs-changeable",
         ApiKey.DESCRIBE_CONFIGS,
         "What decides for the whole cluster (num.partitions, default.replication.factor, auto.create.topics.enable, "
-        "delete.topic.enable) can be changed while it runs; listeners cannot.",
+        "delete.topic.enable, auto.leader.rebalance.enable, leader.imbalance.*) can be changed while it runs; listeners cannot.",
     ),
     Difference(
         "broker-configs-coarse",

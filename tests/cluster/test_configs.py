@@ -122,7 +122,6 @@ def test_a_value_that_works_or_changes_nothing_is_accepted(name: str, value: str
     ("name", "value"),
     [
         ("remote.storage.enable", "true"),
-        ("unclean.leader.election.enable", "true"),
     ],
 )
 def test_what_is_not_built_yet_is_refused_and_never_ignored(name: str, value: str) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -11,11 +11,12 @@ from libs.cluster.codec import encode
 from libs.cluster.election import Election
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ElectedController, Member
+from libs.cluster.records import ElectedController, InSync, Member
 from libs.cluster.store import Delete, MetadataStore, Put
 from libs.rpc.contracts.controller import CreateTopics, NewTopic, TopicsReply
 from services.controller.administration import Administration
 from services.controller.core.assignment import Limits
+from services.controller.log_survey import Key, Reaches, Survey
 from services.controller.service import Controller
 
 TTL_S = 2
@@ -53,6 +54,7 @@ async def office(
     patience_s: float = 5.0,
     defaults: dict[str, str] | None = None,
     limits: Limits | None = None,
+    survey: Survey | None = None,
 ) -> AsyncIterator[Office]:
     """A running controller. It resigns at the end."""
     follower = ImageFollower(store)
@@ -66,6 +68,7 @@ async def office(
         candidate,
         Administration(source, limits or Limits()),
         source,
+        survey or _nobody_answers,
         cluster_defaults=defaults,
         patience_s=patience_s,
     )
@@ -76,6 +79,10 @@ async def office(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await follower.close()
+
+
+async def _nobody_answers(image: ClusterImage, candidates: Mapping[Key, Sequence[InSync]]) -> Reaches:
+    return {}
 
 
 async def until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:

@@ -298,6 +298,9 @@ OF_THE_CLEANER = {
 }
 """Their proofs are in test_cleaning.py."""
 
+OF_THE_CONTROLLER = {"unclean.leader.election.enable"}
+"""Its proof is in tests/controller/test_elections.py."""
+
 
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.__name__.replace("_", "."))
 async def test_it_does_what_it_says(
@@ -309,7 +312,7 @@ async def test_it_does_what_it_says(
 def test_every_config_that_is_served_has_its_proof() -> None:
     assert not [config.name for config in TOPIC_CONFIGS.values() if config.served_values]  # all values, or only the default
     served = {config.name for config in TOPIC_CONFIGS.values() if config.served and not config.hidden}
-    assert {proof.__name__.replace("_", ".") for proof in PROOFS} | OF_THE_CLEANER == served
+    assert {proof.__name__.replace("_", ".") for proof in PROOFS} | OF_THE_CLEANER | OF_THE_CONTROLLER == served
 
 
 def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clusters() -> None:
@@ -321,6 +324,8 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
         "default.replication.factor",  # likewise
         "auto.create.topics.enable",  # gateway: Metadata
         "delete.topic.enable",  # controller: deleting topics
+        # controller: leader balancing
+        *("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "leader.imbalance.per.broker.percentage"),
         "producer.id.expiration.ms",  # storage: upkeep
         # storage: cleaning
         *("log.cleaner.enable", "log.cleaner.threads", "log.cleaner.backoff.ms"),

@@ -65,6 +65,12 @@ _CLUSTER_WIDE = (
               at_least(1), "high", cluster_wide=True),
     ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "Leadership returns to a node that misses more than this "
               "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
+    ConfigDef("auto.leader.rebalance.enable", BOOLEAN, "true", "Let leadership return to preferred replicas by itself.", None,
+              "high", cluster_wide=True),
+    ConfigDef("leader.imbalance.check.interval.seconds", LONG, "300", "How often it is looked whether leadership should return.",
+              at_least(1), "high", cluster_wide=True),
+    ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "Leadership returns to a node that misses more than this "
+              "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
 )  # fmt: skip
 
 _CLEANER = (

@@ -74,8 +74,8 @@ _DURABILITY = (
             "it.", at_least(1), "log.flush.interval.messages"),
     _served("flush.ms", LONG, LONG_MAX, "Force records to disk after this time. Topics with durability=synced do not need it.",
             at_least(0), "log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
-    _later("unclean.leader.election.enable", BOOLEAN, "false", "Let a replica that is not in sync lead when no other is left; "
-           "acknowledged records may be lost.", None, "unclean.leader.election.enable"),
+    _served("unclean.leader.election.enable", BOOLEAN, "false", "Let a replica that is not in sync lead when no other is left; "
+            "acknowledged records may be lost.", None, "unclean.leader.election.enable"),
     _later("leader.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose leader's replication traffic is "
            "limited: partition:broker pairs, or *.", throttled_replicas),
     _later("follower.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose own replication traffic is limited: "

@@ -77,8 +77,25 @@ class Reach:
     end_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whose logs decide who leads. `all_of_them`: until each has answered, nobody does."""
+
+    candidates: tuple[InSync, ...]
+    all_of_them: bool
+
+
+def whom_to_ask(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool, unclean: bool) -> Question | None:
+    """None while there is a leader, or one may still come back with all that was acknowledged."""
+    if unclean and (candidates := unclean_candidates(state, live)):
+        return Question(candidates, all_of_them=False)
+    if candidates := last_resort(state, live, synced=synced):
+        return Question(candidates, all_of_them=True)
+    return None
+
+
 def last_resort(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool) -> tuple[InSync, ...]:
-    """Whom to ask when all in-sync replicas live again and each of them may have lost something; () in any other case.
+    """All in-sync replicas, when they live again and each of them may have lost something; () in any other case.
 
     While one of them is away it may be the one that lost nothing, so it is waited for.
     """
@@ -99,6 +116,15 @@ def unclean_candidates(state: PartitionState, live: Mapping[int, LiveNode]) -> t
         if node_id in live and has_directory(state, node_id, live[node_id])
     ]
     return tuple(candidate for candidate in found if candidate not in state.withdrawn)
+
+
+def elect_by_logs(state: PartitionState, question: Question, reaches: Mapping[InSync, Reach]) -> PartitionState | None:
+    """With the replica as leader whose log reaches furthest, or None while that cannot be told."""
+    known = {candidate: reaches[candidate] for candidate in question.candidates if candidate in reaches}
+    if question.all_of_them and len(known) < len(question.candidates):
+        return None
+    best = most_complete(state, known)
+    return elected_at_a_loss(state, best) if best is not None else None
 
 
 def most_complete(state: PartitionState, reaches: Mapping[InSync, Reach]) -> InSync | None:

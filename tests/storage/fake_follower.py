@@ -35,9 +35,9 @@ class FakeFollower:
         await self.client.ready(WAIT_S)
         return self
 
-    async def announce(self) -> None:
+    async def announce(self, *, stopping: bool = False) -> None:
         """Without connecting yet."""
-        member = Member(STORAGE, self.node_id, self.incarnation, "another-host")
+        member = Member(STORAGE, self.node_id, self.incarnation, "another-host", stopping=stopping)
         await self.cluster.write(keys.member(STORAGE, self.node_id), encode(member))
         await eventually(lambda: image(self.cluster).members(STORAGE).get(self.node_id) == member)
 

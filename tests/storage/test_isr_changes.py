@@ -1,0 +1,231 @@
+"""Who joins and who leaves the ISR, and what counts while nobody knows."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
+from tests.storage.fake_controller import FakeController
+from tests.storage.fake_follower import FakeFollower, at, image, replicated_state, replicated_topic, show
+from tests.storage.held_disk import HeldDisk
+
+
+@pytest.fixture
+async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeController]:
+    elected = await FakeController(cluster).elect(short_dir)
+    yield elected
+    await elected.close()
+
+
+@pytest.fixture
+async def two(cluster: StorageCluster) -> AsyncIterator[FakeFollower]:
+    follower = await FakeFollower(cluster, 2).register()
+    yield follower
+    await follower.close()
+
+
+async def lag_time(cluster: StorageCluster, ms: int, **configs: str) -> None:
+    values = {"replica.lag.time.max.ms": str(ms), **{name.replace("_", "."): value for name, value in configs.items()}}
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(values)))
+    await eventually(lambda: image(cluster).overrides("broker", "") == values)
+
+
+def isr(cluster: StorageCluster, topic: bytes) -> dict[int, int]:
+    return dict(hosted(cluster, topic).replica.isr.committed)
+
+
+async def test_a_follower_that_caught_up_joins_at_once(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    topic = await replicated_topic(cluster, "joins", [1])
+    await cluster.append(topic, batch(b"a"))
+    await two.pull(at(topic, 0))
+    assert controller.asked == []
+    await two.pull(at(topic, 1, durable=0))
+    assert controller.asked == []  # what is committed on a synced topic is durable at everyone in sync
+    two.progress(topic, 1)
+    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 10})
+    (asked,) = controller.asked
+    assert (asked.leader_epoch, asked.partition_epoch) == (0, 0)
+
+
+async def test_one_that_has_what_is_committed_but_not_what_the_epoch_began_with_stays_out(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController, disk: HeldDisk
+) -> None:
+    topic = await replicated_topic(cluster, "behind", [1, 3], durability="replicated")
+    await cluster.append(topic, batch(b"a"), acks=1)
+    await cluster.append(topic, batch(b"b"), acks=1)  # node 3 has not got it: nothing is committed
+    await show(cluster, topic, replicated_state(cluster, [1, 3], epoch=4, partition_epoch=1))
+    await two.pull(at(topic, 1, epoch=4, last_epoch=0))
+    assert hosted(cluster, topic).high_watermark == 0
+    assert not hosted(cluster, topic).replica.may_join(2)
+    await two.pull(at(topic, 2, epoch=4, last_epoch=0))
+    await eventually(lambda: 2 in isr(cluster, topic))
+
+
+async def test_a_joining_replica_counts_from_when_it_is_proposed(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    topic = await replicated_topic(cluster, "counts", [1], durability="replicated")
+    controller.answer = lambda wanted: None
+    await two.pull(at(topic, 0))
+    await eventually(lambda: len(controller.asked) >= 2)  # it is asked again and again
+    assert len(set(controller.asked)) == 1
+    await cluster.append(topic, batch(b"a"), acks=1)
+    assert hosted(cluster, topic).high_watermark == 0  # the controller may have let it in
+    assert hosted(cluster, topic).replica.in_sync == 1  # or not
+    await two.pull(at(topic, 1))
+    assert hosted(cluster, topic).high_watermark == 1
+
+
+async def test_an_answer_that_was_lost_is_made_up_for_by_the_image(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    topic = await replicated_topic(cluster, "lost", [1])
+    controller.answer = lambda wanted: None
+    await two.pull(at(topic, 0))
+    await eventually(lambda: controller.asked)
+    applied = replicated_state(cluster, [1, 2], partition_epoch=1)
+    await show(cluster, topic, applied)
+    assert isr(cluster, topic) == {1: cluster.incarnation, 2: 10}
+    assert hosted(cluster, topic).replica.isr.proposal is None
+
+
+async def test_a_refusal_by_who_has_the_same_state_takes_the_proposal_back(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    topic = await replicated_topic(cluster, "refused", [1], durability="replicated")
+    controller.answer = lambda wanted: controller.holds(wanted, ErrorCode.INELIGIBLE_REPLICA)
+    await two.pull(at(topic, 0))
+    await eventually(lambda: controller.asked)
+    await eventually(lambda: hosted(cluster, topic).replica.isr.proposal is None)
+    assert (await cluster.append(topic, batch(b"a"))).error == 0  # without it
+    controller.answer = None
+    await two.pull(at(topic, 1))
+    await eventually(lambda: 2 in isr(cluster, topic))  # later it is tried again
+
+
+@pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_UPDATE_VERSION])
+async def test_a_refusal_by_who_has_another_state_proves_nothing(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController, error: ErrorCode
+) -> None:
+    """It was applied, the answer was lost, and now another leads, perhaps the very one that joined."""
+    topic = await replicated_topic(cluster, "fenced", [1], durability="replicated")
+    controller.answer = lambda wanted: None
+    await two.pull(at(topic, 0))
+    await eventually(lambda: controller.asked)
+    asked_before = len(controller.asked)
+    later = controller.holds(controller.asked[0], error)
+    fields = {"leader": 2, "leader_epoch": 1, "partition_epoch": 2}
+    controller.answer = lambda wanted: type(later)(error, isr=((2, 10),), **fields)
+    await eventually(lambda: len(controller.asked) > asked_before)
+    await cluster.append(topic, batch(b"a"), acks=1)
+    assert hosted(cluster, topic).high_watermark == 0
+
+
+async def test_a_silent_follower_leaves_and_the_high_watermark_goes_on(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    await lag_time(cluster, 300)
+    topic = await replicated_topic(cluster, "leaves", [1, 2])
+    await two.pull(at(topic, 0))
+    waiting = cluster.send([(topic, 0, batch(b"a"))])
+    assert appended(await waiting)[0].error == 0
+    assert isr(cluster, topic) == {1: cluster.incarnation}
+
+
+async def test_kafka_13091_a_shrunk_isr_advances_the_high_watermark_once_it_is_known_to_be(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    await lag_time(cluster, 300)
+    topic = await replicated_topic(cluster, "shrinks", [1, 2])
+    controller.answer = lambda wanted: None
+    waiting = cluster.send([(topic, 0, batch(b"a"))])
+    await eventually(lambda: controller.asked)
+    assert controller.asked[0].isr == ((1, cluster.incarnation),)
+    assert hosted(cluster, topic).high_watermark == 0
+    assert not waiting.done()
+    controller.answer = None
+    assert appended(await waiting)[0].error == 0
+
+
+async def test_a_follower_at_the_end_stays_however_quiet_it_is(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    await lag_time(cluster, 100)
+    topic = await replicated_topic(cluster, "quiet", [1, 2])
+    other = await replicated_topic(cluster, "other", [1, 3])  # of a follower that never came
+    await two.pull(at(topic, 0))
+    await cluster.append(other, batch(b"a"), acks=1)
+    await eventually(lambda: isr(cluster, other) == {1: cluster.incarnation})
+    assert 2 in isr(cluster, topic)
+
+
+async def test_too_many_records_behind_is_too_much_where_that_is_asked_for(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    await lag_time(cluster, 30_000, replica_lag_max_messages="2")
+    topic = await replicated_topic(cluster, "many", [1, 2])
+    await two.pull(at(topic, 0))
+    await cluster.append(topic, batch(b"a", b"b", b"c"), acks=1)
+    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation})
+
+
+async def test_the_high_watermark_stands_while_fewer_than_the_minimum_are_in_sync(
+    cluster: StorageCluster, two: FakeFollower
+) -> None:
+    topic = await replicated_topic(cluster, "minimum", [1, 2], min_insync_replicas="2")
+    await two.pull(at(topic, 0))
+    waiting = cluster.send([(topic, 0, batch(b"a"))], timeout_ms=300)
+    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=1))
+    refused = await cluster.append(topic, batch(b"b"))
+    assert refused.error == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await cluster.append(topic, batch(b"c"), acks=1)).error == 0
+    assert hosted(cluster, topic).high_watermark == 0
+    assert appended(await waiting)[0].error == ErrorCode.REQUEST_TIMED_OUT
+    await two.pull(at(topic, 2))
+    await show(cluster, topic, replicated_state(cluster, [1, 2], partition_epoch=2))
+    await eventually(lambda: hosted(cluster, topic).high_watermark == 2)
+
+
+async def test_who_waits_hears_that_leadership_went(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "lost-leadership", [1, 2])
+    waiting = cluster.send([(topic, 0, batch(b"a"))])
+    await eventually(lambda: hosted(cluster, topic).log_end_offset == 1)
+    await show(cluster, topic, replicated_state(cluster, [1, 2]), leader=2, leader_incarnation=10, leader_epoch=1)
+    assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_node_that_is_about_to_stop_is_not_let_in(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    topic = await replicated_topic(cluster, "stopping", [1])
+    await two.announce(stopping=True)
+    await two.pull(at(topic, 0))
+    assert hosted(cluster, topic).replica.may_join(2)
+    assert hosted(cluster, topic).replica.isr.proposal is None
+    await two.announce()
+    await two.pull(at(topic, 0))
+    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 10})
+    assert len(controller.asked) == 1
+
+
+async def test_a_member_that_restarted_is_known_by_its_new_incarnation_once_it_caught_up(
+    cluster: StorageCluster, controller: FakeController
+) -> None:
+    """KAFKA-15221: what it has now decides, not what it had."""
+    topic = await replicated_topic(cluster, "reborn", [1, 2], durability="replicated")
+    await cluster.append(topic, batch(b"a"), acks=1)
+    reborn = await FakeFollower(cluster, 2, 11).register()
+    await reborn.pull(at(topic, 0))
+    assert hosted(cluster, topic).high_watermark == 0
+    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 11})  # it has all that was committed: nothing
+    await reborn.pull(at(topic, 1))
+    assert hosted(cluster, topic).high_watermark == 1
+    await reborn.close()

@@ -1,5 +1,6 @@
 """How long a producer that sends all the time had no acknowledgement."""
 
+import statistics
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -26,4 +27,4 @@ def longest_gap_ms(times: Sequence[int], begin_ns: int, end_ns: int) -> float:
 
 def summary(gaps_ms: Iterable[float]) -> dict[str, float]:
     ordered = sorted(gaps_ms)
-    return {"n": len(ordered), "p50": round(ordered[len(ordered) // 2], 1), "max": round(ordered[-1], 1)}
+    return {"n": len(ordered), "p50": round(statistics.median(ordered), 1), "max": round(ordered[-1], 1)}

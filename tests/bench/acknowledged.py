@@ -1,0 +1,84 @@
+"""A producer at a steady pace that knows when each of its records was acknowledged."""
+
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.clients.waiting import eventually
+
+PER_SECOND = 500
+VALUE = b"x" * 100
+REQUEST_S = 5.0
+
+
+class SteadyProducer:
+    """An idempotent librdkafka producer with acks=all, in a thread of its own, to the only partition of a topic."""
+
+    def __init__(self, bootstrap: str, topic: str, *, replicas: int) -> None:
+        self.times: list[int] = []
+        """Of the acknowledgements, in nanoseconds."""
+        self.failures: list[str] = []
+        self._topic, self._replicas = topic, replicas
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
+        )
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="sends steadily")
+
+    def __enter__(self) -> "SteadyProducer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._producer.purge()
+        self._producer.flush(5)
+        self._producer.close()
+
+    def advance(self, records: int, within_s: float) -> None:
+        """Returns when that many more than now were acknowledged."""
+        wanted = len(self.times) + records
+        eventually(lambda: len(self.times) >= wanted, within_s)
+
+    def leader(self) -> int:
+        return partition_of(self._producer, self._topic)[0]
+
+    def port_of_leader(self) -> int:
+        found = self._producer.list_topics(timeout=REQUEST_S)
+        return int(found.brokers[found.topics[self._topic].partitions[0].leader].port)
+
+    def is_whole(self) -> bool:
+        """Every replica is in sync."""
+        return partition_of(self._producer, self._topic)[1] == self._replicas
+
+    def _work(self) -> None:
+        for _ in self._ticks():
+            try:
+                self._producer.produce(self._topic, VALUE, partition=0, on_delivery=self._answered)
+            except BufferError:
+                continue
+
+    def _ticks(self) -> Iterator[int]:
+        """One for each record that is due: what could not be sent in time is sent at once, later."""
+        begun, ticks = time.monotonic(), 0
+        while not self._stopping.is_set():
+            while ticks < int((time.monotonic() - begun) * PER_SECOND):
+                ticks += 1
+                yield ticks
+            self._producer.poll(0.001)
+
+    def _answered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.times.append(time.monotonic_ns())
+        else:
+            self.failures.append(error.name())
+
+
+def partition_of(client: Producer, topic: str) -> tuple[int, int]:
+    """(leader, how many are in sync); leader -1 for a partition that nobody can tell of at this moment."""
+    found = client.list_topics(timeout=REQUEST_S).topics[topic].partitions.get(0)
+    return (-1, 0) if found is None else (found.leader, len(found.isrs))

@@ -1,0 +1,183 @@
+"""How long a producer has no acknowledgement when something fails: `python -m tests.bench.failover`.
+
+    [--only leader-killed,…] [--repetitions 30] [--factor 3] [--durability synced|replicated] [--kafka]
+
+One idempotent librdkafka producer with acks=all sends 500 records a second to one partition. One JSON line per class of failure:
+the longest time between two acknowledgements around each failure, its median and maximum, and how many records failed, which
+should be none. `--kafka` kills the leader of three Apache Kafka brokers with its defaults, in the same way.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.bench.acknowledged import SteadyProducer
+from tests.chaos.faults import elected
+from tests.chaos.gaps import longest_gap_ms, summary
+from tests.clients.admin import Admin
+from tests.clients.waiting import eventually
+from tests.cluster_harness import LocalCluster
+from tests.kafka.trio import KafkaTrio
+from tests.requirements import is_available
+
+TOPIC = "steady"
+STEADY_RECORDS = 500
+AGAIN_RECORDS = 50
+HOLD_S = 20.0
+WITHIN_S = 90.0
+
+Strike = Callable[[LocalCluster, SteadyProducer], Callable[[], None]]
+
+
+def kill(cluster: LocalCluster, *names: str) -> Callable[[], None]:
+    for name in names:
+        cluster.kill(name)
+    return lambda: None
+
+
+def leader(producer: SteadyProducer) -> str:
+    return f"storage-{producer.leader()}"
+
+
+def gateway_in_use(cluster: LocalCluster, producer: SteadyProducer) -> str:
+    """The one whose port stands for the leader, to this very client."""
+    port = producer.port_of_leader()
+    gateways = [name for name in cluster.names if name.startswith("gateway")]
+    number = next(number for number in range(len(gateways), 0, -1) if port >= cluster.shape.bootstrap_port(number))
+    return f"gateway-{number}"
+
+
+def kill_leader(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
+    return kill(cluster, leader(producer))
+
+
+def kill_gateway(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
+    return kill(cluster, gateway_in_use(cluster, producer))
+
+
+def kill_controller(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
+    return kill(cluster, elected(cluster))
+
+
+def kill_leader_and_controller(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
+    return kill(cluster, leader(producer), elected(cluster))
+
+
+def kill_follower(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
+    others = [name for name in cluster.names if name.startswith("storage") and name != leader(producer)]
+    return kill(cluster, others[0])
+
+
+def silence_leader(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
+    """Its connections stay open, and nothing comes from them."""
+    pid = cluster.pid(leader(producer))
+    os.kill(pid, signal.SIGSTOP)
+    return lambda: os.kill(pid, signal.SIGCONT)
+
+
+def roll(cluster: LocalCluster, producer: SteadyProducer) -> Callable[[], None]:
+    """Every service, one after the other, each when the partition is whole again."""
+    for role in ("controller", "storage", "gateway"):
+        for name in [name for name in cluster.names if name.partition("-")[0] == role]:
+            cluster.restart(name)
+            eventually(producer.is_whole, WITHIN_S)
+    return lambda: None
+
+
+STRIKES: dict[str, Strike] = {
+    "leader-killed": kill_leader,
+    "follower-killed": kill_follower,
+    "gateway-killed": kill_gateway,
+    "controller-killed": kill_controller,
+    "leader-and-controller-killed": kill_leader_and_controller,
+    "leader-silent": silence_leader,
+    "rolling-restart": roll,
+}
+
+
+def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability: str) -> None:
+    with LocalCluster(storage=3, gateways=2, controllers=3) as cluster:
+        admin = Admin(cluster.bootstrap)
+        admin.create(TOPIC, 1, {"durability": durability}, factor)
+        admin.close()
+        with SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor) as producer:
+            for name in chosen:
+                failed = len(producer.failures)
+                gaps = [strike_once(cluster, producer, STRIKES[name]) for _ in range(repetitions)]
+                told = {"case": name, "system": "penstock", "factor": factor, "durability": durability}
+                say(told | {"gap_ms": summary(gaps), "over_300_ms": over(gaps), "failed": len(producer.failures) - failed})
+
+
+def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike) -> float:
+    """The longest gap that it brought, in milliseconds."""
+    producer.advance(STEADY_RECORDS, WITHIN_S)
+    begun = time.monotonic_ns()
+    heal = strike(cluster, producer)
+    try:
+        producer.advance(AGAIN_RECORDS, HOLD_S)
+    except AssertionError:
+        pass  # some failures are over only when they are healed
+    heal()
+    for name in cluster.names:
+        if not cluster.is_running(name):
+            cluster.start(name)
+    cluster.wait_ready()
+    producer.advance(AGAIN_RECORDS, WITHIN_S)
+    ended = time.monotonic_ns()
+    eventually(producer.is_whole, WITHIN_S)
+    return longest_gap_ms(producer.times, begun, ended)
+
+
+def measure_kafka(*, repetitions: int) -> None:
+    """Acknowledges from the page cache, as is its default."""
+    with tempfile.TemporaryDirectory(prefix="penstock-") as directory, KafkaTrio(Path(directory)) as kafka:
+        admin = Admin(kafka.bootstrap)
+        admin.create(TOPIC, 1, {"min.insync.replicas": "2"}, 3)
+        admin.close()
+        with SteadyProducer(kafka.bootstrap, TOPIC, replicas=3) as producer:
+            gaps = []
+            for _ in range(repetitions):
+                producer.advance(STEADY_RECORDS, WITHIN_S)
+                node, begun = producer.leader(), time.monotonic_ns()
+                kafka.kill(node)
+                producer.advance(AGAIN_RECORDS, WITHIN_S)
+                gaps.append(longest_gap_ms(producer.times, begun, time.monotonic_ns()))
+                kafka.restart(node)
+                eventually(producer.is_whole, WITHIN_S)
+            say({"case": "leader-killed", "system": "kafka", "factor": 3, "gap_ms": summary(gaps), "over_300_ms": over(gaps)})
+
+
+def over(gaps_ms: Sequence[float]) -> int:
+    return sum(gap > 300 for gap in gaps_ms)
+
+
+def say(figure: dict[str, object]) -> None:
+    print(json.dumps(figure), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.failover")
+    parser.add_argument("--only", default=",".join(STRIKES))
+    parser.add_argument("--repetitions", type=int, default=30)
+    parser.add_argument("--factor", type=int, default=3)
+    parser.add_argument("--durability", choices=("synced", "replicated"), default="synced")
+    parser.add_argument("--kafka", action="store_true", help="nothing but Kafka")
+    given = parser.parse_args()
+    if not given.kafka:
+        measure(given.only.split(","), repetitions=given.repetitions, factor=given.factor, durability=given.durability)
+    elif is_available("java") and is_available("kafka"):
+        measure_kafka(repetitions=given.repetitions)
+    else:
+        print("neither Java nor Kafka is here", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,309 @@
+"""What goes wrong, drawn by the seed: each fault begins, lasts, and heals."""
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+
+from tests.simulation.cluster.processes import STORE_HOST, ControllerProcess, GatewayProcess, Process, StorageProcess
+from tests.simulation.cluster.world import World
+
+PAUSE_S = 2.2
+TOGETHER = 3
+OPERATOR_S = 4.0
+RETIRED_MARK = "/data/logs/.retired"
+
+
+class Faults:
+    """`run` until cancelled; `heal` ends whatever still is wrong."""
+
+    def __init__(self, world: World, processes: Sequence[Process], clients: Sequence[str]) -> None:
+        self.world, self.processes, self.clients = world, processes, list(clients)
+        self.storage = [process for process in processes if isinstance(process, StorageProcess)]
+        self.random: Random = world.stream("faults")
+        self.count = 0
+        self.kinds: dict[str, int] = {}
+        self._active: dict[asyncio.Task[None], str] = {}
+        self._menu: list[tuple[int, str, Callable[[], Awaitable[None]]]] = [
+            (4, "storage killed", self._kill_storage),
+            (4, "storage loses power", self._power_cut),
+            (2, "storage loses power amid a write", self._power_cut_amid),
+            (2, "storage is told to stop", self._stop_storage),
+            (3, "storage paused", self._pause_storage),
+            (2, "controller killed", lambda: self._kill(ControllerProcess)),
+            (1, "controller paused", lambda: self._pause(ControllerProcess)),
+            (2, "gateway killed", lambda: self._kill(GatewayProcess)),
+            (1, "gateway paused", lambda: self._pause(GatewayProcess)),
+            (3, "partition", self._partition),
+            (3, "one-way partition", self._one_way),
+            (2, "cut from the store", self._cut_from_store),
+            (1, "half cut from the store", self._half_cut_from_store),
+            (2, "slow link", self._slow_link),
+            (2, "connections reset", self._reset),
+            (2, "slow disk", self._slow_disk),
+            (1, "failed fsync", self._failed_fsync),
+            (1, "disk full", self._full_disk),
+            (1, "store outage", self._store_outage),
+            (2, "store answers lost", self._store_unknown),
+            (2, "lease lost", self._lease_lost),
+            (1, "watches cancelled", self._watches_cancelled),
+            (1, "history compacted", self._compaction),
+            (1, "clock jumps", self._clock_jump),
+        ]
+
+    async def run(self) -> None:
+        weights = [weight for weight, _, _ in self._menu]
+        while True:
+            await asyncio.sleep(self.random.expovariate(1 / PAUSE_S))
+            if len(self._active) >= TOGETHER:
+                continue
+            _, name, fault = self.random.choices(self._menu, weights)[0]
+            self.count += 1
+            self.kinds[name] = self.kinds.get(name, 0) + 1
+            self.world.tell(f"FAULT {name}")
+            task = asyncio.get_running_loop().create_task(self._one(fault))
+            self._active[task] = name
+            task.add_done_callback(lambda done: self._active.pop(done))
+
+    async def _one(self, fault: Callable[[], Awaitable[None]]) -> None:
+        await fault()
+
+    async def heal(self) -> None:
+        """Whatever is under way ends now: each fault heals in its `finally`."""
+        active = list(self._active)
+        for task in active:
+            task.cancel()
+        await asyncio.gather(*active, return_exceptions=True)
+        for process in self.processes:
+            process.slowness.factor = 1.0
+            process.disk.faults.heal()
+            process.disk.before = None
+            process.resume()
+
+    async def _for(self, least_s: float, most_s: float) -> None:
+        await asyncio.sleep(self.random.uniform(least_s, most_s))
+
+    def _some(self, kind: type[Process] | None = None) -> Process | None:
+        found = [each for each in self.processes if each.running and not each.paused and (kind is None or isinstance(each, kind))]
+        return self.random.choice(found) if found else None
+
+    # --- processes
+
+    async def _kill_storage(self) -> None:
+        await self._kill(StorageProcess)
+
+    async def _kill(self, kind: type[Process]) -> None:
+        process = self._some(kind)
+        if process is None:
+            return
+        process.held_down = True
+        process.kill()
+        try:
+            await self._for(0.05, 6.0)
+        finally:
+            process.held_down = False
+
+    async def _power_cut(self) -> None:
+        process = self._some(StorageProcess)
+        if process is not None:
+            await self._dark(process)
+
+    async def _dark(self, process: Process) -> None:
+        process.held_down = True
+        process.power_cut()
+        try:
+            await self._for(0.2, 8.0)
+        finally:
+            self.repair(process)
+            process.power_on()
+            process.held_down = False
+
+    def repair(self, process: Process) -> None:
+        """What an operator does for a host whose disk failed: it is rebooted, so that the disk and not the page cache counts."""
+        if process.disk.exists(RETIRED_MARK):
+            process.disk.unlink(RETIRED_MARK)
+            self.world.tell(f"{process.host}: the mark of the failed disk is removed")
+
+    async def _power_cut_amid(self) -> None:
+        process = self._some(StorageProcess)
+        if process is None:
+            return
+        process.held_down = True
+        starts = process.starts
+        process.power_cut_at(self.random.randrange(60))
+        try:
+            await self._for(1.0, 6.0)
+        finally:
+            process.disk.before = None
+            process.held_down = False
+            if not process.running and process.starts == starts:
+                self.repair(process)
+                process.power_on()
+
+    async def _stop_storage(self) -> None:
+        process = self._some(StorageProcess)
+        if process is None:
+            return
+        process.held_down = True
+        process.stop()
+        try:
+            async with asyncio.timeout(30):
+                await process.ended.wait()
+            await self._for(0.1, 3.0)
+        except TimeoutError:
+            self.world.violation(f"15: {process.host} does not stop within 30 s of being told to")
+        finally:
+            process.held_down = False
+
+    async def _pause_storage(self) -> None:
+        await self._pause(StorageProcess)
+
+    async def _pause(self, kind: type[Process]) -> None:
+        process = self._some(kind)
+        if process is None:
+            return
+        life = process.life
+        process.pause()
+        try:
+            await self._for(0.2, 14.0)
+        finally:
+            if process.life is life:
+                process.resume()
+
+    async def _clock_jump(self) -> None:
+        process = self._some()
+        if process is not None:
+            process.clock.off_ms += self.random.choice((-1, 1)) * self.random.choice((500, 5_000, 60_000, 3_600_000))
+            self.world.tell(f"{process.host}: the wall clock is off by {process.clock.off_ms} ms")
+
+    # --- links
+
+    def _hosts(self) -> list[str]:
+        return [process.host for process in self.processes]
+
+    async def _partition(self) -> None:
+        """One host and some of the others."""
+        one = self.random.choice(self._hosts())
+        others = [host for host in [*self._hosts(), *self.clients] if host != one and self.random.random() < 0.7]
+        await self._block([pair for other in others for pair in ((one, other), (other, one))], 1.0, 12.0)
+
+    async def _one_way(self) -> None:
+        one = self.random.choice(self._hosts())
+        others = [host for host in [*self._hosts(), *self.clients] if host != one and self.random.random() < 0.5]
+        inwards = self.random.random() < 0.5
+        await self._block([(other, one) if inwards else (one, other) for other in others], 1.0, 12.0)
+
+    async def _cut_from_store(self) -> None:
+        one = self.random.choice(self._hosts())
+        await self._block([(one, STORE_HOST), (STORE_HOST, one)], 1.0, 16.0)
+
+    async def _half_cut_from_store(self) -> None:
+        one = self.random.choice(self._hosts())
+        await self._block([self.random.choice(((one, STORE_HOST), (STORE_HOST, one)))], 1.0, 8.0)
+
+    async def _block(self, pairs: list[tuple[str, str]], least_s: float, most_s: float) -> None:
+        network = self.world.network
+        self.world.tell("  blocked: " + ", ".join(f"{source}→{target}" for source, target in pairs))
+        for pair in pairs:
+            network.block(*pair)
+        self._stores_look()
+        try:
+            await self._for(least_s, most_s)
+        finally:
+            for pair in pairs:
+                network.unblock(*pair)
+            self._stores_look()
+            self.world.tell("  unblocked: " + ", ".join(f"{source}→{target}" for source, target in pairs))
+
+    def _stores_look(self) -> None:
+        for process in self.processes:
+            if process.store is not None:
+                process.store.link_changed()
+
+    async def _slow_link(self) -> None:
+        hosts = [*self._hosts(), *self.clients]
+        one, other = self.random.sample(hosts, 2)
+        delay = self.random.choice((0.02, 0.2, 1.0))
+        self.world.network.slow(one, other, delay)
+        try:
+            await self._for(1.0, 8.0)
+        finally:
+            self.world.network.slow(one, other, 0.0)
+
+    async def _reset(self) -> None:
+        one = self.random.choice(self._hosts())
+        for other in [*self._hosts(), *self.clients]:
+            if other != one and self.random.random() < 0.6:
+                self.world.network.reset(one, other)
+
+    # --- disks
+
+    async def _slow_disk(self) -> None:
+        process = self.random.choice(self.storage)
+        process.slowness.factor = self.random.choice((10.0, 100.0, 1000.0))
+        try:
+            await self._for(1.0, 8.0)
+        finally:
+            process.slowness.factor = 1.0
+
+    async def _failed_fsync(self) -> None:
+        """The node retires the directory; an operator repairs the host later."""
+        process = self._some(StorageProcess)
+        if process is None:
+            return
+        process.disk.faults.fail("fdatasync", errno.EIO, after=self.random.randrange(4))
+        try:
+            await asyncio.sleep(OPERATOR_S)
+        finally:
+            if process.disk.lies and process.running and not process.held_down:
+                process.held_down = True
+                process.power_cut()
+                self.repair(process)
+                process.power_on()
+                process.held_down = False
+
+    async def _full_disk(self) -> None:
+        process = self._some(StorageProcess)
+        if process is None:
+            return
+        disk = process.disk
+        try:
+            async with asyncio.timeout(self.random.uniform(0.5, 5.0)):
+                while True:
+                    disk.faults.fail("pwritev", errno.ENOSPC, half=self.random.random() < 0.3)
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            pass
+        finally:
+            disk.faults.heal()
+
+    # --- the store
+
+    async def _store_outage(self) -> None:
+        self.world.links.down = True
+        self._stores_look()
+        try:
+            await self._for(0.5, 8.0)
+        finally:
+            self.world.links.down = False
+            self._stores_look()
+
+    async def _store_unknown(self) -> None:
+        self.world.links.unknown_share = self.random.choice((0.2, 0.6))
+        try:
+            await self._for(1.0, 6.0)
+        finally:
+            self.world.links.unknown_share = 0.0
+
+    async def _lease_lost(self) -> None:
+        leases = list(self.world.keyspace.leases)
+        if leases:
+            self.world.keyspace.revoke(self.random.choice(leases))
+
+    async def _watches_cancelled(self) -> None:
+        for process in self.processes:
+            if process.store is not None and self.random.random() < 0.5:
+                process.store.cancel_watches()
+
+    async def _compaction(self) -> None:
+        self.world.keyspace.compact(self.world.keyspace.revision)

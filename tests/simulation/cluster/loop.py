@@ -1,0 +1,252 @@
+"""A deterministic event loop on virtual time, and the lives of the processes that share it.
+
+Whatever is ready runs in an order that the seed draws; when nothing is, time jumps to the next timer. Each callback belongs to
+the life in whose context it was made (a context variable, which tasks inherit): a dead life's callbacks never run again, those
+of a paused one wait. So a crash may come at any await, and nothing is cancelled: a dead process runs no `finally` either.
+"""
+
+import asyncio
+import contextlib
+import gc
+import hashlib
+import heapq
+import logging
+import sys
+import warnings
+from array import array
+from collections.abc import Callable, Coroutine, Iterator
+from contextvars import Context, ContextVar
+from random import Random
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+STEPS_AT_ONE_INSTANT = 200_000
+TRACED_TOGETHER = 4096
+
+
+class Life:
+    """One run of one process, from its start to its crash or end."""
+
+    __slots__ = ("dead", "held", "name", "paused")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dead = False
+        self.paused = False
+        self.held: list[asyncio.Handle] = []
+
+
+LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
+
+
+class Deadlock(AssertionError):
+    """Somebody waits, and nothing will ever happen."""
+
+
+class Spinning(AssertionError):
+    """Steps without end, and time stands still."""
+
+
+class _Handle(asyncio.Handle):
+    __slots__ = ("life", "number")
+    life: Life | None
+    number: int
+
+
+class _Timer(asyncio.TimerHandle):
+    __slots__ = ("life", "number")
+    life: Life | None
+    number: int
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """`failures` collects what callbacks and tasks of living processes raised and nobody took."""
+
+    def __init__(self, random: Random, *, start: float = 1000.0) -> None:
+        self._random = random
+        self._now = start
+        self._ready: list[_Handle | _Timer] = []
+        self._heap: list[tuple[float, int, _Timer]] = []
+        self._numbers = 0
+        self._running = False
+        self._closed = False
+        self._hash = hashlib.sha256()
+        self._trace = array("d")
+        self._abandoned: list[object] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.steps = 0
+        self.failures: list[str] = []
+
+    # --- what asyncio asks of a loop
+
+    def time(self) -> float:
+        return self._now
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return self._running
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+        handle = _Handle(callback, args, self, context)
+        self._enter(handle)
+        if not self._closed:
+            self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        timer = _Timer(when, callback, args, self, context)
+        self._enter(timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        if not self._closed:
+            heapq.heappush(self._heap, (when, timer.number, timer))
+        return timer
+
+    def _enter(self, handle: _Handle | _Timer) -> None:
+        self._numbers += 1
+        handle.number = self._numbers
+        handle.life = handle._context.get(LIFE)  # type: ignore[union-attr]
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
+    ) -> "asyncio.Task[T]":
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name or "task", context=context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        if not self._closed:
+            self._tasks.append(task)
+        if len(self._tasks) > 20_000:
+            self._tasks = [each for each in self._tasks if not each.done()]
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        life = LIFE.get()
+        if life is None or not life.dead:
+            error = context.get("exception")
+            self.failures.append(f"{life.name if life else 'world'}: {context.get('message')}: {error!r}")
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.call_exception_handler(context)
+
+    def close(self) -> None:
+        """Lets go of everything, within `burying`."""
+        self._closed = True
+        self._ready.clear()
+        self._heap.clear()
+        self._abandoned.clear()
+        self._tasks.clear()
+        gc.collect()
+
+    @contextlib.contextmanager
+    def burying(self) -> Iterator[None]:
+        """What the end of half-run coroutines says is not part of the run."""
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _unraisable: None
+        disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            sys.unraisablehook = hook
+            logging.disable(disabled)
+
+    # --- lives
+
+    def end(self, life: Life) -> None:
+        """It runs no more. What it held is kept until the loop closes: collecting it would run its `finally` blocks."""
+        life.dead = True
+        self._abandoned += life.held
+        life.held = []
+
+    def resume(self, life: Life) -> None:
+        life.paused = False
+        self._ready += life.held  # type: ignore[arg-type]
+        life.held = []
+
+    # --- running
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Until it is done. Raises what it raises, Deadlock, Spinning."""
+        collecting = gc.isenabled()
+        gc.disable()  # when cycles go would decide which receive buffers are free
+        self._running = True
+        asyncio._set_running_loop(self)
+        try:
+            task = self.create_task(work, name="run", context=Context())
+            while not task.done():
+                self._steps(task)
+            return task.result()
+        finally:
+            asyncio._set_running_loop(None)
+            self._running = False
+            if collecting:
+                gc.enable()
+
+    def _steps(self, task: "asyncio.Task[Any]") -> None:
+        """Everything of one instant, then on to the next."""
+        ready, heap, draw, trace = self._ready, self._heap, self._random.random, self._trace
+        steps = 0
+        while ready:
+            at = int(draw() * len(ready))
+            handle = ready[at]
+            ready[at] = ready[-1]
+            ready.pop()
+            life = handle.life
+            if life is not None and (life.dead or life.paused):
+                (self._abandoned if life.dead else life.held).append(handle)
+                continue
+            if handle._cancelled:
+                continue
+            steps += 1
+            trace.append(handle.number)
+            handle._run()
+            if task.done():
+                break
+            if steps > STEPS_AT_ONE_INSTANT:
+                raise Spinning(f"at {self._now:.6f}: {handle!r}")
+        self.steps += steps
+        trace.append(self._now)
+        if len(trace) > TRACED_TOGETHER:
+            self._hash.update(trace)
+            del trace[:]
+        if task.done():
+            return
+        while heap and heap[0][2]._cancelled:
+            heapq.heappop(heap)
+        if not heap:
+            raise Deadlock(f"at {self._now:.6f} nothing is left to do")
+        self._now = max(self._now, heap[0][0])
+        while heap and heap[0][0] <= self._now:
+            timer = heapq.heappop(heap)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            if not timer._cancelled:
+                ready.append(timer)
+
+    def traced(self, data: bytes | bytearray) -> None:
+        """A message: its bytes belong to what a replay must repeat."""
+        self._hash.update(data)
+
+    def digest(self) -> str:
+        self._hash.update(self._trace)
+        del self._trace[:]
+        return self._hash.hexdigest()

@@ -1,0 +1,265 @@
+"""One simulated process: built as its service's `__main__` builds it, killed, paused, stopped and started again."""
+
+import asyncio
+from contextvars import Context
+from random import Random
+from typing import Any
+
+from libs.commitlog.open_files import OpenFiles
+from libs.runtime.identity import next_incarnation
+from libs.runtime.lifecycle import Lifecycle, supervise
+from libs.telemetry.metrics import Metrics
+from services.controller import process as controller_process
+from services.controller.config import ControllerConfig
+from services.controller.service import Controller
+from services.gateway.config import GatewayConfig
+from services.gateway.service import Gateway
+from services.storage.config import StorageConfig
+from services.storage.service import StorageNode
+from services.storage.surroundings import Surroundings
+from tests.simulation.cluster.loop import LIFE, Life
+from tests.simulation.cluster.network import SimulatedTransport
+from tests.simulation.cluster.store import SimulatedStore
+from tests.simulation.cluster.surroundings import HostClock, SimulatedChildren, SimulatedOffload, Slowness
+from tests.simulation.cluster.world import World
+from tests.simulation.disk import SimulatedDisk
+
+STORE_HOST = "etcd"
+RPC_PORT = 7000
+KAFKA_PORT = 9000
+VERSION = "simulated"
+
+
+class PowerCut(BaseException):
+    """In the middle of whatever the process does."""
+
+
+class Process:
+    """A host with a disk, on which one process runs at a time. `what`: what the running one is, for checks that look inside."""
+
+    role = ""
+
+    def __init__(self, world: World, node_id: int) -> None:
+        self.world = world
+        self.node_id = node_id
+        self.host = f"{self.role}-{node_id}"
+        self.random: Random = world.stream(self.host)
+        self.clock = HostClock(world.loop, self.random)
+        self.slowness = Slowness(world.stream(f"{self.host} disk"))
+        self.disk = self._powered(SimulatedDisk(world.sometimes))
+        self.life: Life | None = None
+        self.store: SimulatedStore | None = None
+        self.lifecycle: Lifecycle | None = None
+        self.what: Any = None
+        self.starts = 0
+        self.ended = asyncio.Event()
+        self.held_down = False  # by a fault: nobody starts it again
+        self.ends: list[str] = []
+
+    def _powered(self, disk: SimulatedDisk) -> SimulatedDisk:
+        disk.random = self.random
+        return disk
+
+    @property
+    def running(self) -> bool:
+        return self.life is not None and not self.life.dead
+
+    @property
+    def paused(self) -> bool:
+        return self.life is not None and self.life.paused
+
+    def start(self) -> None:
+        assert not self.running
+        self.starts += 1
+        self.ended = asyncio.Event()
+        self.life = Life(f"{self.host}#{self.starts}")
+        self.world.tell(f"{self.host} starts")
+        context = Context()
+        context.run(LIFE.set, self.life)
+        self.world.loop.create_task(self._run(self.life), context=context)
+
+    async def _run(self, life: Life) -> None:
+        lifecycle = self.lifecycle = Lifecycle()
+        code = await supervise(self.serve, lifecycle)
+        reason = f"exit {code}" + (f": {lifecycle.failure!r}" if lifecycle.failure is not None else "")
+        self.world.tell(f"{self.host} ended by itself, {reason}")
+        self.ends.append(reason)
+        self._gone(life)
+
+    def _gone(self, life: Life) -> None:
+        self.world.loop.end(life)
+        self.world.network.kill(life)
+        if self.store is not None:
+            self.store.gone()
+        self.disk.killed()
+        self.what = None
+        self.ended.set()
+
+    async def serve(self, lifecycle: Lifecycle) -> None:
+        raise NotImplementedError
+
+    # --- what happens to it
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        if self.running and self.lifecycle is not None:
+            self.world.tell(f"{self.host} is told to stop")
+            self.lifecycle.stop()
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache lives."""
+        if self.running:
+            assert self.life is not None
+            self.world.tell(f"{self.host} is killed")
+            left = self.disk.as_left_by_a_kill()
+            self.disk.dead = PowerCut()
+            self.disk = self._powered(left)
+            self._gone(self.life)
+
+    def power_cut(self) -> None:
+        """The host goes dark: what was not synced is kept, lost or torn, and nobody hears a word."""
+        self.world.tell(f"{self.host} loses its power")
+        left = self.disk.crashed(self.random)
+        self.disk.dead = PowerCut()
+        self.disk = self._powered(left)
+        if self.life is not None and not self.life.dead:
+            self.world.loop.end(self.life)
+            if self.store is not None:
+                self.store.gone()
+            self.what = None
+            self.ended.set()
+        self.world.network.power_cut(self.host)
+
+    def power_cut_at(self, operations: int) -> None:
+        """In the middle of a turn: when the disk was asked for so many changes more."""
+        left = [operations]
+
+        def before(_operation: str) -> None:
+            left[0] -= 1
+            if left[0] < 0 and self.running:
+                self.disk.before = None
+                self.power_cut()
+                raise PowerCut
+
+        self.disk.before = before
+
+    def power_on(self) -> None:
+        self.world.network.power_on(self.host)
+        self.start()
+
+    def pause(self) -> None:
+        if self.running and self.life is not None:
+            self.world.tell(f"{self.host} is paused")
+            self.life.paused = True
+
+    def resume(self) -> None:
+        if self.life is not None and self.life.paused:
+            self.world.tell(f"{self.host} goes on")
+            self.world.loop.resume(self.life)
+
+    # --- what each of them takes from the world
+
+    def open_store(self) -> SimulatedStore:
+        network = self.world.network
+        self.store = SimulatedStore(
+            self.world.keyspace,
+            self.world.links,
+            reaches=lambda: not network.blocked(self.host, STORE_HOST),
+            hears=lambda: not network.blocked(STORE_HOST, self.host),
+        )
+        return self.store
+
+    def transport(self) -> SimulatedTransport:
+        return SimulatedTransport(self.world.network, self.host, self.disk)
+
+    def incarnation(self) -> int:
+        return next_incarnation(self.disk, "/data", self.clock.wall_ms())
+
+
+class StorageProcess(Process):
+    role = "storage"
+
+    async def serve(self, lifecycle: Lifecycle) -> None:
+        config = StorageConfig(
+            node_id=self.node_id,
+            data_dir="/data",
+            etcd=(),
+            rpc_tcp=f"{self.host}:{RPC_PORT}",
+            rack=f"rack-{self.node_id}",
+            broker_configs=self.world.broker_configs,
+            high_watermark_checkpoint_s=2.0,
+            recovery_checkpoint_s=15.0,
+        )
+        disk = self.disk
+        disk.make_directories("/data")
+        disk.lock("/data/.lock")
+        incarnation = self.incarnation()
+        store = self.open_store()
+        lifecycle.on_stop(store.close)
+        surroundings = Surroundings(
+            clock=self.clock,
+            fs=disk,
+            store=store,
+            transport=self.transport(),
+            metrics=Metrics("storage"),
+            offload=lambda name, threads: SimulatedOffload(self.slowness, threads),
+            children=lambda name, count, nice: SimulatedChildren(self.slowness),
+            new_directory_id=lambda: self.random.randbytes(16),
+            host_id=self.host,
+            version=VERSION,
+            die=lifecycle.stop,
+            open_files=OpenFiles(64),
+        )
+        node = self.what = StorageNode(config, incarnation, surroundings)
+        lifecycle.on_stop(node.stop)
+        await node.start()
+
+
+class ControllerProcess(Process):
+    role = "controller"
+
+    async def serve(self, lifecycle: Lifecycle) -> None:
+        config = ControllerConfig(self.node_id, (), "/data", rpc_tcp=f"{self.host}:{RPC_PORT}")
+        world = controller_process.Surroundings(
+            store=self.open_store(),
+            transport=self.transport(),
+            random=Random(self.random.getrandbits(64)),
+            incarnation=self.incarnation(),
+            host_id=self.host,
+            version=VERSION,
+        )
+
+        async def built(controller: Controller) -> None:
+            self.what = controller
+
+        await controller_process.serve(config, world, lifecycle, built)
+
+
+class GatewayProcess(Process):
+    role = "gateway"
+
+    async def serve(self, lifecycle: Lifecycle) -> None:
+        config = GatewayConfig(
+            self.node_id,
+            (),
+            KAFKA_PORT,
+            "/data",
+            listen_host=self.host,
+            advertised_host=self.host,
+            rack=f"rack-{self.node_id}",
+        )
+        store = self.open_store()
+        lifecycle.on_stop(store.close)
+        gateway = self.what = Gateway(
+            config,
+            clock=self.clock,
+            transport=self.transport(),
+            store=store,
+            metrics=Metrics("gateway"),
+            host_id=self.host,
+            incarnation=self.incarnation(),
+            version=VERSION,
+            die=lifecycle.stop,
+        )
+        lifecycle.on_stop(gateway.stop)
+        await gateway.start()

@@ -1,0 +1,45 @@
+"""What clients did and saw, as `tests.history` judges it."""
+
+from tests.history.model import F, History, Key, Micro, Op, Type
+from tests.simulation.cluster.loop import VirtualLoop
+
+
+class Recorder:
+    """One per run. Processes are numbers that are never used again."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._ops: list[Op] = []
+        self._processes = 0
+        self._begun: dict[int, tuple[int, F]] = {}
+        self.plain: set[int] = set()
+        self.acknowledged: dict[Key, int] = {}
+        """The highest offset of which a client was told, by partition."""
+
+    def __len__(self) -> int:
+        """Calls that ended."""
+        return len(self._ops) - len(self._begun)
+
+    def process(self, *, plain: bool = False) -> int:
+        self._processes += 1
+        if plain:
+            self.plain.add(self._processes)
+        return self._processes
+
+    def begin(
+        self, process: int, f: F, value: tuple[Micro, ...] = (), *, keys: tuple[Key, ...] = (), sought: bool = False
+    ) -> int:
+        number = len(self._ops)
+        self._ops.append(Op(number, self._now(), process, "invoke", f, value, keys=keys, sought=sought))
+        self._begun[number] = process, f
+        return number
+
+    def end(self, begun: int, kind: Type, value: tuple[Micro, ...] = ()) -> None:
+        process, f = self._begun.pop(begun)
+        self._ops.append(Op(len(self._ops), self._now(), process, kind, f, value, invoked=begun))
+
+    def history(self, seed: int) -> History:
+        return History(tuple(self._ops), read_to_end=True, plain=frozenset(self.plain), about={"seed": seed})
+
+    def _now(self) -> int:
+        return int(self._loop.time() * 1e9)

@@ -1,0 +1,317 @@
+"""One seed of the whole cluster: it is born, clients work while things go wrong, everything heals, and then it must be well."""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from libs.cluster import keys
+from libs.cluster.codec import decode
+from libs.cluster.records import Topic
+from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from services.storage.hosted import Key
+from tests.history.judge import judge
+from tests.history.report import told
+from tests.simulation.cluster import kafka
+from tests.simulation.cluster.clients import REQUEST_S, Client, Consumer, Producer, Values, key_of
+from tests.simulation.cluster.faults import Faults
+from tests.simulation.cluster.kafka import Disconnected, Partition
+from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
+from tests.simulation.cluster.processes import (
+    KAFKA_PORT,
+    ControllerProcess,
+    GatewayProcess,
+    Process,
+    StorageProcess,
+)
+from tests.simulation.cluster.recorder import Recorder
+from tests.simulation.cluster.watcher import Watcher
+from tests.simulation.cluster.world import World
+
+FAULTY_S = 120.0
+LIVE_S = 90.0
+BIRTH_S = 30.0
+LOOK_EVERY_S = 0.05
+COMPARE_EVERY_S = 10.0
+CLIENTS = 4
+FAULTS_LEAST, OPERATIONS_LEAST = 20, 5_000
+TOPICS = {"orders": 3, "clicks": 2}
+"""Partitions by name. Acknowledged by all of the ISR, and by the leader alone."""
+
+
+@dataclass(slots=True)
+class Report:
+    seed: int
+    digest: str = ""
+    seconds: float = 0.0
+    steps: int = 0
+    messages: int = 0
+    operations: int = 0
+    faults: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    changes: int = 0
+    violations: list[str] = field(default_factory=list)
+    verdict: str = ""
+    story: list[str] = field(default_factory=list)
+
+
+class ClusterRun:
+    def __init__(self, seed: int, *, factor: int = 3, faulty_s: float = FAULTY_S, verbose: bool = False) -> None:
+        self.world = world = World(seed)
+        self.factor, self.faulty_s = factor, faulty_s
+        self.storage = [StorageProcess(world, node) for node in (1, 2, 3)]
+        self.gateways = [GatewayProcess(world, node) for node in (1, 2)]
+        self.processes: list[Process] = [
+            *(ControllerProcess(world, node) for node in (1, 2, 3)),
+            *self.storage,
+            *self.gateways,
+        ]
+        bootstrap = [(gateway.host, KAFKA_PORT) for gateway in self.gateways]
+        self.partitions: list[Partition] = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
+        self.recorder = Recorder(world.loop)
+        self.clients = [Client(world, f"client-{number}", bootstrap, list(TOPICS)) for number in range(1, CLIENTS + 1)]
+        self.faults = Faults(world, self.processes, [client.name for client in self.clients])
+        self.watcher = Watcher(world, self.storage, self._name_of)
+        world.links.applied.append(self.watcher.applied)
+        self._logs = _Logs(world, verbose=verbose)
+        values = Values()
+        sure = [partition for partition in self.partitions if partition[0] == "orders"]
+        loose = [partition for partition in self.partitions if partition[0] == "clicks"]
+        self.producers: list[Producer] = []
+        for client in self.clients:
+            self.producers.append(Producer(client, self.recorder, sure, values, idempotent=True, acks=-1))
+            self.producers.append(Producer(client, self.recorder, sure, values, idempotent=False, acks=-1))
+            self.producers.append(Producer(client, self.recorder, loose, values, idempotent=True, acks=1))
+        self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
+
+    def run(self) -> Report:
+        world = self.world
+        self._logs.begin()
+        try:
+            world.loop.run(self._run())
+        except (Deadlock, Spinning, TimeoutError) as error:
+            world.violation(f"15: {type(error).__name__}: {error}")
+        finally:
+            self._logs.end()
+        report = Report(
+            world.seed,
+            world.loop.digest(),
+            world.seconds,
+            world.loop.steps,
+            world.network.messages,
+            len(self.recorder),
+            self.faults.count,
+            self.faults.kinds,
+            self.watcher.changes,
+            [*world.violations, *world.loop.failures, *self._logs.failures],
+            "",
+            world.story,
+        )
+        verdict = judge(self.recorder.history(world.seed))
+        report.verdict = told(verdict)
+        report.violations += [f"history: {finding.kind}: {finding.key}: {finding.says}" for finding in verdict.findings]
+        return report
+
+    def discard(self) -> None:
+        """Lets go of all that half-ran. The run is of no use any more."""
+        loop = self.world.loop
+        with loop.burying():
+            for process in self.processes:
+                process.__dict__.clear()
+            self.__dict__.clear()
+            loop.close()
+
+    # --- the phases
+
+    async def _run(self) -> None:
+        world = self.world
+        keepers = [self._start(self._look), self._start(self._compare), self._start(self._supervise)]
+        for process in self.processes:
+            process.start()
+        await self._until(self._ready, BIRTH_S, "the cluster is not born")
+        await self._create_topics()
+        await self._until(self._in_sync, BIRTH_S, "the topics' partitions are not in sync")
+        world.tell("clients begin")
+        working = [self._start(lambda producer=producer: producer.run(0.2)) for producer in self.producers]  # type: ignore[misc]
+        reading = [self._start(lambda consumer=consumer: consumer.run(0.05)) for consumer in self.consumers]  # type: ignore[misc]
+        faulty = self._start(self.faults.run)
+        await asyncio.sleep(self.faulty_s)
+        faulty.cancel()
+        world.tell("everything heals")
+        await self.faults.heal()
+        for producer in self.producers:
+            producer.stopping = True
+        for consumer in self.consumers:
+            consumer.stopping = True
+        await asyncio.wait([*working, *reading], timeout=LIVE_S)
+        for task in (*working, *reading):
+            if not task.done():
+                world.violation("15: a client does not come to its end")
+            elif task.exception() is not None:
+                raise task.exception()  # type: ignore[misc]
+        await self._live()
+        for keeper in keepers:
+            keeper.cancel()
+        self.watcher.look()
+
+    async def _live(self) -> None:
+        """15: everything finishes within a bound."""
+        world = self.world
+        if not await self._until(self._ready, LIVE_S, "processes are not ready"):
+            return
+        await self._until(self._in_sync, LIVE_S, "the ISRs are not full")
+        for producer in self.producers:
+            producer.stopping = False
+        for producer in self.producers[:3]:
+            for partition in producer.partitions:
+                if not await producer.send(partition) and not await producer.send(partition):
+                    world.violation(f"15: {key_of(partition)} takes no writes")
+        reader = Consumer(self.clients[0], self.recorder, self.partitions)
+        reader.assign()
+        ends = {partition: await self._end(partition) for partition in self.partitions}
+        deadline = world.loop.time() + LIVE_S
+        while behind := [one for one, end in ends.items() if reader.positions[one] < end]:
+            if world.loop.time() > deadline:
+                world.violation(f"15: {behind} cannot be read to their ends {ends}: {reader.positions}")
+                break
+            await reader.poll(behind)
+        await self._until(self._same_ends, LIVE_S, "followers do not reach their leaders' ends")
+        self.watcher.compare_logs(whole=True)
+
+    async def _end(self, partition: Partition) -> int:
+        client = self.clients[0]
+        deadline = self.world.loop.time() + LIVE_S
+        while self.world.loop.time() < deadline:
+            try:
+                link = await client.leader(partition)
+                if link is not None:
+                    error, offset = await kafka.end_offset(link, partition, REQUEST_S)
+                    if not error:
+                        known = self.recorder.acknowledged.get(key_of(partition), -1)
+                        if offset <= known:
+                            self.world.violation(f"4: {key_of(partition)} ends at {offset}, and {known} was acknowledged")
+                        return offset
+            except Disconnected:
+                pass
+            await asyncio.sleep(0.2)
+            await client.refresh()
+        self.world.violation(f"15: nobody knows where {key_of(partition)} ends")
+        return 0
+
+    # --- what goes on beside
+
+    async def _look(self) -> None:
+        while True:
+            self.watcher.look()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _compare(self) -> None:
+        while True:
+            await asyncio.sleep(COMPARE_EVERY_S)
+            self.watcher.compare_logs(whole=False)
+
+    async def _supervise(self) -> None:
+        """Starts again what ended by itself."""
+        while True:
+            await asyncio.sleep(0.5)
+            for process in self.processes:
+                if not process.running and not process.held_down:
+                    process.start()
+
+    # --- conditions
+
+    def _ready(self) -> str:
+        """What is missing."""
+        for process in self.processes:
+            if not process.running or process.what is None:
+                return f"{process.host} does not run"
+            ready, reason = process.what.ready()
+            if not ready:
+                return f"{process.host}: {reason}"
+        return ""
+
+    def _in_sync(self) -> str:
+        for key, state in self.watcher.states.items():
+            if state.leader < 0 or len(state.isr) < self.factor:
+                return f"{self._name_of(key)}: leader {state.leader}, ISR {[member.node_id for member in state.isr]}"
+        return "" if len(self.watcher.states) == len(self.partitions) else "not all topics are there"
+
+    def _same_ends(self) -> str:
+        from tests.simulation.cluster.watcher import hosted_by
+
+        ends: dict[Key, set[int]] = {}
+        for process in self.storage:
+            for key, hosted, _ in hosted_by(process):
+                ends.setdefault(key, set()).add(hosted.log_end_offset)
+        return "".join(f"{self._name_of(key)} ends at {sorted(found)} " for key, found in ends.items() if len(found) > 1)
+
+    async def _until(self, missing: Callable[[], str], bound_s: float, complaint: str) -> bool:
+        loop = self.world.loop
+        deadline = loop.time() + bound_s
+        while said := missing():
+            if loop.time() > deadline:
+                self.world.violation(f"15: {complaint} after {bound_s:.0f} s: {said}")
+                return False
+            await asyncio.sleep(0.1)
+        return True
+
+    async def _create_topics(self) -> None:
+        topics = [
+            CreatableTopic(name, count, self.factor, configs=[CreatableTopicConfig("segment.ms", "20000")])
+            for name, count in TOPICS.items()
+        ]
+        deadline = self.world.loop.time() + BIRTH_S
+        while self.world.loop.time() < deadline:
+            try:
+                answer = await kafka.create(await self.clients[0].any_gateway(), topics, REQUEST_S)
+            except Disconnected:
+                answer = {}
+            if answer and all(error in (0, 36) for error, _ in answer.values()):
+                return
+            self.world.tell(f"topics are not created: {answer}")
+            await asyncio.sleep(0.5)
+        raise TimeoutError("topics cannot be created")
+
+    def _start(self, work: Callable[[], object]) -> "asyncio.Task[None]":
+        return asyncio.get_running_loop().create_task(work())  # type: ignore[arg-type]
+
+    def _name_of(self, key: Key) -> str:
+        for item in self.world.keyspace.range(keys.TOPICS).items:
+            topic = decode(Topic, item.value)
+            if bytes.fromhex(topic.topic_id) == key[0]:
+                return f"{topic.name}-{key[1]}"
+        return f"{key[0].hex()[:8]}-{key[1]}"
+
+
+class _Logs(logging.Handler):
+    """The services' own log lines belong to the story; one with a traceback that nobody expected is a failure."""
+
+    def __init__(self, world: World, *, verbose: bool) -> None:
+        super().__init__(logging.INFO if verbose else logging.WARNING)
+        self._world = world
+        self.failures: list[str] = []
+
+    def begin(self) -> None:
+        root = logging.getLogger()
+        self._before = root.handlers[:], root.level
+        root.handlers[:] = [self]
+        root.setLevel(self.level)
+
+    def end(self) -> None:
+        root = logging.getLogger()
+        root.handlers[:], level = self._before
+        root.setLevel(level)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        life = LIFE.get()
+        if life is not None and life.dead:
+            return
+        fields = getattr(record, "fields", {})
+        said = ", ".join(f"{name}={value}" for name, value in fields.items())
+        who = life.name if life is not None else "world"
+        self._world.tell(f"{who} [{record.levelname.lower()}] {record.getMessage()}" + (f" ({said})" if said else ""))
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            trace = "".join(traceback.format_exception(error))
+            self.failures.append(f"{who}: {record.getMessage()}: {error!r}\n{trace}")

@@ -1,0 +1,289 @@
+"""One end of a simulated connection: what it holds, what is on its way, and how it ends."""
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextvars import Context
+from typing import TYPE_CHECKING
+
+from libs.commitlog.filesystem import FileSystem
+from libs.rpc.socket_stream import LOW_WATER
+from libs.rpc.transport import Buffer, Receiver
+from tests.simulation.cluster.loop import LIFE
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.network import Network
+
+log = logging.getLogger(__name__)
+
+WINDOW = 256 * 1024
+"""So much may be on its way and unread: what the kernels of both ends hold."""
+WORLD = Context()
+"""Belongs to no process: what the network does goes on while processes are paused or dead."""
+
+
+class Ending(Exception):
+    """A FIN; as a reset it carries an error."""
+
+
+def reset_error() -> OSError:
+    return ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+
+
+class _FileRange:
+    __slots__ = ("fd", "length", "on_sent", "position")
+
+    def __init__(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None) -> None:
+        self.fd, self.position, self.length, self.on_sent = fd, position, length, on_sent
+
+
+class SimulatedStream:
+    """One end of a connection; `other` is the other. See `libs.rpc.transport.Stream`."""
+
+    is_unix = False
+    peer_uid: int | None = None
+
+    def __init__(self, network: "Network", local: str, remote: str, peer: str, context: Context, fs: FileSystem | None) -> None:
+        self._network, self._loop, self._context, self._fs = network, network.loop, context, fs
+        self.local, self.remote, self.peer = local, remote, peer
+        self.life = context.get(LIFE)
+        self.other: SimulatedStream | None = None
+        self.pending_bytes = self.bytes_sent = 0
+        self.closing = self.lost = False
+        self._receiver: Receiver | None = None
+        self._queue: list[Buffer | _FileRange] = []
+        self._inbox = bytearray()
+        self._ending: Exception | None = None
+        self._stuck: list[bytes | Exception] = []
+        self._on_way = 0  # sent, and not yet read by the other end
+        self._last_arrival = 0.0
+        self._reading = False
+        self._in_turn = self._turn_coming = self._flush_coming = self._above_low_water = False
+        self.key = network.number(self)
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self.resume_reading()
+
+    # --- reading
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        if not self.closing:
+            self._reading = True
+            self._turn_soon()
+
+    def _turn_soon(self) -> None:
+        if self._reading and not self._turn_coming and (self._inbox or self._ending is not None):
+            self._turn_coming = True
+            self._loop.call_soon(self._turn, context=self._context)
+
+    def _turn(self) -> None:
+        self._turn_coming = False
+        receiver, inbox = self._receiver, self._inbox
+        if self.lost or not self._reading or receiver is None:
+            return
+        ending = self._ending
+        if ending is not None and (not inbox or not isinstance(ending, Ending)):
+            self._end(None if isinstance(ending, Ending) else ending)
+            return
+        if not inbox:
+            return
+        self._in_turn = True
+        try:
+            buffer = receiver.get_buffer()
+            count = min(len(buffer), len(inbox))
+            if count > 1 and self._network.random.random() < 0.03:
+                count = self._network.random.randrange(1, count)
+            buffer[:count] = inbox[:count]
+            del buffer
+            del inbox[:count]
+            receiver.buffer_updated(count)
+        except Exception as error:
+            log.exception("receiver failed")
+            self._end(error)
+        finally:
+            self._in_turn = False
+        if self.lost:
+            return
+        if self.other is not None:
+            self.other.read_by_peer(count)
+        if self._queue:
+            self.flush()
+        self._turn_soon()
+
+    def read_by_peer(self, count: int) -> None:
+        self._on_way -= count
+        if self._queue and not self.lost:
+            self._flush_later()
+
+    # --- writing
+
+    def write(self, *buffers: Buffer) -> None:
+        if self.closing:
+            return
+        self._queue.extend(buffers)
+        self._queued(sum(map(len, buffers)))
+
+    def write_file(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None) -> None:
+        if self.closing:
+            if on_sent is not None:
+                self._loop.call_soon(on_sent, False, context=self._context)
+            return
+        self._queue.append(_FileRange(fd, position, length, on_sent))
+        self._queued(length)
+
+    def hold_files(self, fds: Sequence[int]) -> list[int]:
+        assert self._fs is not None
+        return [self._fs.reopen_read(fd) for fd in fds]
+
+    def let_go(self, fd: int) -> None:
+        assert self._fs is not None
+        self._fs.close(fd)
+
+    def attach_descriptors(self, fds: Sequence[int]) -> None:
+        raise ValueError("descriptors pass over Unix sockets only")
+
+    def _queued(self, size: int) -> None:
+        self.pending_bytes += size
+        if self.pending_bytes > LOW_WATER:
+            self._above_low_water = True
+        if not self._in_turn:
+            self._flush_later()
+
+    def _flush_later(self) -> None:
+        if not self._flush_coming:
+            self._flush_coming = True
+            self._loop.call_soon(self._flush_soon, context=self._context)
+
+    def _flush_soon(self) -> None:
+        self._flush_coming = False
+        self.flush()
+
+    def flush(self) -> None:
+        if self.lost:
+            return
+        out = bytearray()
+        sent: list[Callable[[bool], None]] = []
+        while self._queue and self._on_way + len(out) < WINDOW:
+            item = self._queue.pop(0)
+            if isinstance(item, _FileRange):
+                if item.on_sent is not None:
+                    sent.append(item.on_sent)
+                try:
+                    assert self._fs is not None
+                    data = self._fs.pread(item.fd, item.length, item.position)
+                    if len(data) < item.length:
+                        raise OSError("the file is shorter than the range")
+                except OSError as error:
+                    self._end(error)
+                    return
+                out += data
+            else:
+                out += item
+        if out:
+            self.pending_bytes -= len(out)
+            self.bytes_sent += len(out)
+            self._on_way += len(out)
+            self._network.messages += 1
+            self._loop.traced(out)
+            self._send(bytes(out))
+        for on_sent in sent:
+            on_sent(True)
+        if not self._queue and self.closing:
+            self._end(None)
+        elif self._above_low_water and self.pending_bytes <= LOW_WATER:
+            self._above_low_water = False
+            self._loop.call_soon(self._write_ready, context=self._context)
+
+    def _write_ready(self) -> None:
+        if not self.closing and self._receiver is not None:
+            self._receiver.write_ready()
+
+    # --- the way
+
+    def _send(self, what: bytes | Exception) -> None:
+        if self.life is not None and self.life.dead:
+            return
+        self._schedule(what)
+
+    def _schedule(self, what: bytes | Exception) -> None:
+        other = self.other
+        assert other is not None
+        # Never at the same instant: the loop draws the order of what is.
+        when = max(self._last_arrival + 1e-6, self._loop.time() + self._network.delay(self.local, self.remote))
+        self._last_arrival = when
+        self._loop.call_at(when, other.arrived, what, context=WORLD)
+
+    def arrived(self, what: bytes | Exception) -> None:
+        if self._stuck or self._network.blocked(self.remote, self.local):
+            self._stuck.append(what)
+        elif not self.lost:
+            if isinstance(what, Exception):
+                self._ending = what
+            else:
+                self._inbox += what
+            self._turn_soon()
+
+    def unstick(self) -> None:
+        if self._stuck:
+            self._loop.call_at(self._loop.time() + self._network.delay(self.remote, self.local), self._release, context=WORLD)
+
+    def _release(self) -> None:
+        """In order: what comes meanwhile waits behind."""
+        if not self._network.blocked(self.remote, self.local):
+            stuck, self._stuck = self._stuck, []
+            for what in stuck:
+                self.arrived(what)
+
+    # --- the end
+
+    def close(self) -> None:
+        if self.closing:
+            return
+        self._reading = False
+        self.closing = True
+        if not self._queue and not self._in_turn:
+            self._end(None)
+        else:
+            self._flush_later()
+
+    def abort(self, reason: Exception) -> None:
+        self._end(reason)
+
+    def broken(self) -> None:
+        """A reset out of nowhere: this end hears of it when it next looks."""
+        if not self.lost:
+            self._ending = reset_error()
+            self._turn_soon()
+
+    def answer_for_the_dead(self) -> None:
+        """The host is up again, and knows nothing of the connection."""
+        self._schedule(reset_error())
+
+    def die(self, *, tell: bool) -> None:
+        """Its process, or its whole host, is gone."""
+        if self.lost:
+            return
+        self.lost = self.closing = True
+        if tell:
+            self._schedule(reset_error() if self._inbox else Ending())
+            self._network.streams.pop(self.key, None)
+
+    def _end(self, reason: Exception | None) -> None:
+        if self.lost:
+            return
+        self.lost = self.closing = True
+        self._reading = False
+        self._network.streams.pop(self.key, None)
+        self._send(Ending() if reason is None and not self._inbox else reset_error())
+        dropped, self._queue = self._queue, []
+        for item in dropped:
+            if isinstance(item, _FileRange) and item.on_sent is not None:
+                self._loop.call_soon(item.on_sent, False, context=self._context)
+        self.pending_bytes = 0
+        if self._receiver is not None:
+            self._loop.call_soon(self._receiver.connection_lost, reason, context=self._context)

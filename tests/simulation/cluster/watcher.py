@@ -1,0 +1,183 @@
+"""What must hold at every moment, seen from outside and inside: of what is written to the metadata, and of every replica.
+
+Numbers are those of the list in docs/simulation.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from libs.cluster import keys
+from libs.cluster.codec import decode
+from libs.cluster.records import PartitionState
+from libs.cluster.store import Compare, CreateRevisionIs, Operation, Put
+from services.storage.hosted import Hosted, Key
+from tests.simulation.cluster.processes import StorageProcess
+from tests.simulation.cluster.world import World
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Of one replica in one life."""
+
+    epoch: int = -1
+    high_watermark: int = 0
+    last_stable: int = 0
+
+
+@dataclass(slots=True)
+class Watcher:
+    world: World
+    storage: Sequence[StorageProcess]
+    name_of: Callable[[Key], str]
+    states: dict[Key, PartitionState] = field(default_factory=dict)
+    committed: dict[Key, int] = field(default_factory=dict)
+    """The highest high watermark that any leader of its time had."""
+    acknowledged: dict[Key, int] = field(default_factory=dict)
+    changes: int = 0
+    _seen: dict[tuple[str, Key], _Seen] = field(default_factory=dict)
+    _led: dict[tuple[Key, int], str] = field(default_factory=dict)
+
+    # --- metadata
+
+    def applied(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
+        """2, 5 and 6: as each transaction lands."""
+        for operation in operations:
+            if isinstance(operation, Put) and operation.key.startswith(keys.PARTITIONS):
+                self._state(keys.partition_of(operation.key), decode(PartitionState, operation.value))
+                if not any(isinstance(one, CreateRevisionIs) and one.key == keys.CONTROLLER and one.revision for one in compares):
+                    self.world.violation(f"5: {operation.key} is written without proof of office")
+
+    def _state(self, key: Key, state: PartitionState) -> None:
+        before = self.states.get(key)
+        self.states[key] = state
+        self.changes += 1
+        isr = [member.node_id for member in state.isr]
+        self.world.tell(
+            f"  {self.name_of(key)}: leader {state.leader}, epoch {state.leader_epoch}.{state.partition_epoch}, isr {isr}"
+        )
+        if not isr:
+            self.world.violation(f"6: {self.name_of(key)}: the ISR is empty")
+        if state.leader >= 0 and state.leader not in isr and not state.recovering:
+            self.world.violation(f"6: {self.name_of(key)}: leader {state.leader} is not in its ISR {isr}")
+        if before is None:
+            return
+        led_before, leads = (before.leader, before.leader_incarnation), (state.leader, state.leader_incarnation)
+        if state.leader_epoch < before.leader_epoch or (led_before != leads and state.leader_epoch == before.leader_epoch):
+            self.world.violation(
+                f"2: {self.name_of(key)}: epoch {before.leader_epoch} of {led_before}, then {state.leader_epoch} of {leads}"
+            )
+        if state.partition_epoch <= before.partition_epoch:
+            self.world.violation(
+                f"6: {self.name_of(key)}: partition epoch {before.partition_epoch}, then {state.partition_epoch}"
+            )
+
+    # --- replicas
+
+    def look(self) -> None:
+        """2, 3 and 4: now."""
+        leaders: dict[Key, list[tuple[str, Hosted]]] = {}
+        durable: dict[tuple[Key, int, int], int] = {}
+        for process in self.storage:
+            for key, hosted, incarnation in hosted_by(process):
+                assert process.life is not None
+                self._replica(process.life.name, key, hosted)
+                durable[key, process.node_id, incarnation] = (
+                    hosted.log.durable_offset if hosted.replica.synced else hosted.log_end_offset
+                )
+                if hosted.leading:
+                    leaders.setdefault(key, []).append((process.life.name, hosted))
+        for key, found in leaders.items():
+            for life, hosted in found:
+                self._leader(life, key, hosted, durable)
+
+    def _replica(self, life: str, key: Key, hosted: Hosted) -> None:
+        seen = self._seen.setdefault((life, key), _Seen())
+        high, stable, end = hosted.high_watermark, hosted.last_stable_offset, hosted.log_end_offset
+        where = f"{self.name_of(key)} on {life}, epoch {hosted.leader_epoch}"
+        if not stable <= high <= end:
+            self.world.violation(f"3: {where}: last stable {stable}, high watermark {high}, end {end}")
+        if hosted.leader_epoch == seen.epoch and (high < seen.high_watermark or stable < seen.last_stable):
+            self.world.violation(
+                f"3: {where}: high watermark {seen.high_watermark} fell to {high}, or last stable {seen.last_stable} to {stable}"
+            )
+        seen.epoch, seen.high_watermark, seen.last_stable = hosted.leader_epoch, high, stable
+
+    def _leader(self, life: str, key: Key, hosted: Hosted, durable: dict[tuple[Key, int, int], int]) -> None:
+        epoch = hosted.leader_epoch
+        other = self._led.setdefault((key, epoch), life)
+        if other != life:
+            self.world.violation(f"2: {self.name_of(key)}: {other} and {life} both lead in epoch {epoch}")
+        state = self.states.get(key)
+        if state is None or state.leader_epoch != epoch:
+            return
+        high = hosted.high_watermark
+        before = self.committed.get(key, 0)
+        if hosted.log_end_offset < before:
+            self.world.violation(f"4: {self.name_of(key)}: {life} leads with end {hosted.log_end_offset}, {before} was committed")
+        if high > before:
+            self.committed[key] = high
+        for member in state.isr:
+            held = durable.get((key, member.node_id, member.incarnation))
+            if held is not None and held < high:
+                self.world.violation(
+                    f"4: {self.name_of(key)}: high watermark {high} of {life}, and node {member.node_id} of the ISR holds {held}"
+                )
+
+    # --- logs
+
+    def compare_logs(self, *, whole: bool) -> int:
+        """1: what is committed is the same bytes everywhere; `whole`: all that there is. Returns how many bytes were compared."""
+        compared = 0
+        replicas: dict[Key, list[tuple[str, Hosted]]] = {}
+        for process in self.storage:
+            for key, hosted, _ in hosted_by(process):
+                assert process.life is not None
+                replicas.setdefault(key, []).append((process.life.name, hosted))
+        for key, found in replicas.items():
+            end = min(hosted.log_end_offset if whole else hosted.high_watermark for _, hosted in found)
+            start = max(hosted.log_start_offset for _, hosted in found)
+            contents = [(life, content(hosted, start, end)) for life, hosted in found]
+            first_life, first = contents[0]
+            for life, other in contents[1:]:
+                compared += len(other)
+                if other != first:
+                    at = next(
+                        (at for at, (a, b) in enumerate(zip(first, other, strict=False)) if a != b), min(len(first), len(other))
+                    )
+                    self.world.violation(
+                        f"1: {self.name_of(key)}: {first_life} and {life} differ below {end}, from byte {at} on "
+                        f"({len(first)} and {len(other)} bytes)"
+                    )
+            if whole and len({hosted.log_end_offset for _, hosted in found}) > 1:
+                ends = {life: hosted.log_end_offset for life, hosted in found}
+                self.world.violation(f"15: {self.name_of(key)}: logs end at {ends} although nobody writes")
+        return compared
+
+
+def hosted_by(process: StorageProcess) -> list[tuple[Key, Hosted, int]]:
+    """What a running node hosts, with the node's incarnation."""
+    if not process.running or process.what is None:
+        return []
+    partitions = process.what._partitions
+    return [(key, hosted, partitions.incarnation) for key, hosted in partitions.by_key.items() if not hosted.offline]
+
+
+def content(hosted: Hosted, start: int, end: int) -> bytes:
+    """The batches of [start, end)."""
+    found = bytearray()
+    offset = start
+    while offset < end:
+        piece = hosted.log.read(offset, 1 << 30, end, at_least_one_batch=True)
+        if piece is None or not piece.length:
+            break
+        data = hosted.log._fs.pread(piece.file.handle.fd, piece.length, piece.position)
+        found += data
+        position, last = 0, offset
+        while position + 61 <= len(data):
+            base = int.from_bytes(data[position : position + 8], "big")
+            last = base + int.from_bytes(data[position + 23 : position + 27], "big") + 1
+            position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        if last <= offset:
+            break
+        offset = last
+    return bytes(found)

@@ -1,0 +1,40 @@
+"""What all simulated processes of one run share."""
+
+from random import Random
+
+from libs.cluster.memory_keyspace import Keyspace
+from tests.simulation.cluster.loop import VirtualLoop
+from tests.simulation.cluster.network import Network
+from tests.simulation.cluster.store import Links
+from tests.simulation.sometimes import Sometimes
+
+
+class World:
+    """`story` collects what happens, for people; every name has its own stream of randomness."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.loop = VirtualLoop(self.stream("order"))  # type: ignore[abstract]
+        self.network = Network(self.loop, self.stream("network"))
+        self.keyspace = Keyspace()
+        self.links = Links(self.stream("store"))
+        self.sometimes = Sometimes()
+        self.broker_configs: tuple[str, ...] = ()
+        self.story: list[str] = []
+        self.violations: list[str] = []
+        self._started = self.loop.time()
+
+    def stream(self, name: str) -> Random:
+        return Random(f"{self.seed}:{name}")
+
+    @property
+    def seconds(self) -> float:
+        return self.loop.time() - self._started
+
+    def tell(self, line: str) -> None:
+        self.story.append(f"{self.seconds:9.4f}  {line}")
+
+    def violation(self, what: str) -> None:
+        """What must never be. The run goes on, so that the story shows what follows from it."""
+        self.tell(f"VIOLATION {what}")
+        self.violations.append(f"at {self.seconds:.4f}: {what}")

@@ -1,4 +1,4 @@
-"""Builds a controller and runs it: `python -m services.controller`. See config.py for what it is told, process.py for what it is."""
+"""Builds a controller and runs it: `python -m services.controller`. See config.py, and process.py."""
 
 import random
 import secrets
@@ -39,7 +39,8 @@ async def serve(config: ControllerConfig, lifecycle: Lifecycle) -> None:
 
     async def watch_over(controller: Controller) -> None:
         meters.register(metrics, controller)
-        admin = AdminServer(config.admin_host, config.admin_port, ready=controller.ready, metrics=metrics, debug=controller.debug())
+        ready, debug = controller.ready, controller.debug()
+        admin = AdminServer(config.admin_host, config.admin_port, ready=ready, metrics=metrics, debug=debug)
         await admin.start()
         lifecycle.on_stop(admin.close)
 

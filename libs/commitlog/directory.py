@@ -178,7 +178,10 @@ class LogDirectory:
     def set_aside(self, topic: str, partition: int, topic_id: bytes) -> str:
         """Renames a partition that nobody asks for, durably. As in Kafka it stays so until an operator removes it: metadata that
         was lost would make every partition look like that. Returns the new path."""
-        path = self._path_aside(topic, partition, topic_id, STRAY_SUFFIX)
+        path, others = self._path_aside(topic, partition, topic_id, STRAY_SUFFIX), 0
+        while self._fs.exists(path):  # an earlier one, which nobody has removed
+            others += 1
+            path = self._path_aside(topic, partition, topic_id, f"-{others}{STRAY_SUFFIX}")
         self._rename_aside(topic, partition, path)
         return path
 

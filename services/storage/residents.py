@@ -20,16 +20,18 @@ from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
 from services.storage.burials import Burials
 from services.storage.core.admission import Refusal, effective_min_in_sync
-from services.storage.core.leadership import Follow, Lead, assigned_directory, choose_directory, decide_role, hosts
-from services.storage.core.replica import Replica, recovered_high_watermark
+from services.storage.core.leadership import Follow, Lead, decide_role, hosts
 from services.storage.disks import Disk, Disks
 from services.storage.hosted import Hosted, Key
-from services.storage.openings import TROUBLE, Openings
+from services.storage.openings import Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
 from services.storage.readers import Readers
+from services.storage.replica_opening import ReplicaOpening
+from services.storage.strays import set_aside_strays
 from services.storage.timers import Timers
-from services.storage.topic_settings import TopicConfigs, log_config
+from services.storage.topic_settings import TopicConfigs
+from services.storage.withdrawals import Withdrawals
 
 if TYPE_CHECKING:
     from services.storage.following.following import Following
@@ -39,7 +41,6 @@ log = logging.getLogger(__name__)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 DELETE_DELAY = "log.segment.delete.delay.ms"
-RETRY_S = 5.0
 PARTITIONS_PER_TURN = 20
 """Between so many partitions, requests get their turn."""
 
@@ -56,6 +57,7 @@ class Residents:
         appends: Appends,
         readers: Readers,
         placements: Placements,
+        withdrawals: Withdrawals,
         *,
         before_removal: Callable[[], Awaitable[None]],
         static: Mapping[str, str],
@@ -67,7 +69,7 @@ class Residents:
         self._openings = openings
         self._appends = appends
         self._readers = readers
-        self._placements = placements
+        self._withdrawals = withdrawals
         self._configs = TopicConfigs(partitions.node_id, static)
         self._homes: dict[Key, tuple[Hosted, Disk]] = {}  # every open log, also of one that is about to go
         self._tasks: dict[Key, asyncio.Task[None]] = {}
@@ -77,6 +79,10 @@ class Residents:
         self._loop = asyncio.get_running_loop()
         self._timers = Timers()
         self._following: Following
+        self._opening = ReplicaOpening(
+            *(partitions, disks, openings, self._configs, placements, withdrawals, self._timers),
+            forget_former_selves=before_removal,
+        )
         self._burials = Burials(
             lambda: effective_broker_int(partitions.image, DELETE_DELAY, broker_id=partitions.node_id, static=static),
             before_removal,
@@ -102,6 +108,7 @@ class Residents:
             self._take_away(key)
             self._work_on(key)
         self._following.follow_image(old, new)
+        self._withdrawals.follow_image()
         self._appends.recheck()
 
     async def settled(self) -> None:
@@ -118,26 +125,10 @@ class Residents:
         return self._partitions.by_key.get(hosted.key) is hosted and not hosted.offline
 
     async def set_aside_strays(self) -> None:
-        """Partitions on the disks that the image does not ask of this node: deleted, or moved, while it was down."""
-        for disk in self._disks.usable:
-            for topic_name, index in list(disk.scanned.gone):
-                found = self._partitions.image.topics.get(topic_name)
-                key = (bytes.fromhex(found.topic_id), index) if found is not None else None
-                if key is None or self._desired(key) is None or self._disks.holding(key) is not None:
-                    del disk.scanned.gone[topic_name, index]
-            for key, topic in disk.unopened():
-                async with self._names.setdefault(f"{topic}-{key[1]}", asyncio.Lock()):
-                    if self._desired(key) is not None or not disk.holds(key):
-                        continue
-                    try:
-                        path = await disk.set_aside(key, topic)
-                    except OSError as error:
-                        log.error("stray partition cannot be renamed", extra=fields(topic=topic, partition=key[1], reason=error))
-                        continue
-                log.warning(
-                    "stray partition set aside, remove it if nobody misses it",
-                    extra=fields(topic=topic, partition=key[1], topic_id=key[0].hex(), path=path),
-                )
+        await set_aside_strays(self._disks, self._partitions, lambda key: self._desired(key) is not None, self._lock_of)
+
+    def _lock_of(self, name: str) -> asyncio.Lock:
+        return self._names.setdefault(name, asyncio.Lock())
 
     def _desired(self, key: Key) -> tuple[Topic, PartitionState] | None:
         """A topic's record is its commit: partition states without one are not (or no longer) a topic's."""
@@ -154,6 +145,7 @@ class Residents:
         desired = self._desired(key)
         if desired is None:
             self._partitions.broken.discard(key)
+            self._withdrawals.served(key)
             if (name := self._openings.forget(key)) is not None:
                 self._disks.forget_gone(name, key[1])
         role = decide_role(desired[1], node_id=self._node_id, incarnation=self._incarnation) if desired is not None else None
@@ -228,12 +220,13 @@ class Residents:
             return
         topic, state = desired
         if home is None:
-            async with self._names.setdefault(f"{topic.name}-{key[1]}", asyncio.Lock()):
+            async with self._lock_of(f"{topic.name}-{key[1]}"):
                 await self._make_way(topic.name, key)
-                opened = await self._open(key, topic, state)
-            if opened is None:
-                return
-            hosted = opened
+                opened = await self._opening.open(key, topic, state, partial(self._work_on, key))
+                if opened is None:
+                    return
+                self._homes[key] = opened
+            hosted = opened[0]
             desired = self._desired(key)
             if desired is None:
                 self._again.add(key)  # deleted while it was opened: come again, to evict it
@@ -273,47 +266,6 @@ class Residents:
 
     # -- opening and deleting -----------------------------------------------------------------------------------------------
 
-    async def _open(self, key: Key, topic: Topic, state: PartitionState) -> Hosted | None:
-        assigned = assigned_directory(state, self._node_id)
-        disk = self._disks.holding(key) or self._disks.that_lost(topic.name, key[1], assigned)
-        disk = disk or self._disks.choose(key, partial(choose_directory, assigned=assigned))
-        if disk is None or disk.sync.failed:
-            self._partitions.broken.add(key)
-            log.error("log directory is not here", extra=fields(topic=topic.name, partition=key[1], directory=assigned))
-            return None
-        config = self._configs.of(topic.name)
-        try:
-            opened = await self._openings.open(disk, key, topic.name, log_config(config))
-        except TROUBLE as error:
-            self._partitions.broken.add(key)
-            disk.hosted.discard(key)
-            self._openings.tell(disk, key, topic.name, error)
-            if not disk.sync.failed:
-                self._timers.later(RETRY_S, partial(self._work_on, key))
-            return None
-        self._partitions.broken.discard(key)
-        config = self._configs.of(topic.name)  # it may have changed meanwhile
-        replica = Replica(
-            self._node_id,
-            log_end=opened.log_end_offset,
-            durable=opened.durable_offset,
-            high_watermark=recovered_high_watermark(
-                disk.high_watermark(topic.name, key[1]),
-                log_start=opened.log_start_offset,
-                durable=opened.durable_offset,
-                synced=config.synced,
-            ),
-            synced=config.synced,
-        )
-        hosted = Hosted(key, topic.name, opened, replica, config, disk.sync)
-        hosted.configure(config)
-        hosted.offline = disk.sync.failed
-        self._homes[key] = (hosted, disk)
-        disk.sync.owe(hosted)
-        if assigned != disk.directory_id:
-            self._placements.settled(key, disk.directory_id)
-        return hosted
-
     async def _make_way(self, topic: str, key: Key) -> None:
         """A topic that was deleted and made again at once may find its former self here, still open: that one is buried first."""
         former = [home for other, home in self._homes.items() if other[1] == key[1] and other != key and home[0].topic == topic]
@@ -322,7 +274,7 @@ class Residents:
 
     async def _evict(self, hosted: Hosted, disk: Disk) -> None:
         """The partition left the image: its name is freed now, its files go after log.segment.delete.delay.ms."""
-        async with self._names.setdefault(str(hosted), asyncio.Lock()):
+        async with self._lock_of(str(hosted)):
             if hosted.key in self._homes:  # else its successor buried it
                 await self._bury(hosted, disk)
 

@@ -50,6 +50,7 @@ from services.storage.residents import Residents
 from services.storage.shortening import Shortening
 from services.storage.surroundings import Surroundings
 from services.storage.sync_scheduler import SyncScheduler
+from services.storage.withdrawals import Withdrawals
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ class StorageNode:
         self._lookups = world.offload("lookups", LOOKUPS)
         self._residents: Residents | None = None
         self._placements: Placements | None = None
+        self._withdrawals: Withdrawals | None = None
         self._checkpoints: Checkpoints | None = None
         self._shortening: Shortening | None = None
         self._following: Following | None = None
@@ -136,7 +138,9 @@ class StorageNode:
         self._state = "opening log directories"
         self._presence.look_back()
         self._disks = Disks(await open_disks(self._config, self._world, cluster_id, self, self._meters.offline))
-        self._placements = Placements(self._config.node_id, self._incarnation, lambda: self._follower.image, self._controller)
+        caller = self._config.node_id, self._incarnation
+        self._placements = Placements(*caller, lambda: self._follower.image, self._controller)
+        self._withdrawals = Withdrawals(*caller, lambda: self._follower.image, self._controller)
         self._residents = residents = Residents(
             self._incarnation,
             self._partitions,
@@ -144,7 +148,7 @@ class StorageNode:
             Openings(self._world.fs, self._registry, self._world.clock, Recovery(self._recovery_processes)),
             self._appends,
             self._readers,
-            self._placements,
+            *(self._placements, self._withdrawals),
             before_removal=self._forget_deleted,
             static=self._config.static,
         )
@@ -169,6 +173,7 @@ class StorageNode:
         self._chores.start()
         await self._presence.register()
         self._following.begin()
+        self._withdrawals.start()
         self._state = "serving"
         log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(residents.open_logs())))
 
@@ -273,6 +278,8 @@ class StorageNode:
             await asyncio.wait(self._marks, timeout=MARK_S_MAX)
         if self._placements is not None:
             await self._placements.close()
+        if self._withdrawals is not None:
+            await self._withdrawals.close()
         await self._leading.close()
         await self._controller.close()
         await self._presence.hang_up()

@@ -23,7 +23,7 @@ OFFLINE = "partition is offline: what was synced is not there"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.storage.residents.RETRY_S", 0.02)
+    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 0.02)
 
 
 def log_directory(cluster: StorageCluster) -> Path:

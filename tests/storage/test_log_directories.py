@@ -111,7 +111,7 @@ async def test_a_clean_stop_leaves_recovery_points_at_the_ends_of_the_logs(clust
 
 
 async def test_a_log_that_cannot_be_opened_now_is_opened_later(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.storage.residents.RETRY_S", 0.02)
+    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 0.02)
     make, refusals = cluster.fs.make_directories, [errno.ENOSPC, errno.EMFILE]
 
     def refusing(path: str) -> None:

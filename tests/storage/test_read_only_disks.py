@@ -87,7 +87,7 @@ async def test_a_directory_that_is_read_only_at_the_start_takes_only_its_partiti
 async def test_a_directory_that_becomes_read_only_while_its_logs_are_opened_keeps_them_offline_until_it_is_not(
     cluster: StorageCluster, disk: ReadOnlyBelow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.storage.residents.RETRY_S", 0.02)
+    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 0.02)
     topic = await cluster.topic("t")
     assert (await cluster.append(topic, batch(b"x"))).error == 0
     await cluster.stop()

@@ -149,7 +149,7 @@ async def test_a_child_that_hangs_is_killed_and_the_log_tried_again(
 ) -> None:
     topic = await crashed(cluster)
     monkeypatch.setattr("services.storage.quiet_times.QUIET_S", 0.5)
-    monkeypatch.setattr("services.storage.residents.RETRY_S", 1.0)
+    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 1.0)
     monkeypatch.setattr("services.storage.recovery.recover", stop_self)
     recover_by(cluster, lambda name, count, nice: ChildProcesses(name, count, nice=nice))
     await cluster.start()

@@ -44,6 +44,11 @@ def hosts(state: PartitionState, node_id: int) -> bool:
     return any(replica.node_id == node_id for replica in state.replicas)
 
 
+def is_dispensable(state: PartitionState, node_id: int) -> bool:
+    """Whether nobody counts on what this node has of it: another one leads, and this one is not in sync."""
+    return state.leader not in (-1, node_id) and all(member.node_id != node_id for member in state.isr)
+
+
 def assigned_directory(state: PartitionState, node_id: int) -> str:
     """The log directory that the state names for this node's replica; "" when none is named."""
     return next((replica.log_dir_id for replica in state.replicas if replica.node_id == node_id), "")

@@ -1,0 +1,76 @@
+"""Tells the elected controller which replicas this node cannot serve, since their logs are damaged, until the states show it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import InSync, PartitionState
+from libs.rpc.contracts.controller import WITHDRAW, Withdraw
+from libs.rpc.errors import RpcFailure
+from libs.telemetry.logs import fields
+from services.storage.core.leadership import hosts
+from services.storage.elected_controller import ElectedControllerClient
+from services.storage.hosted import Key
+
+log = logging.getLogger(__name__)
+
+BATCH = 1000
+RETRY_S = 1.0
+
+
+class Withdrawals:
+    """`withdraw` for a log that does not open, `served` if it does after all. Either as often as it takes."""
+
+    def __init__(
+        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: ElectedControllerClient
+    ) -> None:
+        self._caller = InSync(node_id, incarnation)
+        self._image = image
+        self._controller = controller
+        self._damaged: dict[Key, None] = {}
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """This node is registered: the controller would not hear of it before."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="withdrawn replicas")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def withdraw(self, key: Key) -> None:
+        if key not in self._damaged:
+            self._damaged[key] = None
+            self._changed.set()
+
+    def served(self, key: Key) -> None:
+        self._damaged.pop(key, None)
+
+    def follow_image(self) -> None:
+        """A state may count on a replica that it has been told of: it is told again."""
+        if self._damaged:
+            self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            batch = [key for key in self._damaged if self._counts_on(self._image().partition(*key))][:BATCH]
+            if not batch:
+                continue
+            try:
+                await self._controller.call(WITHDRAW, Withdraw(*self._caller, tuple(batch)))
+            except RpcFailure as error:
+                log.info("withdrawn replicas not told yet", extra=fields(reason=error, partitions=len(batch)))
+                await asyncio.sleep(RETRY_S)
+                self._changed.set()
+                continue
+            log.warning("damaged replicas withdrawn", extra=fields(partitions=len(batch)))
+
+    def _counts_on(self, state: PartitionState | None) -> bool:
+        if state is None or not hosts(state, self._caller.node_id) or self._caller in state.withdrawn:
+            return False
+        return any(member.node_id == self._caller.node_id for member in state.isr)

@@ -26,23 +26,23 @@ from tests.simulation.run import Run, SeedFailed
 from tests.simulation.upkeep_mutants import UPKEEP_MUTANTS
 
 Plant = Callable[[Any, str, Any], None]
-MUTANTS: dict[str, tuple[Callable[[Plant], None], int]] = dict(UPKEEP_MUTANTS)
-"""By name: the bug, and within how many seeds it must be caught."""
+MUTANTS: dict[str, tuple[Callable[[Plant], None], range]] = dict(UPKEEP_MUTANTS)
+"""By name: the bug, and the seeds of which one must catch it."""
 
 _run_round, _replace_file, _scan = sync.run_round, durable_files.replace_file, recovery.scan
 
 
 def mutant(name: str, *, seeds: int) -> Callable[[Callable[[Plant], None]], None]:
     def add(bug: Callable[[Plant], None]) -> None:
-        MUTANTS[name] = bug, seeds
+        MUTANTS[name] = bug, range(seeds)
 
     return add
 
 
 def seeds_to_catch(name: str) -> tuple[int, str]:
     """How many seeds it took, and what was found. Raises AssertionError if none of those that it may take did."""
-    bug, seeds_max = MUTANTS[name]
-    for seed in range(seeds_max):
+    bug, seeds = MUTANTS[name]
+    for turn, seed in enumerate(seeds):
         with ExitStack() as stack:
             bug(lambda where, attribute, wrong: stack.enter_context(patch.object(where, attribute, wrong)))
             try:
@@ -50,8 +50,8 @@ def seeds_to_catch(name: str) -> tuple[int, str]:
             except SeedFailed as caught:
                 if isinstance(caught.__cause__, TypeError):
                     raise  # it does not fit into what it is planted in any more
-                return seed + 1, str(caught)
-    raise AssertionError(f"{name}: not caught by {seeds_max} seeds")
+                return turn + 1, str(caught)
+    raise AssertionError(f"{name}: not caught by seeds {seeds.start} to {seeds.stop - 1}")
 
 
 def _in_rounds(plant: Plant, change: Callable[[SyncTargets], SyncTargets]) -> None:

@@ -111,6 +111,10 @@ class Residents:
         self._withdrawals.follow_image()
         self._appends.recheck()
 
+    def look_again(self, key: Key) -> None:
+        """What kept it from its role may be over."""
+        self._work_on(key)
+
     async def settled(self) -> None:
         """Returns once what the images asked for until now is done, or has failed."""
         while self._tasks:

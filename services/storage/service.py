@@ -48,6 +48,7 @@ from services.storage.readers import Readers
 from services.storage.recovery import Recovery
 from services.storage.residents import Residents
 from services.storage.shortening import Shortening
+from services.storage.stalls import Stalls
 from services.storage.surroundings import Surroundings
 from services.storage.sync_scheduler import SyncScheduler
 from services.storage.withdrawals import Withdrawals
@@ -104,6 +105,7 @@ class StorageNode:
         self._residents: Residents | None = None
         self._placements: Placements | None = None
         self._withdrawals: Withdrawals | None = None
+        self._stalls: Stalls | None = None
         self._checkpoints: Checkpoints | None = None
         self._shortening: Shortening | None = None
         self._following: Following | None = None
@@ -153,9 +155,10 @@ class StorageNode:
             static=self._config.static,
         )
         self._checkpoints = Checkpoints(self._disks, residents)
-        self._shortening = Shortening(self._world.fs, residents, self._checkpoints)
+        self._shortening = Shortening(self._world.fs, residents, self._checkpoints, on_start=self._leading.pulls.committed)
         self._following = self._make_following(self._checkpoints, self._shortening)
         residents.follow_with(self._following)
+        self._stalls = Stalls(residents, self._following, self._withdrawals)
         self._state = "opening logs"
         self._follower.subscribe(residents.follow)
         residents.follow(type(self._follower.image)(), self._follower.image)
@@ -236,9 +239,11 @@ class StorageNode:
             self._following.round_ended()
 
     def sync_stalled(self, scheduler: SyncScheduler, *, stalled: bool) -> None:
-        """While it hangs, its partitions take no more appends; what waits there ends by its own timeout."""
+        """While it hangs, its partitions take no more appends, and others are to lead them."""
         (self._meters.stalled.add if stalled else self._meters.stalled.discard)(scheduler.disk)
         log.error("sync hangs" if stalled else "sync returned", extra=fields(path=scheduler.disk))
+        if self._stalls is not None:
+            (self._stalls.begun if stalled else self._stalls.ended)(scheduler)
 
     def retired(self, scheduler: SyncScheduler, error: Exception) -> None:
         """Rule: never retried. Its partitions go offline, and the cluster is told which directories are left."""

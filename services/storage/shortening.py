@@ -8,7 +8,7 @@ checkpoint has its room already.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from libs.commitlog.retiring import remove_retired
 from libs.telemetry.logs import fields
 from services.storage.checkpoints import Checkpoints
 from services.storage.disks import Disk
-from services.storage.hosted import Hosted
+from services.storage.hosted import Hosted, Key
 from services.storage.residents import Residents
 from services.storage.sync_scheduler import OWED_PER_ROUND
 
@@ -27,10 +27,14 @@ log = logging.getLogger(__name__)
 class Shortening:
     """For all disks. `close` at the end."""
 
-    def __init__(self, fs: FileSystem, residents: Residents, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, fs: FileSystem, residents: Residents, checkpoints: Checkpoints, *, on_start: Callable[[Key], None]
+    ) -> None:
+        """`on_start` hears of each log that starts later than it did."""
         self._fs = fs
         self._residents = residents
         self._checkpoints = checkpoints
+        self._on_start = on_start
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def advance(self, shorter: Sequence[Hosted], disk: Disk) -> bool:
@@ -41,6 +45,7 @@ class Shortening:
         for hosted, start in starts:
             if self._residents.has_open(hosted):
                 hosted.log.advance_start(start)  # not to what was announced while the checkpoint was being written
+                self._on_start(hosted.key)
         return True
 
     def retire_soon(self, shorter: Sequence[Hosted], disk: Disk) -> None:

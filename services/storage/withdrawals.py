@@ -1,4 +1,8 @@
-"""Tells the elected controller which replicas this node cannot serve, since their logs are damaged, until the states show it."""
+"""Tells the elected controller which replicas this node cannot serve, until the states show it.
+
+For good, since their logs are damaged; or for now, since their disk hangs: those leave only where another member is left, for the
+last one has nobody to copy from, and will serve again.
+"""
 
 import asyncio
 import logging
@@ -29,6 +33,7 @@ class Withdrawals:
         self._image = image
         self._controller = controller
         self._damaged: dict[Key, None] = {}
+        self._standing_down: dict[Key, None] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -49,16 +54,23 @@ class Withdrawals:
     def served(self, key: Key) -> None:
         self._damaged.pop(key, None)
 
+    def stand_down(self, key: Key) -> None:
+        self._standing_down[key] = None
+        self._changed.set()
+
+    def stand_up(self, key: Key) -> None:
+        self._standing_down.pop(key, None)
+
     def follow_image(self) -> None:
         """A state may count on a replica that it has been told of: it is told again."""
-        if self._damaged:
+        if self._damaged or self._standing_down:
             self._changed.set()
 
     async def _run(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            batch = [key for key in self._damaged if self._counts_on(self._image().partition(*key))][:BATCH]
+            batch = self._batch()
             if not batch:
                 continue
             try:
@@ -68,7 +80,16 @@ class Withdrawals:
                 await asyncio.sleep(RETRY_S)
                 self._changed.set()
                 continue
-            log.warning("damaged replicas withdrawn", extra=fields(partitions=len(batch)))
+            log.warning("replicas withdrawn", extra=fields(partitions=len(batch)))
+
+    def _batch(self) -> list[Key]:
+        image = self._image()
+        batch = [key for key in self._damaged if self._counts_on(image.partition(*key))]
+        for key in self._standing_down:
+            state = image.partition(*key)
+            if state is not None and len(state.isr) > 1 and self._counts_on(state):
+                batch.append(key)
+        return batch[:BATCH]
 
     def _counts_on(self, state: PartitionState | None) -> bool:
         if state is None or not hosts(state, self._caller.node_id) or self._caller in state.withdrawn:

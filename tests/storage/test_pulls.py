@@ -233,6 +233,29 @@ async def test_what_is_dropped_is_heard_of_no_more(cluster: StorageCluster, two:
     assert await two.pull() == []
 
 
+async def test_a_log_that_starts_later_is_told_of_without_batches(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "start", [1])
+    await cluster.append(topic, batch(b"a", b"b"))
+    await two.pull(at(topic, 2))
+    waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    assert (await cluster.delete_records(topic, 1)).error == 0
+    ((told, payload),) = await waiting
+    assert (told.error, told.log_start_offset, payload) == (0, 1, b"")
+
+
+async def test_a_high_watermark_alone_is_told_too(cluster: StorageCluster, two: FakeFollower, three: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "alone", durability="replicated")
+    await cluster.append(topic, batch(b"a"), acks=1)
+    ((told, _),) = await two.pull(at(topic, 1))
+    assert told.high_watermark == 0
+    waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    await three.pull(at(topic, 1))
+    ((told, payload),) = await waiting
+    assert (told.high_watermark, payload) == (1, b"")
+
+
 async def test_pulls_that_are_not_what_they_should_be_are_refused(cluster: StorageCluster, two: FakeFollower) -> None:
     from libs.rpc.contracts.replication import PROGRESS, PULL
 

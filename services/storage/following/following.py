@@ -67,7 +67,9 @@ class Following:
             return
         self.let_go(hosted)
         hosted.replica.resign(role.leader_epoch)
-        if role.leader in (NOBODY, self._node_id) or hosted.offline or role.leader_epoch < hosted.leader_epoch:
+        if role.leader in (NOBODY, self._node_id) or role.leader_epoch < hosted.leader_epoch:
+            return
+        if hosted.offline or hosted.sync.stalled:
             return
         hosted.log.epochs.truncate_end(hosted.log.log_end_offset)  # KAFKA-10706: an epoch of its own, and empty, might contradict
         followed = self._followed[hosted] = Followed(hosted, disk, role.leader, role.leader_epoch)

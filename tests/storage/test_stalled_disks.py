@@ -1,0 +1,73 @@
+"""A sync that hangs: whoever depends on it stands down."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted, storage_cluster
+from tests.storage.fake_controller import FakeController
+from tests.storage.fake_follower import replicated_state, replicated_topic, show
+from tests.storage.held_disk import HeldDisk
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncIterator[StorageCluster]:
+    async with storage_cluster(tmp_path, short_dir, disk) as running:
+        await running.stop()
+        running.config = replace(running.config, sync_hang_s=0.1)
+        await running.start()
+        yield running
+        disk.release()
+
+
+@pytest.fixture
+async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeController]:
+    elected = await FakeController(cluster).elect(short_dir)
+    yield elected
+    await elected.close()
+
+
+async def test_a_leader_whose_sync_hangs_asks_to_be_replaced_where_another_is_in_sync(
+    cluster: StorageCluster, controller: FakeController, disk: HeldDisk
+) -> None:
+    shared = await replicated_topic(cluster, "shared", [1, 2])
+    alone = await replicated_topic(cluster, "alone", [1])
+    disk.hold()
+    waiting = cluster.send([(shared, 0, batch(b"a"))])
+    await eventually(lambda: controller.withdrawn)
+    assert set(controller.withdrawn) == {(shared, 0)}
+    assert (await cluster.append(alone, batch(b"b"))).error == ErrorCode.KAFKA_STORAGE_ERROR
+    await show(
+        cluster, shared, replicated_state(cluster, [2], partition_epoch=1), leader=2, leader_incarnation=10, leader_epoch=1
+    )
+    assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    disk.release()
+
+    async def serves_again() -> bool:
+        return (await cluster.append(alone, batch(b"b"))).error == 0
+
+    await eventually(serves_again)
+    assert set(controller.withdrawn) == {(shared, 0)}
+
+
+async def test_a_follower_whose_sync_hangs_copies_nothing_until_it_returns(
+    cluster: StorageCluster, controller: FakeController, disk: HeldDisk
+) -> None:
+    own = await replicated_topic(cluster, "own", [1])
+    topic = await replicated_topic(cluster, "followed", [1, 2])
+    await show(cluster, topic, replicated_state(cluster, [1, 2]), leader=2, leader_incarnation=10, leader_epoch=1)
+    assert cluster.node is not None
+    following = cluster.node._following
+    assert following is not None
+    assert hosted(cluster, topic) in following._followed
+    disk.hold()
+    await cluster.append(own, batch(b"a"), acks=1)
+    await eventually(lambda: (topic, 0) in controller.withdrawn)
+    assert hosted(cluster, topic) not in following._followed
+    await show(cluster, topic, replicated_state(cluster, [2]), leader=2, leader_incarnation=10, leader_epoch=2, partition_epoch=1)
+    assert hosted(cluster, topic) not in following._followed
+    disk.release()
+    await eventually(lambda: hosted(cluster, topic) in following._followed)

@@ -101,7 +101,8 @@ class LocalCluster:
 
     def admin(self, name: str, path: str) -> str:
         """What the process says at that path of its admin port, e.g. `/metrics`."""
-        ok, said = ask(self._cluster.plans[name].probe_port, path, timeout_s=5.0)
+        plan = self._cluster.plans[name]
+        ok, said = ask(plan.probe_port, path, timeout_s=5.0, host=plan.probe_host)
         assert ok, f"{name}{path}: {said}"
         return said
 

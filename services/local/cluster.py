@@ -99,7 +99,7 @@ class Cluster:
     def _wait_ready(self, plan: ProcessPlan, deadline: float, failed: threading.Event) -> None:
         tell_at = time.monotonic() + TELL_AFTER_S
         while not failed.is_set():
-            ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=2.0)
+            ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=2.0, host=plan.probe_host)
             if ready:
                 return
             now = time.monotonic()
@@ -187,7 +187,7 @@ class Cluster:
         pid = self.pid_of(plan.name)
         if pid is None:
             return ProcessStatus(plan, None, False, "", None)
-        ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=1.0)
+        ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=1.0, host=plan.probe_host)
         return ProcessStatus(plan, pid, ready, said, processes.memory_bytes(pid))
 
     def _log_tail(self, name: str) -> str:

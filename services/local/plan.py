@@ -23,6 +23,7 @@ class ProcessPlan:
     probe_path: str
     addresses: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    probe_host: str = HOST
 
 
 def plan_cluster(shape: Shape, run: RunDirectory, *, python: Path, etcd: Path) -> list[ProcessPlan]:

@@ -11,11 +11,11 @@ from services.local.shape import HOST
 LISTENING = "0A"
 
 
-def ask(port: int, path: str, *, timeout_s: float) -> tuple[bool, str]:
-    """GET `path` on loopback: (answered 200, what it said). A plain socket, as http.client takes longer to import than to use."""
+def ask(port: int, path: str, *, timeout_s: float, host: str = HOST) -> tuple[bool, str]:
+    """GET `path`: (answered 200, what it said). A plain socket, as http.client takes longer to import than to use."""
     try:
-        with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
-            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {HOST}:{port}\r\n\r\n".encode())
+        with socket.create_connection((host, port), timeout=timeout_s) as connection:
+            connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())
             answer = b""
             while len(answer) < 65_536 and (part := connection.recv(4096)):
                 answer += part

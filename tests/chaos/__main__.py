@@ -11,7 +11,9 @@ import tempfile
 import traceback
 from pathlib import Path
 
-from tests.chaos.failing import FailingRun
+from tests.chaos.failing import FailingRun, Place
+from tests.chaos.hosts import is_router, run_as_router, why_no_hosts
+from tests.chaos.places import many_hosts, one_host
 from tests.chaos.power import why_no_power_cuts
 from tests.chaos.run import Run
 from tests.requirements import is_available
@@ -22,14 +24,17 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=50, help="power cuts, at least")
     parser.add_argument("--faults", type=int, default=40, help="faults of processes")
     parser.add_argument("--factor", type=int, default=3, help="replication factor of the topics under faults")
+    parser.add_argument("--place", choices=("one-host", "many-hosts", "both"), default="both", help="where processes fail")
     parser.add_argument("--seed", type=int, help="when they come; what the machine does in between no seed repeats")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if chosen.seed is None else chosen.seed
     codes = []
     if chosen.cuts:
         codes.append(cut_power(chosen.cuts, seed))
-    if chosen.faults:
-        codes.append(break_processes(chosen.faults, seed, chosen.factor))
+    if chosen.faults and chosen.place != "many-hosts":
+        codes.append(break_processes(one_host, chosen.faults, seed, chosen.factor))
+    if chosen.faults and chosen.place != "one-host":
+        codes.append(break_network(chosen.faults, seed, chosen.factor))
     return max(codes, default=0)
 
 
@@ -55,12 +60,22 @@ def cut_power(cuts: int, seed: int) -> int:
     return 0
 
 
-def break_processes(faults: int, seed: int, factor: int) -> int:
+def break_network(faults: int, seed: int, factor: int) -> int:
+    if (lacks := why_no_hosts()) is not None:
+        print(f"make chaos cannot break any network here, and has proven nothing: {lacks}", file=sys.stderr)
+        return 1
+    if is_router():
+        return break_processes(many_hosts, faults, seed, factor)
+    options = {"--cuts": 0, "--faults": faults, "--factor": factor, "--place": "many-hosts", "--seed": seed}
+    return run_as_router("tests.chaos", [str(word) for option in options.items() for word in option])
+
+
+def break_processes(place: Place, faults: int, seed: int, factor: int) -> int:
     if (lacks := lacking("etcd", "root")) is not None:
         print(f"make chaos cannot break processes here, and has proven nothing: {lacks}", file=sys.stderr)
         return 1
     directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
-    run = FailingRun(directory, faults=faults, seed=seed, factor=factor, say=say)
+    run = FailingRun(place, directory, faults=faults, seed=seed, factor=factor, say=say)
     try:
         outcome = run.play()
     except Exception:

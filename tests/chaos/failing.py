@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from tests.chaos.producers import PacedProducer
 from tests.chaos.recorder import Recorder, key_of
 from tests.clients.admin import Admin
 from tests.cluster_harness import LocalCluster
-from tests.faults.small_disks import small_disk
 from tests.history.judge import judge
 from tests.history.model import write
 from tests.history.report import told
@@ -25,8 +24,7 @@ from tests.history.report import told
 TOPICS = {"synced": 3, "replicated": 3}
 PROGRESS_WITHIN_S = 60.0
 READ_WITHIN_S = 90.0
-DISK_MEBIBYTES = 256
-EXPECTED = "log directory retired|No space left on device"
+Place = Callable[[Path, random.Random], AbstractContextManager[tuple[LocalCluster, Faults]]]
 
 
 class Broken(Exception):
@@ -58,8 +56,9 @@ class Outcome:
 class FailingRun:
     """Use `play` once. The history is left in `directory`."""
 
-    def __init__(self, directory: Path, *, faults: int, seed: int, factor: int, say: Callable[[str], None]) -> None:
+    def __init__(self, place: Place, directory: Path, *, faults: int, seed: int, factor: int, say: Callable[[str], None]) -> None:
         self.outcome = Outcome(seed, factor)
+        self._place = place
         self._directory, self._faults, self._factor, self._say = directory, faults, factor, say
         self._chance = random.Random(seed)
         self._recorder = Recorder()
@@ -69,20 +68,8 @@ class FailingRun:
         """Raises Broken, and whatever else shows that something is wrong."""
         started = time.monotonic()
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it tells of every disconnect
-        with small_disk("tmpfs", self._directory, DISK_MEBIBYTES) as disk, ExitStack() as until_judged:
-            of_storage = {f"storage-{node}": {"PENSTOCK_HIGH_WATERMARK_CHECKPOINT_S": "0.5"} for node in (1, 2, 3)}
-            of_storage["storage-3"]["PENSTOCK_LOG_DIRS"] = str(disk / "logs")
-            cluster = until_judged.enter_context(
-                LocalCluster(
-                    self._directory / "cluster",
-                    storage=3,
-                    gateways=2,
-                    controllers=3,
-                    environment_of=of_storage,
-                    expected_complaints=EXPECTED,
-                )
-            )
-            self._play(cluster, Faults(cluster, self._chance, disk))
+        with self._place(self._directory, self._chance) as (cluster, faults):
+            self._play(cluster, faults)
         self.outcome.seconds = time.monotonic() - started
         return self.outcome
 

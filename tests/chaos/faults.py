@@ -25,11 +25,14 @@ class Faults:
 
     def play(self, name: str) -> None:
         """Returns when every process runs and is ready."""
-        FAULTS[name](self)
+        self.harm(name)
         for process in self._cluster.names:
             if not self._cluster.is_running(process):
                 self._cluster.start(process)
         self._cluster.wait_ready(within_s=READY_WITHIN_S)
+
+    def harm(self, name: str) -> None:
+        FAULTS[name](self)
 
     def kill_storage(self) -> None:
         self._kill(self._one("storage"))

@@ -1,0 +1,102 @@
+"""What happens to the network between the hosts of a cluster, each at a moment and for a time that a seed chooses."""
+
+import random
+from collections.abc import Callable, Sequence
+from itertools import product
+
+from tests.chaos.faults import Faults, elected
+from tests.chaos.hosts import Hosts
+from tests.cluster_harness import LocalCluster
+
+Pairs = list[tuple[str, str]]
+
+
+class CutOffs(Faults):
+    """Those of processes, and these besides."""
+
+    def __init__(self, cluster: LocalCluster, chance: random.Random, hosts: Hosts) -> None:
+        super().__init__(cluster, chance)
+        self._hosts = hosts
+
+    def names(self) -> list[str]:
+        return [*super().names(), *CUTS]
+
+    def harm(self, name: str) -> None:
+        if name not in CUTS:
+            super().harm(name)
+            return
+        with self._hosts.dropped(CUTS[name](self)):
+            self._hold(0.3, 6.0)
+
+    def storage_from_all(self) -> Pairs:
+        return self._apart([self._one("storage")], self._cluster.names)
+
+    def storage_is_not_heard(self) -> Pairs:
+        one = self._one("storage")
+        return [(one, other) for other in self._cluster.names if other != one]
+
+    def storage_hears_nothing(self) -> Pairs:
+        one = self._one("storage")
+        return [(other, one) for other in self._cluster.names if other != one]
+
+    def storage_from_storage(self) -> Pairs:
+        one, other = self._chance.sample(self._all("storage"), 2)
+        return self._apart([one], [other])
+
+    def storage_does_not_hear_storage(self) -> Pairs:
+        one, other = self._chance.sample(self._all("storage"), 2)
+        return [(one, other)]
+
+    def storage_from_etcd(self) -> Pairs:
+        return self._apart([self._one("storage")], ["etcd"])
+
+    def storage_from_controllers(self) -> Pairs:
+        return self._apart([self._one("storage")], self._all("controller"))
+
+    def gateway_from_storage(self) -> Pairs:
+        return self._apart([self._one("gateway")], [self._one("storage")])
+
+    def gateway_does_not_hear_storage(self) -> Pairs:
+        return [(self._one("storage"), self._one("gateway"))]
+
+    def gateway_from_all(self) -> Pairs:
+        return self._apart([self._one("gateway")], self._cluster.names)
+
+    def controller_from_etcd(self) -> Pairs:
+        return self._apart([elected(self._cluster)], ["etcd"])
+
+    def controller_from_all(self) -> Pairs:
+        return self._apart([elected(self._cluster)], self._cluster.names)
+
+    def controller_from_storage(self) -> Pairs:
+        return self._apart([elected(self._cluster)], self._all("storage"))
+
+    def etcd_from_all(self) -> Pairs:
+        return self._apart(["etcd"], self._cluster.names)
+
+    def halves(self) -> Pairs:
+        names = self._chance.sample(self._cluster.names, len(self._cluster.names))
+        return self._apart(names[: len(names) // 2], names[len(names) // 2 :])
+
+    @staticmethod
+    def _apart(some: Sequence[str], others: Sequence[str]) -> Pairs:
+        return [pair for one, other in product(some, others) if one != other for pair in ((one, other), (other, one))]
+
+
+CUTS: dict[str, Callable[[CutOffs], Pairs]] = {
+    "storage-cut-off": CutOffs.storage_from_all,
+    "storage-not-heard": CutOffs.storage_is_not_heard,
+    "storage-hears-nothing": CutOffs.storage_hears_nothing,
+    "storage-cut-from-storage": CutOffs.storage_from_storage,
+    "storage-deaf-to-storage": CutOffs.storage_does_not_hear_storage,
+    "storage-cut-from-etcd": CutOffs.storage_from_etcd,
+    "storage-cut-from-controllers": CutOffs.storage_from_controllers,
+    "gateway-cut-from-storage": CutOffs.gateway_from_storage,
+    "gateway-deaf-to-storage": CutOffs.gateway_does_not_hear_storage,
+    "gateway-cut-off": CutOffs.gateway_from_all,
+    "controller-cut-from-etcd": CutOffs.controller_from_etcd,
+    "controller-cut-off": CutOffs.controller_from_all,
+    "controller-cut-from-storage": CutOffs.controller_from_storage,
+    "etcd-cut-off": CutOffs.etcd_from_all,
+    "halves": CutOffs.halves,
+}

@@ -1,0 +1,44 @@
+"""Hosts of their own for a cluster's processes: what the router drops does not arrive, and all else does."""
+
+import subprocess
+import sys
+
+from tests.chaos.hosts import Hosts, is_router, run_as_router, why_no_hosts
+from tests.requirements import require
+
+PORT = 7001
+
+
+def test_what_is_dropped_one_way_does_not_arrive_and_the_other_way_goes_on() -> None:
+    require("root")
+    assert why_no_hosts() is None
+    assert run_as_router("tests.harness.test_hosts", []) == 0
+
+
+def deliver(hosts: Hosts, sender: str, receiver: str) -> bool:
+    """Whether one datagram from the one arrives at the other."""
+    hears = "import socket as s; u = s.socket(2, 2); u.bind((%r, %d)); u.settimeout(0.5); print('ready', flush=True); u.recv(9)"
+    says = "import socket as s; s.socket(2, 2).sendto(b'?', (%r, %d))"
+    where = (hosts.address[receiver], PORT)
+    command = [*hosts.inside(receiver), sys.executable, "-c", hears % where]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ear:
+        assert ear.stdout is not None
+        assert ear.stdout.readline() == b"ready\n"
+        subprocess.run([*hosts.inside(sender), sys.executable, "-c", says % where], check=True, timeout=30)
+        return ear.wait(30) == 0
+
+
+def main() -> int:
+    assert is_router()
+    with Hosts(["a", "b", "c"]) as hosts:
+        assert deliver(hosts, "a", "b")
+        with hosts.dropped([("a", "b")]):
+            assert not deliver(hosts, "a", "b")
+            assert deliver(hosts, "b", "a")
+            assert deliver(hosts, "a", "c")
+        assert deliver(hosts, "a", "b")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -112,12 +112,13 @@ def decide(answer: Pulled, own: Own) -> Decision:
     if answer.leader_epoch != own.followed_epoch:
         return Drop()
     if answer.diverging_epoch != NO_EPOCH:
-        return _parted(answer.diverging_epoch, answer.diverging_end_offset, own)
+        return _parted(answer, own)
     return Append()
 
 
-def _parted(epoch: int, end_offset: int, own: Own) -> Decision:
+def _parted(answer: Pulled, own: Own) -> Decision:
     """KIP-101, KIP-279: back to where both logs know the same epoch, one epoch at a time, and never by the high watermark."""
+    epoch, end_offset = answer.diverging_epoch, answer.diverging_end_offset
     own_epoch, own_end = own.end_of_epoch(epoch)
     if own_epoch == epoch:
         offset = min(end_offset, own_end, own.log_end)
@@ -125,7 +126,7 @@ def _parted(epoch: int, end_offset: int, own: Own) -> Decision:
         offset = min(own_end, own.log_end)
     else:
         offset = min(end_offset, own.log_end)
-    return _cut_at(offset, own)
+    return _cut_at(offset, answer, own)
 
 
 def _out_of_range(answer: Pulled, own: Own) -> Decision:
@@ -135,17 +136,19 @@ def _out_of_range(answer: Pulled, own: Own) -> Decision:
     if answer.log_start_offset > asked:
         return BeginAnew(answer.log_start_offset, answer.log_start_offset)
     if answer.log_end_offset < asked:
-        return _cut_at(answer.log_end_offset, own)
+        return _cut_at(answer.log_end_offset, answer, own)
     if own.last_epoch > own.followed_epoch:
         # Batches of an epoch that the leader never heard of: metadata were lost, or the election was unclean.
-        return _cut_at(own.end_of_epoch(own.followed_epoch)[1], own)
+        return _cut_at(own.end_of_epoch(own.followed_epoch)[1], answer, own)
     return Retry(answer.error)
 
 
-def _cut_at(offset: int, own: Own) -> Decision:
-    if offset < own.log_start:
-        return BeginAnew(max(offset, 0), max(offset, 0))
-    return Truncate(offset)
+def _cut_at(offset: int, answer: Pulled, own: Own) -> Decision:
+    if offset >= own.log_start:
+        return Truncate(offset)
+    # Kafka would go on at `offset`, and lack what the leader has before it. Nothing stays in any case, so copy all of it.
+    start = max(answer.log_start_offset, 0)
+    return BeginAnew(start, start)
 
 
 def begins_within(base_offset: int, last_offset: int, own: Own) -> BeginAnew | None:

@@ -14,6 +14,7 @@ from libs.telemetry.logs import fields
 from services.storage.checkpoints import Checkpoints
 from services.storage.core.following import BeginAnew, Event, State, Truncate
 from services.storage.following.followed import Followed
+from services.storage.hosted import Hosted
 from services.storage.partitions import Partitions
 
 log = logging.getLogger(__name__)
@@ -63,15 +64,19 @@ class Surgery:
     async def _prepare(self, followed: Followed, operation: Truncate | BeginAnew) -> bool:
         hosted, disk = followed.hosted, followed.disk
         if isinstance(operation, Truncate):
-            hosted.replica.cut(operation.offset)
+            _lower(hosted, operation.offset)
             return await self._checkpoints.write_high_watermarks_of(disk)
         # Whatever a crash leaves of it then ends at or after its high watermark, or before its start, and is begun anew there.
         lowest = min(operation.base_offset, hosted.log.log_start_offset)
-        hosted.replica.cut(lowest)
+        _lower(hosted, lowest)
         if not await self._checkpoints.write_high_watermarks_of(disk):
             return False
         hosted.log.next_start_offset = operation.start_offset
         return await self._checkpoints.write_log_starts(disk, anyway=True)
+
+
+def _lower(hosted: Hosted, high_watermark: int) -> None:
+    hosted.replica.high_watermark = min(hosted.replica.high_watermark, high_watermark)
 
 
 def _cut(followed: Followed, operation: Truncate | BeginAnew) -> Callable[[], object]:

@@ -77,7 +77,7 @@ def test_a_parting_comes_before_the_leaders_high_watermark() -> None:
 
 
 def test_a_parting_before_the_log_start_leaves_nothing_of_it() -> None:
-    assert parted(3, 2, own((3, 5), start=5)) == BeginAnew(2, 2)
+    assert parted(3, 2, own((3, 5), start=5)) == BeginAnew(0, 0)
 
 
 def test_a_log_that_ends_before_the_leaders_start_begins_anew_there() -> None:
@@ -86,7 +86,7 @@ def test_a_log_that_ends_before_the_leaders_start_begins_anew_there() -> None:
 
 def test_a_log_that_ends_after_the_leaders_is_cut_to_its_end() -> None:
     assert decide(answer(1, start=0, end=4), own((3, 0))) == Truncate(4)
-    assert decide(answer(1, start=0, end=4), own((3, 6), start=6)) == BeginAnew(4, 4)
+    assert decide(answer(1, start=2, end=4), own((3, 6), start=6)) == BeginAnew(2, 2)
 
 
 def test_an_offset_that_came_into_range_meanwhile_is_asked_for_again() -> None:

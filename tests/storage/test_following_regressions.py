@@ -1,0 +1,337 @@
+"""What other systems' followers got wrong, one by one, beside a leader that the test plays."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from libs.rpc.contracts.replication import Pulled, PulledFrom
+from libs.wire.batches import set_max_timestamp
+from libs.wire.errors import ErrorCode
+from libs.wire.markers import Marker, build_marker
+from tests.storage.cluster import StorageCluster, batch, eventually, hosted
+from tests.storage.fake_leader import FakeLeader, LeaderLog
+from tests.storage.test_following import caught_up, content, followed, log_of
+
+
+@pytest.fixture
+async def leader(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[FakeLeader]:
+    played = FakeLeader(cluster, short_dir)
+    await played.start()
+    yield played
+    await played.stop()
+
+
+def log_with(*epochs: tuple[int, int]) -> LeaderLog:
+    """(epoch, batches written in it) each; batches of an epoch are the same in every log made by this."""
+    log = LeaderLog(epochs[0][0])
+    for epoch, count in epochs:
+        log.epoch = epoch
+        if not log.epochs or log.epochs[-1][0] != epoch:
+            log.epochs.append((epoch, log.end))
+        for number in range(count):
+            log.append(b"%d in epoch %d" % (number, epoch), committed=False)
+    return log
+
+
+async def test_two_fast_failovers_are_walked_back_until_the_logs_agree(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KIP-279, KAFKA-6361: the follower's last epoch is unknown to the leader, and so is the one before."""
+    topic, _ = await followed(cluster, leader, "twice", epoch=3)
+    await leader.leads(topic, epoch=3, log=log_with((0, 4), (2, 3), (3, 2)))
+    leader.changed()
+    await caught_up(cluster, topic, leader.logs[topic, 0])
+    other = log_with((0, 4), (1, 5), (4, 1))
+    await leader.leads(topic, epoch=4, log=other)
+    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    assert log_of(cluster, topic).epochs.entries() == [(0, 0), (1, 4), (4, 9)]
+
+
+async def test_an_epoch_in_which_nothing_was_written_contradicts_nobody(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KAFKA-10706: this node led for a moment; the next leader knows of another epoch at the same offset."""
+    topic, log = await followed(cluster, leader, "moment", epoch=0)
+    log.append(b"a", b"b")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    assert log_of(cluster, topic).epochs.entries() == [(0, 0), (1, 2)]
+    await leader.leads(topic, epoch=2, log=log)
+    log.append(b"c")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert log_of(cluster, topic).epochs.entries() == [(0, 0), (2, 2)]
+
+
+async def test_a_follower_that_missed_an_epoch_cuts_though_its_leader_is_the_same(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    """KAFKA-7164: the leader followed somebody else in between, and lost its end to them."""
+    topic, _ = await followed(cluster, leader, "missed", epoch=0)
+    await leader.leads(topic, epoch=0, log=log_with((0, 5)))
+    leader.changed()
+    await caught_up(cluster, topic, leader.logs[topic, 0])
+    back = log_with((0, 3), (1, 1), (2, 1))
+    await leader.leads(topic, epoch=2, log=back)
+    await eventually(lambda: content(cluster, topic) == b"".join(back.batches))
+
+
+async def test_a_parting_is_heeded_before_a_high_watermark_that_came_with_it(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KAFKA-14704: what lies beyond the parting would have been shown to readers."""
+    topic, _ = await followed(cluster, leader, "heeded", epoch=0)
+    await leader.leads(topic, epoch=0, log=log_with((0, 5)))
+    leader.changed()
+    await caught_up(cluster, topic, leader.logs[topic, 0])
+    seen: list[int] = []
+    mine = hosted(cluster, topic)
+    other = log_with((0, 2), (1, 1))
+    other.high_watermark = 2
+
+    def lie(where: PulledFrom, told: Pulled, found: bytes) -> tuple[Pulled, bytes]:
+        seen.append(mine.high_watermark)
+        return (replace(told, high_watermark=100), found) if told.diverging_epoch >= 0 else (told, found)
+
+    leader.lies += [lie] * 3
+    await leader.leads(topic, epoch=1, log=other)
+    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    await eventually(lambda: mine.high_watermark == 2)
+    assert max(seen) <= 2
+
+
+async def test_a_late_answer_cuts_nothing_of_what_is_led_by_now(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KAFKA-13207."""
+    topic, log = await followed(cluster, leader, "late", epoch=0)
+    log.append(b"a", b"b", b"c")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert cluster.node is not None
+    following = cluster.node._following
+    assert following is not None
+    link = following._links[leader.node_id]
+    asked = PulledFrom(topic, 0, 0, 3, 3, 0, 0)
+    session = link._session
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    session._told[topic, 0] = asked
+    late = Pulled(topic, 0, 0, 0, 3, 0, 3, diverging_epoch=0, diverging_end_offset=1)
+    await link._puller.applying.apply([(late, memoryview(b""))], session, link.followed)
+    assert log_of(cluster, topic).log_end_offset == 3
+
+
+async def test_an_answer_to_an_older_epoch_of_the_same_leader_is_dropped(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "older", epoch=3)
+    log.append(b"a", b"b", b"c")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    log.append(b"d")
+    leader.lies.append(
+        lambda where, told, found: (
+            replace(told, leader_epoch=2, inline_length=0, diverging_epoch=2, diverging_end_offset=0),
+            b"",
+        )
+    )
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)
+
+
+async def test_the_high_watermark_of_a_log_that_begins_anew_is_its_start(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KAFKA-9491: the leader has deleted everything that this follower has, and more."""
+    topic, log = await followed(cluster, leader, "anew", epoch=0)
+    log.append(b"a", b"b")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    log.append(b"far away", at=50)
+    log.start, log.batches = 50, log.batches[-1:]
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    mine = hosted(cluster, topic)
+    assert (mine.log_start_offset, mine.log_end_offset, mine.high_watermark) == (50, 51, 51)
+    assert content(cluster, topic) == b"".join(log.batches)
+    await eventually(lambda: mine.log.durable_offset == 51)
+    await cluster.stop()
+    (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").unlink()
+    await cluster.start()
+    await caught_up(cluster, topic, log)
+    assert hosted(cluster, topic).log_start_offset == 50
+
+
+async def test_a_new_follower_begins_in_the_middle_of_a_batch(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KAFKA-6975: DeleteRecords left the leader's start within one."""
+    log = LeaderLog(0)
+    log.append(*[b"x"] * 10)
+    log.append(*[b"y"] * 10)
+    log.append(b"z")
+    log.start = 14
+    topic = b"middle".ljust(16, b"\0")
+    await leader.leads(topic, epoch=0, log=log)
+    await followed(cluster, leader, "middle", epoch=0)
+    await caught_up(cluster, topic, log)
+    mine = hosted(cluster, topic)
+    assert mine.log_start_offset == 14
+    assert content(cluster, topic) == b"".join(log.batches[1:])
+    await cluster.stop()
+    await cluster.start()
+    await caught_up(cluster, topic, log)
+    assert hosted(cluster, topic).log_start_offset == 14
+
+
+async def test_a_log_that_ends_after_the_leaders_and_starts_after_its_end_begins_anew(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    """An unclean election chose somebody who has less than this node has deleted."""
+    topic, log = await followed(cluster, leader, "less", epoch=0)
+    for _ in range(20):
+        log.append(b"x")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    log.start = 12
+    leader.changed()
+    await eventually(lambda: hosted(cluster, topic).log_start_offset == 12)
+    other = log_with((0, 5))
+    other.elected(1)
+    other.append(b"another")
+    await leader.leads(topic, epoch=1, log=other)
+    await caught_up(cluster, topic, other)
+    assert content(cluster, topic) == b"".join(other.batches)
+    assert hosted(cluster, topic).log_start_offset == 0
+
+
+async def test_transactions_that_were_cut_hold_up_no_reader(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KAFKA-12153: what is unstable is known before the log's end is."""
+    topic, _ = await followed(cluster, leader, "unstable", epoch=0)
+    log = log_with((0, 2))
+    open_one = bytearray(batch(b"open", producer=(7, 0, 0)))
+    open_one[22] |= 0x10  # transactional
+    set_max_timestamp(memoryview(open_one), 1_700_000_000_000)
+    await leader.leads(topic, epoch=0, log=log)
+    log.append(raw=bytes(open_one))
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert hosted(cluster, topic).last_stable_offset == 2
+    other = log_with((0, 2), (1, 1))
+    other.high_watermark = 3
+    await leader.leads(topic, epoch=1, log=other)
+    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    await caught_up(cluster, topic, other)
+    assert hosted(cluster, topic).last_stable_offset == 3
+
+
+async def test_markers_end_transactions_on_followers(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "marked", epoch=0)
+    open_one = bytearray(batch(b"aborted", producer=(7, 0, 0)))
+    open_one[22] |= 0x10
+    set_max_timestamp(memoryview(open_one), 1_700_000_000_000)
+    log.append(raw=bytes(open_one))
+    log.append(raw=bytes(build_marker(Marker(True, 0), producer_id=7, producer_epoch=0, timestamp_ms=1_700_000_000_000)))
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, epoch=1)
+    await eventually(lambda: hosted(cluster, topic).last_stable_offset == 2)
+    assert (await cluster.fetch(topic, 0, isolation=1)).aborted == ((7, 0),)
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR]
+)
+async def test_a_leader_that_is_not_ready_is_asked_again(cluster: StorageCluster, leader: FakeLeader, error: ErrorCode) -> None:
+    topic, log = await followed(cluster, leader, "ready")
+    log.append(b"a")
+    log.error = int(error)
+    leader.changed()
+    before = len(leader.pulls)
+    await eventually(lambda: len(leader.pulls) > before + 2)
+    log.error = 0
+    await caught_up(cluster, topic, log)
+
+
+@pytest.mark.parametrize("refusal", [70, 71, 77, -1])
+async def test_a_refused_pull_begins_another_session(cluster: StorageCluster, leader: FakeLeader, refusal: int) -> None:
+    topic, log = await followed(cluster, leader, "refused")
+    leader.refusals += [refusal] * 2
+    leader.changed()
+    await eventually(lambda: not leader.refusals)
+    log.append(b"a")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    sessions = [pull.session for pull in leader.pulls]
+    assert sessions == sorted(sessions)
+    assert len(set(sessions)) > 1
+
+
+async def test_a_follower_finds_its_leader_again_after_a_restart_of_either(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "again")
+    log.append(b"a")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    await leader.stop()
+    log.append(b"b")
+    await leader.start(incarnation=2)
+    await leader.leads(topic, epoch=1)
+    await caught_up(cluster, topic, log)
+    await cluster.stop()
+    log.append(b"c")
+    await cluster.start()
+    await caught_up(cluster, topic, log)
+
+
+async def test_batches_that_do_not_match_their_crc_are_asked_for_again(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "bits")
+
+    def flip(where: PulledFrom, told: Pulled, found: bytes) -> tuple[Pulled, bytes]:
+        return told, found[:-1] + bytes([found[-1] ^ 1]) if found else found
+
+    leader.lies += [flip] * 2
+    log.append(b"a")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)
+
+
+async def test_a_follower_that_is_stopped_at_any_moment_goes_on_where_it_was(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "stopped", epoch=0)
+    for number in range(8):
+        for value in range(20):
+            log.append(b"%d" % value, committed=value < 15)
+        leader.changed()
+        if number % 2:
+            fork = LeaderLog(log.epoch, log.start, batches=log.batches[:-7], epochs=list(log.epochs))
+            fork.end = log.end - 7
+            fork.high_watermark = fork.end
+            log = fork
+        await leader.leads(topic, epoch=number + 1, log=log)
+        for _ in range(number):
+            await asyncio.sleep(0)
+        await cluster.stop()
+        if number % 3:
+            (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").unlink(missing_ok=True)
+        await cluster.start()
+    log.high_watermark = log.end
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)
+
+
+async def test_a_disk_that_takes_no_checkpoint_puts_a_cut_off_and_the_log_can_be_led_meanwhile(
+    cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, _ = await followed(cluster, leader, "unwritten", epoch=0)
+    await leader.leads(topic, epoch=0, log=log_with((0, 5)))
+    leader.changed()
+    await caught_up(cluster, topic, leader.logs[topic, 0])
+    assert cluster.node is not None
+    assert cluster.node._checkpoints is not None
+    asked = []
+
+    async def refuse(disk: object) -> bool:
+        asked.append(disk)
+        return False
+
+    monkeypatch.setattr(cluster.node._checkpoints, "write_high_watermarks_of", refuse)
+    await leader.leads(topic, epoch=1, log=log_with((0, 2), (1, 1)))
+    await eventually(lambda: len(asked) > 1)
+    await cluster.state(topic, epoch=2)
+    await cluster.leads(topic, epoch=2)
+    assert (await cluster.append(topic, batch(b"x"))).base_offset == 5

@@ -92,7 +92,8 @@ class Nodes:
 async def nodes(path: Path, sockets: Path, ids: Sequence[int] = (1, 2, 3)) -> AsyncIterator[Nodes]:
     running = Nodes(path, sockets, ids)
     try:
-        for node in running.by_id.values():
+        for node_id, node in running.by_id.items():
+            await node.write(keys.config("broker", str(node_id)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "50"})))
             await node.start()
         yield running
     finally:

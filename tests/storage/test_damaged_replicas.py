@@ -1,0 +1,140 @@
+"""A replica whose log is damaged: withdrawn while somebody counts on it, copied anew as soon as nobody does."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ElectedController, Member
+from libs.rpc.call import Call
+from libs.rpc.contracts.controller import WITHDRAW, Withdraw, WithdrawReply
+from libs.rpc.schema import unpack
+from libs.rpc.server import Hello, RpcServer
+from libs.rpc.socket_transport import SocketTransport
+from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.three_nodes import Nodes, nodes
+
+
+class PlayedController:
+    """Elected, and told of withdrawn replicas."""
+
+    def __init__(self, cluster: StorageCluster, sockets: Path) -> None:
+        self.withdrawals: list[Withdraw] = []
+        self._cluster = cluster
+        self._address = f"unix:{sockets}/controller"
+        hello = Hello("controller", 0, 1, "test", 1, "test-cluster")
+        self._server = RpcServer(lambda: hello, {WITHDRAW: self._withdraw}, transport=SocketTransport())
+
+    async def start(self) -> None:
+        await self._server.listen(self._address)
+        member = Member("controller", 0, 1, "this-host", unix_address=self._address)
+        await self._cluster.write(keys.member("controller", 0), encode(member))
+        await self._cluster.write(keys.CONTROLLER, encode(ElectedController(0, 1)))
+
+    async def stop(self) -> None:
+        await self._server.close(drain_s=0.0)
+
+    def _withdraw(self, call: Call) -> None:
+        self.withdrawals.append(unpack(Withdraw, call.body))
+        call.reply(WithdrawReply(1))
+
+
+@pytest.fixture
+async def three(tmp_path: Path, short_dir: Path) -> AsyncIterator[Nodes]:
+    async with nodes(tmp_path, short_dir) as running:
+        yield running
+
+
+@pytest.fixture
+async def controller(three: Nodes, short_dir: Path) -> AsyncIterator[PlayedController]:
+    played = PlayedController(three[1], short_dir)
+    await played.start()
+    yield played
+    await played.stop()
+
+
+def log_directory(three: Nodes, node_id: int) -> Path:
+    return Path(three[node_id].config.directories[0])
+
+
+async def damaged(three: Nodes, node_id: int, topic: bytes, name: str, how: str) -> None:
+    """The node is down, and what it had is not what it wrote."""
+    await three.alike(topic)
+    await three[node_id].stop()
+    path = log_directory(three, node_id) / f"{name}-0"
+    (log_directory(three, node_id) / ".kafka_cleanshutdown").unlink()
+    if how == "gone":
+        shutil.rmtree(path)
+    else:
+        segment = next(path.glob("*.log"))
+        segment.write_bytes(segment.read_bytes()[:100])
+
+
+@pytest.mark.parametrize("how", ["gone", "cut"])
+async def test_a_damaged_replica_is_withdrawn_and_copied_anew_when_it_is_not_counted_on(
+    three: Nodes, controller: PlayedController, how: str
+) -> None:
+    topic = await three.topic("precious", leader=1)
+    for number in range(10):
+        assert (await three[1].append(topic, batch(b"%d" % number))).error == 0
+    await damaged(three, 3, topic, "precious", how)
+    await three[3].start()
+    await eventually(lambda: controller.withdrawals)
+    asked = controller.withdrawals[0]
+    assert (asked.node_id, asked.incarnation, asked.partitions) == (3, 2, ((topic, 0),))
+    assert three[3].node is not None
+    assert (topic, 0) in three[3].node._partitions.broken
+    # The controller takes it out of the ISR.
+    await three.lead(topic, 1, isr=(1, 2))
+    await three.alike(topic)
+    assert (topic, 0) not in three[3].node._partitions.broken
+    strays = [path.name for path in log_directory(three, 3).iterdir() if path.name.endswith("-stray")]
+    assert len(strays) == (how == "cut")
+
+
+async def test_a_copy_that_was_made_anew_outlives_an_unclean_stop(three: Nodes, controller: PlayedController) -> None:
+    """What the checkpoints said of the damaged one is forgotten."""
+    topic = await three.topic("again", leader=1)
+    for _ in range(10):
+        await three[1].append(topic, batch(b"x"))
+    await damaged(three, 3, topic, "again", "gone")
+    await three.elect(topic, 1, isr=(1, 2))
+    await three[1].stop()  # nobody to copy from
+    await three[3].start()
+    await eventually(lambda: three.home(3, topic) if (log_directory(three, 3) / "again-0").exists() else None)
+    await three[3].stop()
+    (log_directory(three, 3) / ".kafka_cleanshutdown").unlink()
+    await three[3].start()
+    assert three[3].node is not None
+    assert (topic, 0) not in three[3].node._partitions.broken
+    await three[1].start()
+    await three.lead(topic, 1, isr=(1, 2))
+    await three.alike(topic)
+
+
+async def test_a_damaged_replica_that_was_damaged_before_is_set_aside_beside_the_other(
+    three: Nodes, controller: PlayedController
+) -> None:
+    topic = await three.topic("twice", leader=1)
+    for _ in range(10):
+        await three[1].append(topic, batch(b"x"))
+    for times in (1, 2):
+        await damaged(three, 3, topic, "twice", "cut")
+        await three.elect(topic, 1, isr=(1, 2))
+        await three[3].start()
+        await three.alike(topic)
+        strays = [path.name for path in log_directory(three, 3).iterdir() if path.name.endswith("-stray")]
+        assert len(strays) == times
+
+
+async def test_a_replica_that_moved_away_is_removed_and_comes_back_empty(three: Nodes) -> None:
+    topic = await three.topic("moving", leader=1)
+    await three[1].append(topic, batch(b"x"))
+    await three.alike(topic)
+    await three.elect(topic, 1, replicas=(1, 2))
+    await eventually(lambda: not any(path.name.startswith("moving") for path in log_directory(three, 3).iterdir()))
+    await three.elect(topic, 1, replicas=(1, 2, 3), isr=(1, 2))
+    await three.alike(topic)

@@ -47,6 +47,9 @@ class FileSystem(Protocol):
 
     def pread(self, fd: int, length: int, position: int) -> bytes: ...
 
+    def pread_cached(self, fd: int, length: int, position: int) -> bytes | None:
+        """None if it would wait for the disk, as far as can be told, or if there is less."""
+
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         """May write less than it was given, as the kernel may."""
 
@@ -127,6 +130,15 @@ class OsFileSystem:
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         return os.pread(fd, length, position)
+
+    def pread_cached(self, fd: int, length: int, position: int) -> bytes | None:
+        data = bytearray(length)
+        try:
+            got = os.preadv(fd, (data,), position, os.RWF_NOWAIT)
+        except OSError:  # EAGAIN, or a file system that cannot tell; what else there is, a read that waits will say
+            return None
+        # It ends where what is cached ends, or the file.
+        return bytes(data) if got == length else None
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         return os.pwritev(fd, buffers, position)

@@ -5,17 +5,20 @@ consumer starts there, and the high watermark is asked for again and again.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.segment import Segment, SegmentFile
-from libs.commitlog.segment_batches import BatchPlace
+from libs.commitlog.segment_batches import BatchPlace, WouldWait
 from libs.wire.batches import HEADER_SIZE, NO_TIMESTAMP, BatchError, BatchHeader
+from libs.wire.record_times import first_at
 from libs.wire.records import iter_records
 
 _REMEMBERED_MAX = 32
+_AT_ONCE_BYTES_MAX, _AT_ONCE_RECORDS_MAX = 65_536, 128
 
 
 class Slice(NamedTuple):
@@ -152,7 +155,8 @@ class LogReader:
                     break
                 if place.base_offset >= end_offset:
                     return None
-                found = yield BatchOpening(segment.batch_reader(place), place, timestamp, start_offset)
+                opening = segment.batch_reader(place), place, timestamp, start_offset, partial(segment.batch_at_once, place)
+                found = yield BatchOpening(*opening)
                 assert found is None or isinstance(found, FoundTimestamp)
                 if found is not None:
                     return found if found.offset < end_offset else None
@@ -200,20 +204,27 @@ class HeaderWalk:
     offset: int
 
     def __call__(self) -> BatchPlace | Exception | None:
+        return self._first(self.segment.walk)
+
+    def at_once(self) -> BatchPlace | Exception | None:
+        """As calling it, on an event loop. Raises WouldWait."""
+        return self._first(self.segment.walk_at_once)
+
+    def _first(self, walk: Callable[[int, int], Iterator[BatchPlace]]) -> BatchPlace | Exception | None:
         try:
-            for place in self.segment.walk(self._start(), self.size):
+            for place in walk(self._start(walk), self.size):
                 if place.max_timestamp >= self.timestamp and place.last_offset >= self.offset:
                     return place
         except (LogDamaged, OSError) as error:
             return error
         return None
 
-    def _start(self) -> int:
+    def _start(self, walk: Callable[[int, int], Iterator[BatchPlace]]) -> int:
         """Where `hint` leads, if the batches say what the indexes say; else where one begins that knows of no index."""
         if self.hint is not None and 0 <= self.hint[0] <= self.size - HEADER_SIZE:
             start, last_offset, max_timestamp = self.hint
             try:
-                for place in self.segment.walk(start, self.size):
+                for place in walk(start, self.size):
                     if place.last_offset >= last_offset:
                         if place.last_offset == last_offset and place.max_timestamp == max_timestamp:
                             return place.position
@@ -232,6 +243,20 @@ class BatchOpening:
     place: BatchPlace
     timestamp: int
     start_offset: int
+    read_at_once: Callable[[], bytes | None] = lambda: None
+
+    def at_once(self) -> FoundTimestamp:
+        """As calling it, on an event loop, if it is little to do. Raises WouldWait."""
+        batch = self.read_at_once() if self.place.size <= _AT_ONCE_BYTES_MAX else None
+        if batch is None:
+            raise WouldWait
+        header = BatchHeader.at(batch)
+        if header.is_log_append_time or header.codec:
+            raise WouldWait
+        found = first_at(batch, header, self.timestamp, self.start_offset, _AT_ONCE_RECORDS_MAX)
+        if found is None:
+            raise WouldWait
+        return FoundTimestamp(*found, header.leader_epoch)
 
     def __call__(self) -> FoundTimestamp | None:
         """One that cannot be opened is answered by its first offset."""

@@ -15,6 +15,13 @@ from libs.wire.batches import NO_TIMESTAMP
 _WALK = struct.Struct(">qi11xi8xq")
 
 
+_AT_ONCE_MAX = 128
+
+
+class WouldWait(Exception):
+    """A disk, or longer than an event loop should be kept from its work."""
+
+
 class BatchMeta(NamedTuple):
     """What the log must know of a batch that is appended; its header was validated, stamped and patched by the caller."""
 
@@ -62,6 +69,16 @@ class SegmentBatches:
             yield place
             position += place.size
 
+    def walk_at_once(self, position: int, end: int) -> Iterator[BatchPlace]:
+        """As `walk`, over batches that need no disk, and not too many. Raises WouldWait instead of going on."""
+        for _ in range(_AT_ONCE_MAX):
+            if position >= end:
+                return
+            place = self._place_in(self.file.window_at_once(position, HEADER_SIZE, self.size), position)
+            yield place
+            position += place.size
+        raise WouldWait
+
     def header_at(self, position: int) -> bytes:
         buffer, at = self._window(position)
         return bytes(buffer[at : at + HEADER_SIZE])
@@ -70,6 +87,11 @@ class SegmentBatches:
         """Reads a copy of a batch, for those who must open it, in any thread: the file stays open for as long as it takes."""
         fs, handle = self._fs, self.file.handle
         return lambda: fs.pread(handle.fd, place.size, place.position)
+
+    def batch_at_once(self, place: BatchPlace) -> bytes | None:
+        """A copy of a batch, None if the disk would have to be waited for. Raises OSError."""
+        handle = self.file.handle
+        return self._fs.pread_cached(handle.fd, place.size, place.position)
 
     def batch_at(self, place: BatchPlace) -> bytes:
         """A copy of a batch, read at once."""
@@ -83,7 +105,12 @@ class SegmentBatches:
     def _place_at(self, position: int) -> BatchPlace:
         if position + HEADER_SIZE > self.size:
             raise LogDamaged(f"{self.file.path}: a batch begins {self.size - position} bytes before the end")
-        base_offset, length, delta, max_timestamp = _WALK.unpack_from(*self._window(position))
+        return self._place_in(self._window(position), position)
+
+    def _place_in(self, window: tuple[Buffer, int] | None, position: int) -> BatchPlace:
+        if window is None:
+            raise WouldWait
+        base_offset, length, delta, max_timestamp = _WALK.unpack_from(*window)
         size = length + LENGTH_END
         if length < SMALLEST_LENGTH or delta < 0 or base_offset < self.base_offset or position + size > self.size:
             raise LogDamaged(f"{self.file.path}: no batch at position {position}")

@@ -152,6 +152,18 @@ class SegmentFile:
         self._registry.window = self.file_id, position, content
         return content, 0
 
+    def window_at_once(self, position: int, length: int, size: int) -> tuple[bytes, int] | None:
+        """As `window`, but never waits for a disk; None if it would have to. Raises OSError."""
+        file_id, start, content = self._registry.window
+        if file_id == self.file_id and start <= position and position + length <= start + len(content):
+            return content, position - start
+        handle = self.handle
+        found = self._filesystem.pread_cached(handle.fd, min(max(_WINDOW_MIN, length), size - position), position)
+        if found is None or len(found) < length:
+            return None
+        self._registry.window = self.file_id, position, found
+        return found, 0
+
     def read(self, length: int, position: int) -> bytes:
         """Less only at the file's end. Raises OSError, which names the file."""
         handle = self.handle

@@ -11,9 +11,9 @@ def first_at(
 ) -> tuple[int, int] | None:
     """(offset, timestamp) of the first record that is at least as late, from `start_offset` on.
 
-    None: it is not among the first so many, or there is a record that is none.
+    None: it is not among the first so many, or there is a record that is none, or `batch`, which may be a part, ends before it.
     """
-    position, end = HEADER_SIZE, len(batch)
+    position, end = HEADER_SIZE, min(len(batch), header.size)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     for _ in range(min(header.record_count, records_max)):
         try:
@@ -22,12 +22,14 @@ def first_at(
             offset_delta, at = _varint(batch, at)
         except IndexError:
             return None
-        if length < at - position or position + length > end:
+        if length < at - position:
             return None
         found, offset = base_timestamp + timestamp_delta, base_offset + offset_delta
         if found >= timestamp and offset >= start_offset:
-            return offset, found
+            return (offset, found) if position + length <= header.size else None
         position += length
+        if position >= end:
+            return None
     return None
 
 

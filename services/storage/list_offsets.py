@@ -6,6 +6,8 @@ from typing import Any
 
 from libs.commitlog.errors import LogDamaged
 from libs.commitlog.log import FoundTimestamp, TimestampSearch
+from libs.commitlog.reading import BatchOpening, HeaderWalk
+from libs.commitlog.segment_batches import WouldWait
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.errors import ContractError
@@ -24,7 +26,8 @@ NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
 
 
 class OffsetListing:
-    """Answers at once from what is in memory; for a timestamp, batches are looked for and opened by `lookups`, off the loop.
+    """Answers at once from what is in memory, the page cache's too; what needs a disk or decompressing is done by `lookups`, off
+    the loop.
 
     What an earlier leader, or this one before a crash, has committed may lie beyond the high watermark for a moment. Until it has
     caught up with where its epoch began, what depends on it is answered with 78 OFFSET_NOT_AVAILABLE: no end goes back.
@@ -42,6 +45,7 @@ class OffsetListing:
             return None
         committed = request.isolation == READ_COMMITTED
         answers = [self._answer(wanted, committed=committed) for wanted in request.partitions]
+        answers = [answer if isinstance(answer, ListedOffset) else answer.at_once() or answer for answer in answers]
         if any(isinstance(answer, Lookup) for answer in answers):
             return self._look_up(call, answers)
         call.reply(ListOffsetsReply(tuple([answer for answer in answers if isinstance(answer, ListedOffset)])))
@@ -64,7 +68,7 @@ class OffsetListing:
         return _find(found, wanted.timestamp, found.last_stable_offset if committed else found.high_watermark)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Lookup:
     """`end`: the first offset that the caller may not see. What lies at or past it counts as not found."""
 
@@ -72,28 +76,42 @@ class Lookup:
     timestamp: int
     end: int
     search: TimestampSearch
+    step: HeaderWalk | BatchOpening | None = None
+    """What comes next; None at first."""
+
+    def at_once(self) -> ListedOffset | None:
+        """None: it needs a thread, and `run` goes on from here."""
+        try:
+            self.step = next(self.search)
+            while True:
+                self.step = self.search.send(self.step.at_once())
+        except StopIteration as done:
+            return self._answer(done.value)
+        except WouldWait:
+            return None
+        except (LogDamaged, OSError) as error:
+            return self._failed(error)
 
     async def run(self, offload: Offload) -> ListedOffset:
         try:
-            found = await self._run(offload)
+            step = self.step or next(self.search)
+            while True:
+                step = self.search.send(await offload.submit(step))
+        except StopIteration as done:
+            return self._answer(done.value)
         except (LogDamaged, OSError) as error:
-            self.hosted.failed_reads.tell(self.hosted, error, timestamp=self.timestamp)
-            return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
+            return self._failed(error)
+
+    def _failed(self, error: Exception) -> ListedOffset:
+        self.hosted.failed_reads.tell(self.hosted, error, timestamp=self.timestamp)
+        return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _answer(self, found: FoundTimestamp | None) -> ListedOffset:
         if found is None:
             return NOT_FOUND
         if found.offset >= self.end:
             return NOT_AVAILABLE if self.hosted.is_behind else NOT_FOUND
         return ListedOffset(0, found.offset, found.timestamp, found.leader_epoch)
-
-    async def _run(self, offload: Offload) -> FoundTimestamp | None:
-        found: FoundTimestamp | None = None
-        try:
-            opening = next(self.search)
-            while True:
-                opening = self.search.send(await offload.submit(opening))
-        except StopIteration as done:
-            found = done.value
-        return found
 
 
 def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:

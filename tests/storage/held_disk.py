@@ -40,6 +40,9 @@ class HeldDisk(OsFileSystem):
             self._readable.wait()
         return super().pread(fd, length, position)
 
+    def pread_cached(self, fd: int, length: int, position: int) -> bytes | None:
+        return super().pread_cached(fd, length, position) if self._readable.is_set() else None
+
     def fdatasync(self, fd: int) -> None:
         self._sync()
         super().fdatasync(fd)

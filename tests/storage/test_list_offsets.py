@@ -1,10 +1,17 @@
 """From a timestamp to an offset, at a storage node."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from libs.commitlog.reading import BatchOpening, HeaderWalk
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
+from libs.wire.records import Record, build_batch
+from services.storage.offload import ThreadOffload
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually
 from tests.storage.held_disk import HeldDisk
 
@@ -76,3 +83,25 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_no_reader_tha
     disk.release()
     found = await waits
     assert (found.error, found.high_watermark) == (0, 2)
+
+
+async def test_a_lookup_in_the_page_cache_takes_no_thread(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, looked_up = ThreadOffload.submit, []
+
+    def counting(offload: ThreadOffload, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        looked_up.extend([work] * isinstance(work, HeaderWalk | BatchOpening))
+        return submit(offload, work)
+
+    monkeypatch.setattr(ThreadOffload, "submit", counting)
+    topic = await cluster.topic("cached")
+    for number in range(20):
+        await cluster.append(topic, batch(b"a", b"b", b"c", timestamp=START + 10 * number))
+    for number in range(20):
+        assert await cluster.list_offset(topic, START + 10 * number + 1) == ListedOffset(
+            0, 3 * number + 1, START + 10 * number + 1, 0
+        )
+    assert looked_up == []
+    compressed = build_batch([Record(None, b"x", START + 1000)], codec=1)
+    await cluster.append(topic, bytes(compressed))
+    assert (await cluster.list_offset(topic, START + 1000)).offset == 60
+    assert len(looked_up) == 1

@@ -107,6 +107,10 @@ class _Headers:
         self._at = 0
         self._left = _HEADERS_MAX
 
+    def window_at(self, position: int) -> bytes | bytearray | None:
+        """What was read from there on, which may be more or less than the batch."""
+        return self._window if position == self._at else None
+
     def at(self, position: int) -> Place | None:
         segment = self._segment
         start = position - self._at
@@ -177,22 +181,27 @@ def find_timestamp(segment: SegmentFiles, timestamp: int, start_offset: int) -> 
             return None
     while place is not None:
         if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
-            return _open(segment, place, timestamp, start_offset)
+            return _open(segment, place, timestamp, start_offset, headers.window_at(place.position))
         place = _next(place, segment, headers)
     return None
 
 
-def _open(segment: SegmentFiles, place: Place, timestamp: int, start_offset: int) -> Found | None:
-    """Compressed batches are their leader's to open, and those in which the record is far behind."""
-    if place.size > _BATCH_BYTES_MAX:
+def _open(
+    segment: SegmentFiles, place: Place, timestamp: int, start_offset: int, begun: bytes | bytearray | None
+) -> Found | None:
+    """Compressed batches are their leader's to open, and those in which the record is far behind. `begun` is how it begins, where
+    the record most likely is."""
+    if begun is None:
+        begun = segment.log(place.position, min(place.size, _WINDOW))
+    if begun is None or len(begun) < HEADER_SIZE:
         return None
-    batch = segment.log(place.position, place.size)
-    if batch is None or len(batch) < place.size:
-        return None
-    header = BatchHeader.at(batch)
+    header = BatchHeader.at(begun)
     if header.attributes & LOG_APPEND_TIME:
         return Found(max(place.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
     if header.attributes & CODEC_MASK:
         return None
-    record = first_at(batch, header, timestamp, start_offset, _RECORDS_MAX)
+    record = first_at(begun, header, timestamp, start_offset, _RECORDS_MAX)
+    if record is None and len(begun) < place.size <= _BATCH_BYTES_MAX:
+        batch = segment.log(place.position, place.size)
+        record = first_at(batch, header, timestamp, start_offset, _RECORDS_MAX) if batch is not None else None
     return None if record is None else Found(record[0], record[1], header.leader_epoch)

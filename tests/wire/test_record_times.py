@@ -1,0 +1,52 @@
+"""Times are found in a batch, or in its beginning, as by whoever opens it."""
+
+import random
+
+from libs.wire.batches import BatchHeader
+from libs.wire.record_times import first_at
+from libs.wire.records import Record, build_batch, iter_records
+
+START = 1_700_000_000_000
+
+
+def made(dice: random.Random, records: int) -> bytearray:
+    return build_batch(
+        [
+            Record(bytes(dice.randrange(3)), bytes(dice.randrange(200)), START + dice.randrange(-(10**6), 10**6), (("h", b"x"),))
+            for _ in range(records)
+        ],
+        base_offset=1000,
+    )
+
+
+def test_it_finds_the_first_that_is_late_enough() -> None:
+    dice = random.Random(1)
+    for _ in range(300):
+        batch = made(dice, dice.randrange(1, 12))
+        header, records = BatchHeader.at(batch), list(iter_records(batch))
+        for wanted in (START - 10**7, START, START + 10**7, records[-1].timestamp):
+            start = 1000 + dice.randrange(4)
+            expected = [(one.offset, one.timestamp) for one in records if one.timestamp >= wanted and one.offset >= start]
+            found = first_at(batch, header, wanted, start, 100)
+            assert found == (expected[0] if expected else None)
+            assert first_at(batch + b"what follows it", header, wanted, start, 100) == found
+            part = first_at(batch[: dice.randrange(61, len(batch))], header, wanted, start, 100)
+            assert part in (found, None)
+
+
+def test_it_looks_no_further_than_told() -> None:
+    batch = build_batch([Record(None, b"", START + number) for number in range(20)])
+    header = BatchHeader.at(batch)
+    assert first_at(batch, header, START + 9, 0, 10) == (9, START + 9)
+    assert first_at(batch, header, START + 10, 0, 10) is None
+
+
+def test_what_is_no_record_is_not_found() -> None:
+    dice = random.Random(2)
+    for _ in range(2000):
+        batch = made(dice, 3)
+        header = BatchHeader.at(batch)
+        for _ in range(5):
+            batch[dice.randrange(61, len(batch))] = dice.randrange(256)
+        found = first_at(batch, header, START, 0, 100)
+        assert found is None or found[1] >= START

@@ -50,6 +50,7 @@ log = logging.getLogger(__name__)
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+TOO_FEW_IN_SYNC = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
@@ -271,9 +272,13 @@ class Appends:
     def committed(self, hosted: Hosted) -> None:
         """The high watermark rose: answer in order, then let readers see it."""
         now = self._loop.time()
+        enough = hosted.replica.enough
         for one in hosted.parked.committed(hosted.replica.high_watermark):
             self._meters.synced.observe(now - one.appended_at)
-            one.succeed()
+            if enough:
+                one.succeed()
+            else:
+                one.refuse(refused(TOO_FEW_IN_SYNC, "stored, while fewer than min.insync.replicas were in sync"))
         self._on_committed(hosted)
 
     def refuse_waiting(self, hosted: Hosted, refusal: Refusal) -> None:

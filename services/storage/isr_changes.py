@@ -22,6 +22,7 @@ from services.storage.core.follower_progress import LagLimits
 from services.storage.core.in_sync import Proposal
 from services.storage.elected_controller import ElectedControllerClient
 from services.storage.hosted import Hosted
+from services.storage.meters import Meters
 from services.storage.partitions import Partitions
 from services.storage.timers import Timers
 from services.storage.turns import Turns
@@ -46,6 +47,7 @@ class IsrChanges:
         incarnation: int,
         partitions: Partitions,
         controller: ElectedControllerClient,
+        meters: Meters,
         *,
         limits: Callable[[], LagLimits],
         on_committed: Callable[[Hosted], None],
@@ -54,6 +56,7 @@ class IsrChanges:
         self._incarnation = incarnation
         self._partitions = partitions
         self._controller = controller
+        self._meters = meters
         self._limits = limits
         self._on_committed = on_committed
         self._loop = asyncio.get_running_loop()
@@ -62,8 +65,6 @@ class IsrChanges:
         self._proposed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._timers = Timers()
-        self.shrinks = 0
-        self.expands = 0
 
     def start(self) -> None:
         self._tasks = [
@@ -170,8 +171,8 @@ class IsrChanges:
 
     def _tell(self, hosted: Hosted, before: int) -> None:
         isr = hosted.replica.isr.committed
-        self.shrinks += len(isr) < before
-        self.expands += len(isr) > before
+        self._meters.isr_shrinks += len(isr) < before
+        self._meters.isr_expands += len(isr) > before
         log.info("ISR changed", extra=fields(partition=hosted, isr=list(isr), was=before))
 
 

@@ -35,7 +35,7 @@ class Leading:
         self._partitions = partitions
         self._static = static
         self.isr_changes = IsrChanges(
-            *(partitions.node_id, incarnation, partitions, controller), limits=self._limits, on_committed=on_committed
+            *(partitions.node_id, incarnation, partitions, controller, meters), limits=self._limits, on_committed=on_committed
         )
         self.pulls = Pulls(partitions, meters, on_committed=on_committed, on_joinable=self.isr_changes.consider)
 

@@ -32,6 +32,8 @@ class Meters:
         self.expired_produces = 0
         self.duplicates = 0
         self.rounds_failed = 0
+        self.isr_shrinks = 0
+        self.isr_expands = 0
         self.stalled: set[str] = set()
         self.offline: set[str] = set()
         self._append_stages = StageDurations(Stage.APPENDED, Stage.SYNCED)
@@ -58,6 +60,9 @@ class Meters:
         yield CounterMetricFamily(
             "kafka_server_delayedoperationpurgatory_expired_produces", "acks=all that timed out.", value=self.expired_produces
         )
+        replicas = "kafka_server_replicamanager_"
+        yield CounterMetricFamily(replicas + "isrshrinks", "ISRs that a follower left.", value=self.isr_shrinks)
+        yield CounterMetricFamily(replicas + "isrexpands", "ISRs that a follower joined.", value=self.isr_expands)
         yield CounterMetricFamily("penstock_storage_duplicates", "Batches that were in the log already.", value=self.duplicates)
         stages = HistogramMetricFamily(
             "penstock_storage_append_stage_seconds",
@@ -71,12 +76,19 @@ class Meters:
         )
         yield self.flush_time.family("kafka_log_logflushstats_logflushrateandtimes_seconds", "Sync rounds.")
         hosted = self._partitions.by_key.values()
+        led = [one.replica for one in hosted if one.leading]
         yield GaugeMetricFamily(
             "kafka_server_replicamanager_partitioncount", "Partitions hosted.", value=len(self._partitions.by_key)
         )
         yield GaugeMetricFamily(
             "kafka_server_replicamanager_leadercount", "Partitions led.", value=sum(one.leading for one in hosted)
         )
+        for name, text, value in (
+            ("underreplicatedpartitions", "Partitions led that have replicas out of sync.", sum(r.missing > 0 for r in led)),
+            ("underminisrpartitioncount", "Led with too few in sync.", sum(r.in_sync < r.min_in_sync for r in led)),
+            ("atminisrpartitioncount", "Led with just enough in sync.", sum(r.in_sync == r.min_in_sync for r in led)),
+        ):
+            yield GaugeMetricFamily(replicas + name, text, value=value)
         yield GaugeMetricFamily("kafka_log_log_size", "Bytes in all logs.", value=sum(one.log.size for one in hosted))
         yield GaugeMetricFamily(
             "kafka_log_logmanager_offlinelogdirectorycount", "Retired log directories.", value=len(self.offline)

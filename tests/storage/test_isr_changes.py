@@ -194,6 +194,18 @@ async def test_the_high_watermark_stands_while_fewer_than_the_minimum_are_in_syn
     await eventually(lambda: hosted(cluster, topic).high_watermark == 2)
 
 
+async def test_what_is_committed_by_fewer_than_the_minimum_is_no_success(cluster: StorageCluster, two: FakeFollower) -> None:
+    """The high watermark stands still then, so only a minimum that is raised at that very moment comes to this."""
+    topic = await replicated_topic(cluster, "raised", [1, 2])
+    waiting = cluster.send([(topic, 0, batch(b"a"))])
+    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    assert cluster.node is not None
+    hosted(cluster, topic).replica.high_watermark = 1
+    hosted(cluster, topic).replica.min_in_sync = 3
+    cluster.node._appends.committed(hosted(cluster, topic))
+    assert appended(await waiting)[0].error == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
 async def test_who_waits_hears_that_leadership_went(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "lost-leadership", [1, 2])
     waiting = cluster.send([(topic, 0, batch(b"a"))])

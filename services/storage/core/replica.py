@@ -157,9 +157,14 @@ class Replica:
     # -- the ISR ------------------------------------------------------------------------------------------------------
 
     @property
+    def missing(self) -> int:
+        """Replicas of a partition that this node leads that are not in sync."""
+        return len(self._replicas) - self.in_sync if self.leading else 0
+
+    @property
     def enough(self) -> bool:
-        """Whether as many as `min_in_sync` have what is committed now, or are about to (kafka-facts section 11)."""
-        return max(self.in_sync, len(self._counted)) >= self.min_in_sync
+        """Whether as many as `min_in_sync` have what is committed now. The maximal ISR is asked, by which it was committed."""
+        return len(self._counted) >= self.min_in_sync
 
     def may_join(self, node_id: int) -> bool:
         """It is outside, and has all that is committed and all from before this epoch: what a candidate for leader must have."""

@@ -1,0 +1,67 @@
+"""Where a log ends, and where its epochs do: what controllers and consumers ask before they decide."""
+
+from libs.rpc.contracts.storage import (
+    END_OF_EPOCH,
+    LOG_ENDS,
+    EndOfEpoch,
+    EndOfEpochReply,
+    EpochEnd,
+    EpochPartition,
+    LogEnd,
+    LogEnds,
+    LogEndsReply,
+)
+from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually, hosted
+from tests.storage.held_disk import HeldDisk
+
+
+async def log_end(cluster: StorageCluster, topic: bytes, index: int = 0) -> LogEnd:
+    assert cluster.client is not None
+    reply = await cluster.client.call(LOG_ENDS, LogEnds(((topic, index),)), timeout_s=WAIT_S)
+    return unpack(LogEndsReply, reply.body).partitions[0]
+
+
+async def epoch_end(cluster: StorageCluster, topic: bytes, epoch: int, current: int = -1) -> EpochEnd:
+    assert cluster.client is not None
+    request = EndOfEpoch((EpochPartition(topic, 0, epoch, current),))
+    return unpack(EndOfEpochReply, (await cluster.client.call(END_OF_EPOCH, request, timeout_s=WAIT_S)).body).partitions[0]
+
+
+async def test_a_log_tells_its_ends_whoever_leads(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic("ends", epoch=3)
+    await cluster.append(topic, batch(b"a", b"b"))
+    assert await log_end(cluster, topic) == LogEnd(0, 3, 2, 2)
+    disk.hold()
+    await cluster.append(topic, batch(b"c"), acks=1)
+    assert await log_end(cluster, topic) == LogEnd(0, 3, 3, 2)
+    disk.release()
+    await cluster.state(topic, epoch=4, leader=7, incarnation=1)
+    await eventually(lambda: not hosted(cluster, topic).leading)
+    found = await log_end(cluster, topic)
+    assert (found.error, found.end_offset) == (0, 3)
+    assert (await log_end(cluster, b"?" * 16)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_an_election_that_nothing_was_written_in_is_told_too(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("elected", epoch=3)
+    await cluster.append(topic, batch(b"a"))
+    await cluster.state(topic, epoch=8)
+    await cluster.leads(topic, epoch=8)
+    assert (await log_end(cluster, topic)).latest_epoch == 8
+
+
+async def test_leaders_tell_where_epochs_end(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("epochs", epoch=3)
+    await cluster.append(topic, batch(b"a", b"b"))
+    await cluster.state(topic, epoch=6)
+    await cluster.leads(topic, epoch=6)
+    await cluster.append(topic, batch(b"c"))
+    assert await epoch_end(cluster, topic, 3) == EpochEnd(0, 3, 2)
+    assert await epoch_end(cluster, topic, 5) == EpochEnd(0, 3, 2)
+    assert await epoch_end(cluster, topic, 6) == EpochEnd(0, 6, 3)
+    assert await epoch_end(cluster, topic, 7) == EpochEnd(0, -1, -1)
+    assert (await epoch_end(cluster, topic, 3, current=5)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert (await epoch_end(cluster, topic, 3, current=7)).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (await epoch_end(cluster, b"?" * 16, 3)).error == ErrorCode.UNKNOWN_TOPIC_ID

@@ -42,8 +42,8 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m libs.wire.generate --check
 	$(VENV)/python -m services.gateway.protocol_page --check
 
-simulate: setup ## cut the power of a simulated disk everywhere: SEED=7 replays one run, SEEDS=1000 makes many (FIRST= STEPS=)
-	$(VENV)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
+simulate: setup ## a disk, and a whole cluster, on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|cluster FIRST= STORY=1)
+	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
 		$(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
 
 chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 (SEED=)

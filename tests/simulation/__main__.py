@@ -1,9 +1,13 @@
-"""`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FROM on."""
+"""`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FIRST on.
+
+KIND=disk: one disk whose power is cut everywhere. KIND=cluster: a whole cluster. Without it both, one after the other.
+"""
 
 import argparse
 import sys
 import time
 
+from tests.simulation.cluster import telling
 from tests.simulation.many import run_many, run_one, story_of
 from tests.simulation.run import STEPS
 from tests.simulation.sometimes import POINTS, Sometimes
@@ -17,8 +21,25 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=50, help="run so many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--steps", type=int, default=STEPS, help="acts of the workload in each")
+    parser.add_argument("--cluster", action="store_true", help="a whole cluster only")
+    parser.add_argument("--disk", action="store_true", help="one disk only")
     parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
     chosen = parser.parse_args()
+    failed = 0
+    if chosen.disk or not chosen.cluster:
+        failed |= simulate_disks(chosen)
+    if chosen.cluster or not chosen.disk:
+        failed |= simulate_clusters(chosen)
+    return failed
+
+
+def simulate_clusters(chosen: argparse.Namespace) -> int:
+    if chosen.seed is not None:
+        return telling.replay(chosen.seed, everything=chosen.story)
+    return telling.run_seeds(chosen.first, chosen.seeds)
+
+
+def simulate_disks(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return replay(chosen.seed, chosen.steps, everything=chosen.story)
     started, points, failed, sometimes = time.monotonic(), 0, 0, Sometimes()

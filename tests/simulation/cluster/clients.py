@@ -151,7 +151,7 @@ class Producer:
                 last = offset + len(values) - 1
                 self._recorder.acknowledged[key] = max(last, self._recorder.acknowledged.get(key, -1))
             return True
-        if self._idempotent and error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        if self._idempotent and self._acks == -1 and error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             self._client.world.violation(
                 f"producer {self._producer} at {key}: out of order after {values}: an answered batch is gone"
             )

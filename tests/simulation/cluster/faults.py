@@ -79,6 +79,7 @@ class Faults:
             process.disk.faults.heal()
             process.disk.before = None
             process.resume()
+            self._operate(process)
 
     async def _for(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(self.random.uniform(least_s, most_s))
@@ -252,15 +253,14 @@ class Faults:
         if process is None:
             return
         process.disk.faults.fail("fdatasync", errno.EIO, after=self.random.randrange(4))
-        try:
-            await asyncio.sleep(OPERATOR_S)
-        finally:
-            if process.disk.lies and process.running and not process.held_down:
-                process.held_down = True
-                process.power_cut()
-                self.repair(process)
-                process.power_on()
-                process.held_down = False
+        await asyncio.sleep(OPERATOR_S)
+        self._operate(process)
+
+    def _operate(self, process: Process) -> None:
+        if process.running and not process.held_down and process.disk.exists(RETIRED_MARK):
+            process.power_cut()
+            self.repair(process)
+            process.power_on()
 
     async def _full_disk(self) -> None:
         process = self._some(StorageProcess)

@@ -40,6 +40,10 @@ class Life:
 LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
 
 
+class Crash(BaseException):
+    """The process dies in the middle of whatever it does."""
+
+
 class Deadlock(AssertionError):
     """Somebody waits, and nothing will ever happen."""
 
@@ -139,9 +143,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        life = LIFE.get()
-        if life is None or not life.dead:
-            error = context.get("exception")
+        life, error = LIFE.get(), context.get("exception")
+        if (life is None or not life.dead) and not isinstance(error, Crash):
             self.failures.append(f"{life.name if life else 'world'}: {context.get('message')}: {error!r}")
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
@@ -167,6 +170,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 warnings.simplefilter("ignore")
                 yield
         finally:
+            gc.enable()
             sys.unraisablehook = hook
             logging.disable(disabled)
 
@@ -186,8 +190,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- running
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Until it is done. Raises what it raises, Deadlock, Spinning."""
-        collecting = gc.isenabled()
+        """Until it is done. Raises what it raises, Deadlock, Spinning. Garbage is not collected from now on until `burying`."""
         gc.disable()  # when cycles go would decide which receive buffers are free
         self._running = True
         asyncio._set_running_loop(self)
@@ -199,8 +202,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         finally:
             asyncio._set_running_loop(None)
             self._running = False
-            if collecting:
-                gc.enable()
 
     def _steps(self, task: "asyncio.Task[Any]") -> None:
         """Everything of one instant, then on to the next."""

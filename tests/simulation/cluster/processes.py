@@ -17,7 +17,7 @@ from services.gateway.service import Gateway
 from services.storage.config import StorageConfig
 from services.storage.service import StorageNode
 from services.storage.surroundings import Surroundings
-from tests.simulation.cluster.loop import LIFE, Life
+from tests.simulation.cluster.loop import LIFE, Crash, Life
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.store import SimulatedStore
 from tests.simulation.cluster.surroundings import HostClock, SimulatedChildren, SimulatedOffload, Slowness
@@ -28,10 +28,6 @@ STORE_HOST = "etcd"
 RPC_PORT = 7000
 KAFKA_PORT = 9000
 VERSION = "simulated"
-
-
-class PowerCut(BaseException):
-    """In the middle of whatever the process does."""
 
 
 class Process:
@@ -112,7 +108,7 @@ class Process:
             assert self.life is not None
             self.world.tell(f"{self.host} is killed")
             left = self.disk.as_left_by_a_kill()
-            self.disk.dead = PowerCut()
+            self.disk.dead = Crash()
             self.disk = self._powered(left)
             self._gone(self.life)
 
@@ -120,7 +116,7 @@ class Process:
         """The host goes dark: what was not synced is kept, lost or torn, and nobody hears a word."""
         self.world.tell(f"{self.host} loses its power")
         left = self.disk.crashed(self.random)
-        self.disk.dead = PowerCut()
+        self.disk.dead = Crash()
         self.disk = self._powered(left)
         if self.life is not None and not self.life.dead:
             self.world.loop.end(self.life)
@@ -139,7 +135,7 @@ class Process:
             if left[0] < 0 and self.running:
                 self.disk.before = None
                 self.power_cut()
-                raise PowerCut
+                raise Crash
 
         self.disk.before = before
 

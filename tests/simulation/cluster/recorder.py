@@ -16,9 +16,10 @@ class Recorder:
         self.acknowledged: dict[Key, int] = {}
         """The highest offset of which a client was told, by partition."""
 
-    def __len__(self) -> int:
-        """Calls that ended."""
-        return len(self._ops) - len(self._begun)
+    @property
+    def calls(self) -> int:
+        """Those that ended."""
+        return len(self._ops) // 2
 
     def process(self, *, plain: bool = False) -> int:
         self._processes += 1

@@ -35,6 +35,7 @@ BIRTH_S = 30.0
 LOOK_EVERY_S = 0.05
 COMPARE_EVERY_S = 10.0
 CLIENTS = 4
+PRODUCER_PAUSE_S = 0.16
 FAULTS_LEAST, OPERATIONS_LEAST = 20, 5_000
 TOPICS = {"orders": 3, "clicks": 2}
 """Partitions by name. Acknowledged by all of the ISR, and by the leader alone."""
@@ -100,7 +101,7 @@ class ClusterRun:
             world.seconds,
             world.loop.steps,
             world.network.messages,
-            len(self.recorder),
+            self.recorder.calls,
             self.faults.count,
             self.faults.kinds,
             self.watcher.changes,
@@ -108,6 +109,9 @@ class ClusterRun:
             "",
             world.story,
         )
+        enough = report.faults >= FAULTS_LEAST and report.operations >= OPERATIONS_LEAST
+        if not enough and not report.violations and self.faulty_s >= FAULTY_S:
+            report.violations.append(f"{report.faults} faults and {report.operations} operations prove too little")
         verdict = judge(self.recorder.history(world.seed))
         report.verdict = told(verdict)
         report.violations += [f"history: {finding.kind}: {finding.key}: {finding.says}" for finding in verdict.findings]
@@ -133,7 +137,7 @@ class ClusterRun:
         await self._create_topics()
         await self._until(self._in_sync, BIRTH_S, "the topics' partitions are not in sync")
         world.tell("clients begin")
-        working = [self._start(lambda producer=producer: producer.run(0.2)) for producer in self.producers]  # type: ignore[misc]
+        working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
         reading = [self._start(lambda consumer=consumer: consumer.run(0.05)) for consumer in self.consumers]  # type: ignore[misc]
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)

@@ -1,0 +1,25 @@
+"""Many seeds of the whole cluster, in as many processes as there are cores."""
+
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.simulation.cluster.run import ClusterRun, Report
+
+
+def run_one(seed: int, verbose: bool = False) -> Report:
+    """`verbose`: the story has also what the services log of their normal work."""
+    run = ClusterRun(seed, verbose=verbose)
+    try:
+        return run.run()
+    finally:
+        run.discard()
+
+
+def run_many(seeds: Iterable[int], *, processes: int | None = None) -> Iterator[Report]:
+    """In the order of the seeds."""
+    seeds = list(seeds)
+    workers = processes or min(os.cpu_count() or 1, len(seeds))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(run_one, seeds)

@@ -12,6 +12,9 @@ from services.controller.term import Term
 
 log = logging.getLogger(__name__)
 
+Change = tuple[bytes, int, PartitionState]
+"""A partition's new state."""
+
 
 class BrokerKeeper:
     """Runs after each change of membership or partitions, and at the start of a term. Idempotent: it writes what differs.
@@ -43,7 +46,7 @@ class BrokerKeeper:
         await term.commit_all(writes.partition_changes(image, changed))
         self._settled = image
 
-    def _changed_partitions(self, image: ClusterImage) -> list[tuple[bytes, int, PartitionState]]:
+    def _changed_partitions(self, image: ClusterImage) -> list[Change]:
         live = live_nodes(image.members(STORAGE))
         at_rest = AtRest(live)
         self._rules = self._rules.of(image)
@@ -61,7 +64,8 @@ class BrokerKeeper:
             if settled is not state:
                 changed.append((topic_id, index, settled))
             self._report_lost(image, topic_id, index, settled, lost_directories(state, live))
-        return changed
+        # Elections first: who waits for a leader waits for nothing else, and an ISR that only shrinks can wait for them.
+        return sorted(changed, key=lambda change: change[2].leader_epoch == _leader_epoch(image, change))
 
     def _to_look_at(self, image: ClusterImage) -> Iterator[tuple[bytes, int, PartitionState | None]]:
         before = self._settled
@@ -86,6 +90,11 @@ class BrokerKeeper:
             topic = image.topics_by_id[topic_id].name
             found = {"topic": topic, "partition": index, "nodes": list(nodes), "leader": state.leader}
             log.error("log directory of an in-sync replica is gone", extra={"fields": found})
+
+
+def _leader_epoch(image: ClusterImage, change: Change) -> int:
+    before = image.partition(change[0], change[1])
+    return before.leader_epoch if before is not None else -1
 
 
 def _changed_nodes(image: ClusterImage) -> list[NodeRecord]:

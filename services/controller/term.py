@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
@@ -72,18 +72,22 @@ class Term:
         """Like `commit` without the waiting, for writes that do not depend on each other: `reach` the last one's revision."""
         return await self._writer.commit(write)
 
-    async def commit_all(self, wanted: Sequence[Write]) -> int:
+    async def commit_all(self, wanted: Iterable[Write]) -> int:
         """Applies writes that do not depend on each other, and waits until the image shows them: the newest revision, or 0.
 
-        Raises Conflict, Deposed and Unsettled, once those that were under way together have ended.
+        Raises Conflict, Deposed and Unsettled, once those that were under way have ended.
         """
+        queue = iter(wanted)
         newest = 0
-        for start in range(0, len(wanted), AT_ONCE):
-            outcomes = await asyncio.gather(*map(self.apply, wanted[start : start + AT_ONCE]), return_exceptions=True)
-            for outcome in outcomes:
-                if isinstance(outcome, BaseException):
-                    raise outcome
-                newest = max(newest, outcome)
+
+        async def work() -> None:
+            nonlocal newest
+            for write in queue:
+                newest = max(newest, await self.apply(write))
+
+        for outcome in await asyncio.gather(*(work() for _ in range(AT_ONCE)), return_exceptions=True):
+            if outcome is not None:
+                raise outcome
         if newest:
             await self.reach(newest)
         return newest

@@ -106,9 +106,10 @@ def deletion(image: ClusterImage, topics: Sequence[Topic]) -> Iterator[tuple[Wri
         yield Write(compares, tuple(operations), operations[0]), list(chunk)
 
 
-def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, PartitionState]]) -> list[Write]:
-    """New states of partitions, in batches that do not depend on each other."""
-    return [_partition_batch(image, chunk) for chunk in _chunks(changed)]
+def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, PartitionState]]) -> Iterator[Write]:
+    """New states of partitions, in batches that do not depend on each other, each made when it is asked for: by then the ones
+    before it are under way."""
+    return (_partition_batch(image, chunk) for chunk in _chunks(changed))
 
 
 def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[tuple[Write, list[Alteration]]]:

@@ -23,9 +23,10 @@ def settle(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool 
     `synced`: the topic acknowledges only what is on disk, so that a restart loses nothing that was acknowledged.
     """
     isr = _isr(state, live, synced=synced)
-    known = replace(state, isr=isr, withdrawn=_withdrawn(state, isr, live))
+    withdrawn = _withdrawn(state, isr, live)
+    known = state if isr == state.isr and withdrawn == state.withdrawn else replace(state, isr=isr, withdrawn=withdrawn)
     settled = led_by(known, leader_of(known, live))
-    return state if settled == state else replace(settled, partition_epoch=state.partition_epoch + 1)
+    return state if settled is state else replace(settled, partition_epoch=state.partition_epoch + 1)
 
 
 class AtRest:

@@ -20,16 +20,18 @@ NO_LEADER: Final = -1
 def assignment_order(state: PartitionState) -> list[int]:
     """Node ids: those that stay before those that are to go."""
     ids = [replica.node_id for replica in state.replicas]
+    if not state.removing:
+        return ids
     return [n for n in ids if n not in state.removing] + [n for n in ids if n in state.removing]
 
 
 def electable(state: PartitionState, live: Mapping[int, LiveNode]) -> list[InSync]:
     """ISR members that may lead as they stand, the best first."""
-    stands = {member: standing(state, member, live, synced=False) for member in state.isr}
     by_node = {member.node_id: member for member in state.isr}
     ordered = [by_node[node_id] for node_id in assignment_order(state) if node_id in by_node]
-    steady = [member for member in ordered if stands[member] is Standing.STEADY]
-    return steady + [member for member in ordered if stands[member] is Standing.STOPPING]
+    stands = [(member, standing(state, member, live, synced=False)) for member in ordered]
+    steady = [member for member, stand in stands if stand is Standing.STEADY]
+    return steady + [member for member, stand in stands if stand is Standing.STOPPING]
 
 
 def offline(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
@@ -56,9 +58,12 @@ def preferred(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | N
 def leader_of(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
     """Who is to lead: the leader itself while it may, else as the selector for its case says."""
     leader = InSync(state.leader, state.leader_incarnation)
-    if leader not in electable(state, live):
+    if leader not in state.isr:
         return offline(state, live)
-    return (controlled_shutdown(state, live) if live[leader.node_id].stopping else None) or leader
+    stand = standing(state, leader, live, synced=False)
+    if stand is Standing.STOPPING:
+        return controlled_shutdown(state, live) or leader
+    return leader if stand is Standing.STEADY else offline(state, live)
 
 
 def led_by(state: PartitionState, leader: InSync | None) -> PartitionState:

@@ -207,6 +207,8 @@ class StorageNode:
             Surgery(self._partitions, checkpoints),
             LogStarts(shortening),
             self._committed,
+            self._world.metrics,
+            self._config.static,
         )
 
     async def _listen(self, shortening: Shortening) -> None:

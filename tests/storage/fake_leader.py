@@ -31,6 +31,7 @@ class LeaderLog:
     batches: list[bytes] = field(default_factory=list)
     epochs: list[tuple[int, int]] = field(default_factory=list)
     error: int = 0
+    bytes_max: int = 1 << 30
 
     def append(self, *values: bytes, raw: bytes | None = None, at: int | None = None, committed: bool = True) -> bytes:
         """`at`: after a gap. Returns the batch as it is stored."""
@@ -75,7 +76,7 @@ class LeaderLog:
                 return pulled(1), b""
             if epoch < where.last_fetched_epoch or end < where.fetch_offset:
                 return pulled(diverging=(epoch, end)), b""
-        found = b"".join(one for one in self.batches if BatchHeader.at(one).last_offset >= where.fetch_offset)
+        found = b"".join(one for one in self.batches if BatchHeader.at(one).last_offset >= where.fetch_offset)[: self.bytes_max]
         return pulled(length=len(found)), found
 
 

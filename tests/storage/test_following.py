@@ -1,5 +1,6 @@
 """What a follower does, beside a leader that the test plays."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import Topic
+from libs.cluster.records import ConfigOverrides, Topic
 from libs.commitlog.log import Log
 from tests.storage.cluster import StorageCluster, batch, eventually
 from tests.storage.fake_leader import FakeLeader, LeaderLog
@@ -108,3 +109,39 @@ async def test_a_follower_cuts_what_its_leader_never_had_and_not_by_its_high_wat
     await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
     assert log_of(cluster, topic).epochs.entries() == [(0, 0), (1, 2)]
     assert batch(b"c") not in content(cluster, topic)
+
+
+async def test_a_throttled_replica_catches_up_at_its_rate_and_then_keeps_up(cluster: StorageCluster, leader: FakeLeader) -> None:
+    rate = {"follower.replication.throttled.rate": "20000", "log.segment.delete.delay.ms": "50"}
+    await cluster.write(keys.config("broker", "1"), encode(ConfigOverrides(rate)))
+    throttled = encode(ConfigOverrides({"follower.replication.throttled.replicas": "0:1"}))
+    await cluster.write(keys.config("topic", "throttled"), throttled)
+    log = LeaderLog(0)
+    log.bytes_max = 5_000
+    for _ in range(10):
+        log.append(b"x" * 4000)
+    topic = b"throttled".ljust(16, b"\0")
+    began = asyncio.get_running_loop().time()
+    await leader.leads(topic, epoch=0, log=log)
+    await followed(cluster, leader, "throttled")
+    await caught_up(cluster, topic, log)
+    # Two seconds' worth, of which one was saved up.
+    assert asyncio.get_running_loop().time() - began > 0.8
+    log.append(b"x" * 4000)
+    leader.changed()
+    before = asyncio.get_running_loop().time()
+    await caught_up(cluster, topic, log)
+    assert asyncio.get_running_loop().time() - before < 0.8
+
+
+async def test_what_a_follower_does_is_counted(cluster: StorageCluster, leader: FakeLeader) -> None:
+    topic, log = await followed(cluster, leader, "counted")
+    log.append(b"a")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert cluster.node is not None
+    rendered = cluster.node._world.metrics.render().decode()
+    assert f"kafka_server_brokertopicmetrics_replicationbytesin_total {float(len(log.batches[0]))}" in rendered
+    assert 'kafka_server_fetcherlagmetrics_consumerlag{leader="2"} 0.0' in rendered
+    assert "kafka_server_replicafetchermanager_maxlag 0.0" in rendered
+    assert "penstock_storage_followed_partitions 1.0" in rendered

@@ -65,12 +65,6 @@ _CLUSTER_WIDE = (
               at_least(1), "high", cluster_wide=True),
     ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "Leadership returns to a node that misses more than this "
               "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
-    ConfigDef("auto.leader.rebalance.enable", BOOLEAN, "true", "Let leadership return to preferred replicas by itself.", None,
-              "high", cluster_wide=True),
-    ConfigDef("leader.imbalance.check.interval.seconds", LONG, "300", "How often it is looked whether leadership should return.",
-              at_least(1), "high", cluster_wide=True),
-    ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "Leadership returns to a node that misses more than this "
-              "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
 )  # fmt: skip
 
 _CLEANER = (
@@ -111,6 +105,9 @@ _REPLICATION = (
     ConfigDef("replica.lag.max.messages", LONG, "0", "A follower that is more records than this behind leaves the ISR at once; "
               "0: no such limit. Kafka once had 4000 here, and took it out: a burst of records threw out who was in sync.",
               at_least(0)),
+    ConfigDef("follower.replication.throttled.rate", LONG, str((1 << 63) - 1), "The replicas that a topic's "
+              "follower.replication.throttled.replicas names copy at most so many bytes per second, all of a node together, "
+              "until they have caught up.", at_least(1), hidden=True),
 )  # fmt: skip
 
 _INTERVALS = (

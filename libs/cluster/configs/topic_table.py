@@ -78,7 +78,7 @@ _DURABILITY = (
             "acknowledged records may be lost.", None, "unclean.leader.election.enable"),
     _later("leader.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose leader's replication traffic is "
            "limited: partition:broker pairs, or *.", throttled_replicas),
-    _later("follower.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose own replication traffic is limited: "
+    _served("follower.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose own replication traffic is limited: "
            "partition:broker pairs, or *.", throttled_replicas),
 )  # fmt: skip
 

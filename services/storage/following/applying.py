@@ -17,6 +17,7 @@ from services.storage.core.following import Append, BeginAnew, Decision, Drop, E
 from services.storage.core.pulling import PullSession
 from services.storage.following.followed import Followed
 from services.storage.following.starts import LogStarts
+from services.storage.following.throttle import FollowerThrottle
 from services.storage.hosted import Hosted, Key
 from services.storage.sync_scheduler import SyncScheduler
 from services.storage.turns import Turns
@@ -35,12 +36,14 @@ class Applying:
         operate: Callable[[Followed, Truncate | BeginAnew], None],
         starts: LogStarts,
         on_committed: Callable[[Hosted], None],
-        on_copied: Callable[[int], None],
+        on_copied: Callable[[int, int], None],
+        throttle: FollowerThrottle,
     ) -> None:
         self._operate = operate
         self._starts = starts
         self._on_committed = on_committed
         self._on_copied = on_copied
+        self._throttle = throttle
         self._loop = asyncio.get_running_loop()
 
     async def apply(
@@ -98,6 +101,8 @@ class Applying:
             if found is None:
                 if followed.fetching:
                     self._learn(answer, followed)
+                    if wait_s := self._throttle.copied(followed, len(view), self._loop.time()):
+                        followed.wait_until(self._loop.time() + wait_s)
                 return
             decision = found
         self._do(decision, answer, followed)
@@ -145,18 +150,18 @@ class Applying:
                     return None
                 return Retry(0)
             at += piece.size
-            self._appended(hosted, piece.size, dirty)
+            self._appended(hosted, dirty)
+            self._on_copied(followed.leader, piece.size)
             await turns.taken()
         return None
 
-    def _appended(self, hosted: Hosted, size: int, dirty: dict[SyncScheduler, None]) -> None:
+    def _appended(self, hosted: Hosted, dirty: dict[SyncScheduler, None]) -> None:
         hosted.next_offset = hosted.log.log_end_offset
         hosted.replica.copied(hosted.next_offset, -1)
         hosted.sync.appended(hosted)
         if hosted.replica.synced:
             hosted.sync.hurry()  # the leader's producers wait for it
         dirty[hosted.sync] = None
-        self._on_copied(size)
 
     def _refused(self, followed: Followed, error: NotReplicable) -> Retry:
         log.error(

@@ -40,6 +40,11 @@ class Followed:
         self.happened(Event.PUT_OFF)
         self.due_at = now + self._backoff.next_s()
 
+    def wait_until(self, due_at: float) -> None:
+        """Nothing is wrong with it: it is throttled."""
+        self.happened(Event.PUT_OFF)
+        self.due_at = due_at
+
     def went_well(self) -> None:
         self._backoff.reset()
 

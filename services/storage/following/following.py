@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from itertools import count
 from typing import Any
@@ -12,14 +12,17 @@ from libs.cluster.reaching import address_of
 from libs.cluster.records import STORAGE
 from libs.rpc.client import RpcClient
 from libs.telemetry.logs import fields
+from libs.telemetry.metrics import Metrics
 from services.storage.core.following import BeginAnew, Event, State, Truncate
 from services.storage.core.leadership import Follow
 from services.storage.disks import Disk
 from services.storage.following.applying import Applying
 from services.storage.following.followed import Followed
 from services.storage.following.link import LeaderLink, Puller
+from services.storage.following.meters import FollowerMeters
 from services.storage.following.starts import LogStarts
 from services.storage.following.surgery import Surgery
+from services.storage.following.throttle import FollowerThrottle
 from services.storage.hosted import Hosted
 
 log = logging.getLogger(__name__)
@@ -40,6 +43,8 @@ class Following:
         surgery: Surgery,
         starts: LogStarts,
         on_committed: Callable[[Hosted], None],
+        metrics: Metrics,
+        static: Mapping[str, str],
     ) -> None:
         self._node_id = node_id
         self._host_id = host_id
@@ -55,9 +60,10 @@ class Following:
         self._durable: dict[int, list[Hosted]] = {}
         self._operations: dict[Hosted, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self.copied_bytes = 0
-        applying = Applying(self._operate, starts, on_committed, self._copied)
-        self._puller = Puller(node_id, incarnation, count(1).__next__, applying)
+        self._meters = FollowerMeters(metrics, self._links.values)
+        throttle = FollowerThrottle(node_id, image, static)
+        applying = Applying(self._operate, starts, on_committed, self._meters.copied, throttle)
+        self._puller = Puller(node_id, incarnation, count(1).__next__, applying, self._meters.pulled)
 
     # -- roles ------------------------------------------------------------------------------------------------------------
 
@@ -162,6 +168,7 @@ class Following:
         done = await self._surgery.perform(followed, operation)
         if followed.state is State.CUTTING:
             if done:
+                self._meters.cuts += 1
                 followed.happened(Event.CUT)
             else:
                 followed.put_off(self._loop.time())
@@ -177,9 +184,6 @@ class Following:
                 followed.happened(Event.BROKEN)
 
     # -- ends -------------------------------------------------------------------------------------------------------------
-
-    def _copied(self, size: int) -> None:
-        self.copied_bytes += size
 
     def _close_soon(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)

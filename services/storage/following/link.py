@@ -41,6 +41,7 @@ class Puller:
     incarnation: int
     new_session: Callable[[], int]
     applying: Applying
+    on_pulled: Callable[[int], None]
 
 
 class LeaderLink:
@@ -170,6 +171,7 @@ class LeaderLink:
         answers = _read(response)
         self._backoff.reset()
         self._failure = ""
+        self._puller.on_pulled(self.leader)
         await self._puller.applying.apply(answers, self._session, self.followed)
 
     def _next_pull(self) -> Pull:

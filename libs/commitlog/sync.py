@@ -21,9 +21,10 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)  # only opening a file says so, and never a sync: it tells nothing of the disk
 _NOT_OPENED = (*NO_DESCRIPTORS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM)
 FEW_WRITES = 12  # beyond this, files beside logs share their syncs: each alone takes two
-BYTES_PER_SYNC = 1 << 20  # that a disk writes while it would do one fdatasync
+UNWRITTEN_MAX = 16 << 20
 """Each fdatasync of a file that grew commits the file system's journal and flushes the disk's cache: sixteen take 3 ms, 1 ms of
-it CPU, where one syncfs takes 0.4 and 0.13. But that one also writes what others have left to be written at leisure."""
+it CPU, where one syncfs takes 0.4 and 0.13. But that one also writes what others have left to be written at leisure. So much of
+it delays a round by some tens of milliseconds, once, since little is left then for the next."""
 FEW_FILES = 24  # beyond this, one syncfs is cheaper than so many fdatasyncs (500 dirty files: 20-95 ms against 2-9 ms)
 
 
@@ -144,7 +145,7 @@ def sync_then_write(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -
 def _sync(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None:
     directories = dict.fromkeys(directory for target in targets for directory in target.directories)
     files = [file for target in targets for file in target.files]
-    if len(targets) > 1 and fs.unwritten_bytes() <= len(files) * BYTES_PER_SYNC:
+    if len(targets) > 1 and fs.unwritten_bytes() <= UNWRITTEN_MAX:
         fs.sync_all(disk)
     else:
         sync_files(files, fs, disk, tuple(directories))

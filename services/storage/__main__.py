@@ -17,7 +17,7 @@ from libs.runtime.lifecycle import Lifecycle, descriptors_max, run
 from libs.telemetry import logs
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
-from services.storage.offload import ThreadOffload
+from services.storage.one_thread import threads
 from services.storage.service import StorageNode
 from services.storage.surroundings import Surroundings
 
@@ -46,7 +46,7 @@ def main() -> None:
             store=store,
             transport=SocketTransport(),
             metrics=metrics,
-            offload=ThreadOffload,
+            offload=threads,
             children=lambda name, count, nice: ChildProcesses(name, count, nice=nice),
             new_directory_id=lambda: os.urandom(16),
             host_id=config.host_id or host_id(),

@@ -218,6 +218,7 @@ class SyncScheduler:
         for timer in (self._hang_timer, self._pace_timer, self._room_timer):
             if timer is not None:
                 timer.cancel()
+        self._offload.close()
 
     def _ended(self, done: "asyncio.Future[bool]") -> None:
         if self._hang_timer is not None:

@@ -81,7 +81,7 @@ def test_many_files_are_synced_by_one_call(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("unwritten", "calls"),
-    [(0, ["sync_all"]), (2 << 20, ["sync_all"]), ((2 << 20) + 1, ["fdatasync"] * 2), (A_LOT, ["fdatasync"] * 2)],
+    [(0, ["sync_all"]), (16 << 20, ["sync_all"]), ((16 << 20) + 1, ["fdatasync"] * 2), (A_LOT, ["fdatasync"] * 2)],
 )
 def test_logs_share_one_call_unless_it_would_write_much_for_others(tmp_path: Path, unwritten: int, calls: list[str]) -> None:
     class Filled(FaultyFileSystem):

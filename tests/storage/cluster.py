@@ -47,7 +47,7 @@ from libs.telemetry.metrics import Metrics
 from libs.wire.records import Record, build_batch
 from services.storage.config import StorageConfig
 from services.storage.hosted import Hosted
-from services.storage.offload import ThreadOffload
+from services.storage.one_thread import threads
 from services.storage.service import StorageNode
 from services.storage.surroundings import Surroundings
 
@@ -91,7 +91,7 @@ class StorageCluster:
             store=self.store,
             transport=SocketTransport(),
             metrics=Metrics("storage"),
-            offload=ThreadOffload,
+            offload=threads,
             children=self.children,
             new_directory_id=lambda: os.urandom(16),
             host_id="this-host",

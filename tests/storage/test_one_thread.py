@@ -1,0 +1,83 @@
+import asyncio
+import os
+import threading
+from functools import partial
+
+import pytest
+
+from services.storage.one_thread import OneThread, threads
+
+
+async def test_work_is_done_in_order_and_off_the_loop() -> None:
+    thread, done = OneThread("t"), []
+
+    def work(number: int) -> str:
+        done.append(number)
+        return threading.current_thread().name
+
+    assert await asyncio.gather(*[thread.submit(partial(work, number)) for number in range(100)]) == ["t"] * 100
+    assert done == list(range(100))
+    thread.close()
+
+
+async def test_an_exception_reaches_who_submitted_and_the_next_work_is_done() -> None:
+    def fail() -> None:
+        raise OSError(5, "broken")
+
+    thread = OneThread("t")
+    failed, fine = thread.submit(fail), thread.submit(lambda: 1)
+    with pytest.raises(OSError, match="broken"):
+        await failed
+    assert await fine == 1
+    thread.close()
+
+
+async def test_close_drops_what_has_not_begun_and_what_has_begun_is_told() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work() -> str:
+        begun.set()
+        may_end.wait(10)
+        return "ended"
+
+    thread = OneThread("t")
+    running, waiting = thread.submit(work), thread.submit(lambda: "never")
+    await asyncio.to_thread(begun.wait, 10)
+    thread.close()
+    assert waiting.cancelled()
+    may_end.set()
+    assert await running == "ended"
+    with pytest.raises(RuntimeError):
+        thread.submit(lambda: None)
+
+
+async def test_cancelled_work_is_not_begun() -> None:
+    may_end, done = threading.Event(), []
+    thread = OneThread("t")
+    first = thread.submit(lambda: may_end.wait(10))
+    second = thread.submit(lambda: done.append(2))
+    third = thread.submit(lambda: done.append(3))
+    second.cancel()
+    may_end.set()
+    await asyncio.gather(first, third)
+    assert done == [3]
+    thread.close()
+
+
+async def test_a_closed_thread_ends_and_leaves_no_descriptor() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    thread = OneThread("that ends")
+    await thread.submit(lambda: None)
+    [running] = [one for one in threading.enumerate() if one.name == "that ends"]
+    thread.close()
+    await asyncio.to_thread(running.join, 10)
+    assert not running.is_alive()
+    assert set(os.listdir("/proc/self/fd")) <= before
+    OneThread("never used").close()
+
+
+async def test_several_threads_are_a_pool() -> None:
+    together = threading.Barrier(2)
+    pool = threads("pool", 2)
+    await asyncio.gather(pool.submit(lambda: together.wait(10)), pool.submit(lambda: together.wait(10)))
+    pool.close()

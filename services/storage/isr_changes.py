@@ -58,6 +58,7 @@ class IsrChanges:
         self._controller = controller
         self._meters = meters
         self._limits = limits
+        self._lag = limits()
         self._on_committed = on_committed
         self._loop = asyncio.get_running_loop()
         self._unsent: dict[Hosted, Proposal] = {}
@@ -82,7 +83,7 @@ class IsrChanges:
         now = self._loop.time()
         if hosted.offline or self._refused_until.get(hosted, 0.0) > now:
             return
-        proposal = hosted.replica.decide(now, self._limits(), self._is_eligible)
+        proposal = hosted.replica.decide(now, self._lag, self._is_eligible)
         if proposal is not None:
             self._unsent[hosted] = proposal
             self._proposed.set()
@@ -96,6 +97,7 @@ class IsrChanges:
         while True:
             await asyncio.sleep(CHECK_S)
             now = self._loop.time()
+            self._lag = self._limits()
             self._refused_until = {hosted: until for hosted, until in self._refused_until.items() if until > now}
             for hosted in list(self._partitions.by_key.values()):
                 if hosted.replica.has_followers:

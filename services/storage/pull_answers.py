@@ -12,6 +12,8 @@ from services.storage.hosted import Hosted
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+FILES_MAX = 256
+"""So many stay open until they are sent; thousands of partitions may have a record each."""
 
 
 class PullAnswer:
@@ -36,7 +38,7 @@ class PullAnswer:
         piece: Slice | None = None
         if not position.error and position.divergence is None and position.fetch_offset < hosted.log_end_offset:
             limit = self._budget.limit(self._request.partition_max_bytes)
-            if not limit and self.taken:
+            if (not limit and self.taken) or len(self.files) == FILES_MAX:
                 return
             piece = self._read(hosted, position, limit)
         divergence = position.divergence

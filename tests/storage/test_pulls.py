@@ -8,6 +8,9 @@ import pytest
 from libs.rpc.errors import RpcError
 from libs.wire.batches import BatchHeader
 from libs.wire.errors import ErrorCode
+from services.storage import pull_answers
+from services.storage.hosted import Key
+from services.storage.partitions import Partitions
 from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
 from tests.storage.fake_follower import FakeFollower, at, replicated_state, replicated_topic, show
 from tests.storage.held_disk import HeldDisk
@@ -207,6 +210,35 @@ async def test_a_full_answer_leaves_the_rest_for_the_next_and_starves_nobody(clu
         answer = await two.pull(*[at(topic, 0, index=index) for index in with_bytes], max_bytes=1500)  # they ask for it again
     assert {served.count(index) for index in range(4)} >= {len(served) // 4}
     assert max(served.count(index) for index in range(4)) - min(served.count(index) for index in range(4)) <= 1
+
+
+async def test_thousands_of_small_answers_do_not_take_all_descriptors(
+    cluster: StorageCluster, two: FakeFollower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull_answers, "FILES_MAX", 3)
+    topic = await replicated_topic(cluster, "small", partitions=7)
+    for index in range(7):
+        await cluster.append(topic, batch(b"x"), index=index, acks=1)
+    answers = [await two.pull(*[at(topic, 0, index=index) for index in range(7)]), await two.pull(), await two.pull()]
+    served = [[told.partition for told, payload in answer if payload] for answer in answers]
+    assert served == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+async def test_partitions_where_nothing_happens_cost_nothing_when_another_is_pulled(
+    cluster: StorageCluster, two: FakeFollower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await replicated_topic(cluster, "idle", partitions=50)
+    await two.pull(*[at(topic, 0, index=index) for index in range(50)])
+    assert cluster.node is not None
+    looked_at: list[Key] = []
+    serving = Partitions.serving
+    monkeypatch.setattr(Partitions, "serving", lambda self, key: looked_at.append(key) or serving(self, key))
+    assert await two.pull() == []
+    assert looked_at == []
+    await cluster.append(topic, batch(b"x"), index=7, acks=1)
+    ((told, _),) = await two.pull()
+    assert told.partition == 7
+    assert set(looked_at) == {(topic, 7)}
 
 
 async def test_a_batch_larger_than_what_was_asked_for_is_sent_all_the_same(cluster: StorageCluster, two: FakeFollower) -> None:

@@ -76,6 +76,11 @@ class FollowerProgress(MemberProgress):
             self._caught_up(self._mark_at)
         self._mark_end, self._mark_at = leader_end, now
 
+    def was_at_the_end(self, at: float) -> None:
+        """Then, as far as is known; what is known is as old as its last pull."""
+        if self.contact is not None:
+            self._caught_up(min(at, self.contact.alive_at))
+
     def lags(self, now: float, leader_end: int, limits: LagLimits, *, synced: bool) -> bool:
         """Whether it has been behind for too long, or too far. At the leader's end it is in sync, however long it was silent: who
         is dead is found out elsewhere."""

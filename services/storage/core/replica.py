@@ -24,6 +24,7 @@ class Replica:
     __slots__ = (
         "_alone",
         "_counted",
+        "_even_at",
         "_followers",
         "_incarnation",
         "_own",
@@ -60,6 +61,8 @@ class Replica:
         self._followers: dict[int, FollowerProgress] = {}
         self._counted: list[MemberProgress] = []  # of the maximal ISR
         self._alone = True
+        self._even_at: float | None = None
+        """When nobody was behind, as far as is known."""
 
     @property
     def log_end(self) -> int:
@@ -81,6 +84,7 @@ class Replica:
             self.epoch_start = self._own.log_end
             self.isr = InSyncReplicas(role.leader_epoch)
             self._followers = {}
+            self._even_at = None
         self._incarnation = role.incarnation
         self._replicas = role.replicas
         self.has_followers = any(node != self.node_id for node in role.replicas)
@@ -179,10 +183,14 @@ class Replica:
         """Looks at every follower; the ISR that there should be, if that is another than there is. One proposal at a time."""
         if not self.has_followers:
             return None
-        end = self._own.log_end
+        end, isr = self._own.log_end, self.isr
+        if self.in_sync == len(self._replicas) and isr.proposal is None and self._held() >= end:
+            self._even_at = now  # nobody is missing, and nobody is behind: as with most partitions, most of the time
+            return None
         for follower in self._followers.values():
+            if self._even_at is not None:
+                follower.was_at_the_end(self._even_at)
             follower.observe(now, end, synced=self.synced, heard=False)
-        isr = self.isr
         if isr.proposal is not None:
             return None
         wanted: dict[int, int] = {}
@@ -259,6 +267,12 @@ class Replica:
         self.min_in_sync = min_in_sync
         return self.leading and self._advance()
 
+    def _held(self) -> int:
+        """What the whole maximal ISR has."""
+        if self.synced:
+            return min([member.durable for member in self._counted])
+        return min([member.log_end for member in self._counted])
+
     def _advance(self) -> bool:
         # KIP-966: the high watermark does not advance while the ISR is smaller than the effective minimum.
         if not self.leading or self.in_sync < self.min_in_sync:
@@ -266,10 +280,8 @@ class Replica:
         if self._alone:
             own = self._own
             committed = own.durable if self.synced else own.log_end
-        elif self.synced:
-            committed = min(member.durable for member in self._counted)
         else:
-            committed = min(member.log_end for member in self._counted)
+            committed = self._held()
         if committed <= self.high_watermark:
             return False
         self.high_watermark = committed

@@ -326,3 +326,24 @@ def test_every_member_of_the_isr_that_may_be_committed_has_all_below_the_high_wa
                 replica.isr_refused(replica.isr.proposal)
         assert replica.high_watermark >= before
         assert all(ends[node] >= replica.high_watermark for node in replica.isr.maximal())
+
+
+def test_a_partition_where_nobody_was_behind_gives_the_full_time_from_its_next_record_on() -> None:
+    """It is not looked at closely while nothing happens; what it was then is remembered all the same."""
+    replica = leader(1, 2, log_end=5, replicas=(1, 2))
+    session = heard(replica, 2, 5, 0.0)
+    for now in range(1, 100):
+        session.alive_at = float(now)
+        assert replica.decide(float(now), LIMITS, anyone) is None
+    replica.appended(6)
+    assert replica.decide(105.0, LIMITS, anyone) is None
+    assert nodes(replica.decide(110.0, LIMITS, anyone)) == [1]
+
+
+def test_a_partition_where_nobody_was_behind_proves_no_follower_alive() -> None:
+    replica = leader(1, 2, log_end=5, replicas=(1, 2))
+    heard(replica, 2, 5, 0.0)
+    for now in range(1, 100):
+        assert replica.decide(float(now), LIMITS, anyone) is None
+    replica.appended(6)
+    assert nodes(replica.decide(100.0, LIMITS, anyone)) == [1]

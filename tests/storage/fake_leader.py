@@ -156,11 +156,12 @@ class FakeLeader:
             self._heard.pop((where.topic_id, where.partition), None)
         for key in pull.dropped:
             self._positions.pop(key, None)
+        self._changed.set()  # who is parked lets go
         return self._answer(call, pull)
 
     async def _answer(self, call: Call, pull: Pull) -> None:
         deadline = asyncio.get_running_loop().time() + pull.max_wait_ms / 1000
-        while call.open and self._server is not None:
+        while call.open and self._server is not None and self._session == (pull.session, pull.sequence):
             self._changed.clear()
             answers = [
                 (pulled, content) for pulled, content in map(self._of, list(self._positions.values())) if pulled is not None

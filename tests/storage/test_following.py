@@ -145,3 +145,19 @@ async def test_what_a_follower_does_is_counted(cluster: StorageCluster, leader: 
     assert 'kafka_server_fetcherlagmetrics_consumerlag{leader="2"} 0.0' in rendered
     assert "kafka_server_replicafetchermanager_maxlag 0.0" in rendered
     assert "penstock_storage_followed_partitions 1.0" in rendered
+
+
+async def test_a_partition_that_comes_waits_neither_for_the_pull_under_way_nor_for_another_session(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    await followed(cluster, leader, "first")
+    await eventually(lambda: leader.pulls)
+    session = leader.pulls[-1].session
+    await eventually(lambda: leader.pulls[-1].sequence > 0)  # which is parked now
+    began = asyncio.get_running_loop().time()
+    second, log = await followed(cluster, leader, "second")
+    log.append(b"a")
+    leader.changed()
+    await caught_up(cluster, second, log)
+    assert asyncio.get_running_loop().time() - began < 0.4
+    assert leader.pulls[-1].session == session

@@ -3,7 +3,8 @@
 A pull names a session, which the follower numbers anew (rising) whenever it cannot be sure what the leader remembers: after a
 reconnect, a refusal, or a timeout. The first pull of a session has sequence 0 and names all partitions; each further one has the
 next sequence and names only those that changed since: whose position moved, whose epoch changed, which are new, which were
-dropped. A partition that is not named stays as it was. One pull of a session is under way at a time.
+dropped. A partition that is not named stays as it was. One pull of a session is under way at a time; but a follower may send the
+next while one is parked, which the leader then lets go of without an answer.
 
 A reply holds only partitions that have something to tell: batches, a high watermark or log start that the session has not heard,
 a divergence, an error. A leader parks a pull until there is something, or `max_wait_ms` is over. After batches, an error or a

@@ -92,7 +92,7 @@ class Applying:
         if hosted.offline:
             followed.happened(Event.BROKEN)
             return
-        if hosted.sync.stalled:
+        if hosted.sync.stalled and view:
             followed.put_off(self._loop.time())
             return
         decision = decide(answer, followed.own())

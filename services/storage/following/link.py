@@ -1,7 +1,8 @@
-"""Pulls from one leader node: all partitions that it leads and this node follows, one pull under way at a time.
+"""Pulls from one leader node: all partitions that it leads and this node follows, in one session.
 
-A pull that waits at the leader is called back when something must not wait for its end: a partition came, or its log was cut.
-The leader may have answered meanwhile, so another session begins, which names everything: those that come together share it.
+When something must not wait for the end of the pull that waits at the leader (a partition came, or its log was cut), the next
+one is sent all the same, and the leader lets go of the one before. It may have answered that already: then its answer comes
+first, for the connection keeps the order, and counts. Once the later one is answered, the earlier one never will be.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ WAIT_MS, RESPONSE_BYTES, PARTITION_BYTES = 500, 10 << 20, 1 << 20
 """Kafka's replica.fetch.wait.max.ms, replica.fetch.response.max.bytes and replica.fetch.max.bytes."""
 ANSWER_S = 10.0
 """Beyond the wait."""
-GATHER_S = 0.02
-"""Partitions that come so close together share a new session."""
+GATHER_S = 0.01
+"""Partitions that come so close together share a pull."""
 OUT_OF_STEP = (int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND), int(ErrorCode.INVALID_FETCH_SESSION_EPOCH))
 
 
@@ -59,6 +60,8 @@ class LeaderLink:
         self._urged: asyncio.Future[None] | None = None
         self._urging: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
+        self._waiting: dict[Key, Followed] = {}
+        self._calls: list[asyncio.Future[Response]] = []
         self._backoff = Backoff()
         self._failure = ""
 
@@ -72,10 +75,13 @@ class LeaderLink:
     def remove(self, followed: Followed) -> None:
         if self.followed.get(followed.key) is followed:
             del self.followed[followed.key]
+            self._waiting.pop(followed.key, None)
             self._session.drop(followed.key)
 
     def go_on(self, followed: Followed) -> None:
-        """It is fetching again, from another place perhaps."""
+        """It is fetching again, from another place perhaps; or will be, when it is due."""
+        if followed.state is State.WAITING:
+            self._waiting[followed.key] = followed
         self._session.name_anyway(followed.key)
         self.urge()
 
@@ -100,7 +106,7 @@ class LeaderLink:
     def reach(self, client: RpcClient | None) -> RpcClient | None:
         """Pulls by this connection from now on. Returns the one before, for the caller to close."""
         before, self._client = self._client, client
-        self._session.begin_anew()
+        self._begin_anew()
         self._backoff.reset()
         if self._task is not None:
             self._task.cancel()
@@ -142,37 +148,50 @@ class LeaderLink:
                 self._wake_when_due()
                 continue
             try:
-                await self._pull(client)
+                self._send(client)
+                await self._answered()
             except (RpcFailure, ContractError) as error:
-                self._session.begin_anew()
+                self._begin_anew()
                 self._tell(str(error))
                 if not (isinstance(error, RpcError) and error.code in OUT_OF_STEP):
                     await asyncio.sleep(self._backoff.next_s())
             except Exception:
                 log.exception("pull failed", extra=fields(leader=self.leader))
-                self._session.begin_anew()
+                self._begin_anew()
                 await asyncio.sleep(self._backoff.next_s())
 
-    async def _pull(self, client: RpcClient) -> None:
-        """Raises RpcFailure, ContractError."""
+    def _send(self, client: RpcClient) -> None:
+        """Raises RpcFailure."""
         pull = self._next_pull()
-        call = client.call(PULL, pull, timeout_s=pull.max_wait_ms / 1000 + ANSWER_S)
+        self._calls.append(client.call(PULL, pull, timeout_s=pull.max_wait_ms / 1000 + ANSWER_S))
+
+    async def _answered(self) -> None:
+        """Returns when an answer was applied, or another pull should be sent without one. Raises RpcFailure, ContractError."""
         urged = self._urged = self._loop.create_future()
         try:
-            await asyncio.wait((call, urged), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((*self._calls, urged), return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._urged = None
-            if not call.done():
-                call.cancel()
-        if call.cancelled():
-            self._session.begin_anew()
-            return
-        response = call.result()
-        answers = _read(response)
-        self._backoff.reset()
-        self._failure = ""
-        self._puller.on_pulled(self.leader)
-        await self._puller.applying.apply(answers, self._session, self.followed)
+        while (done := next((slot for slot, call in enumerate(self._calls) if call.done()), -1)) >= 0:
+            given_up, call = self._calls[:done], self._calls[done]
+            del self._calls[: done + 1]
+            for earlier in given_up:
+                earlier.cancel()
+            answers = _read(call.result())
+            self._backoff.reset()
+            self._failure = ""
+            self._puller.on_pulled(self.leader)
+            await self._puller.applying.apply(answers, self._session, self.followed)
+            for answer, _ in answers:
+                followed = self.followed.get((answer.topic_id, answer.partition))
+                if followed is not None and followed.state is State.WAITING:
+                    self._waiting[followed.key] = followed
+
+    def _begin_anew(self) -> None:
+        self._session.begin_anew()
+        calls, self._calls = self._calls, []
+        for call in calls:
+            call.cancel()
 
     def _next_pull(self) -> Pull:
         puller, session = self._puller, self._session
@@ -194,18 +213,21 @@ class LeaderLink:
 
     def _call_up_due(self) -> None:
         now = self._loop.time()
-        for followed in self.followed.values():
-            if followed.state is State.WAITING and followed.due_at <= now:
+        for key, followed in list(self._waiting.items()):
+            if followed.state is not State.WAITING:
+                del self._waiting[key]
+            elif followed.due_at <= now:
+                del self._waiting[key]
                 followed.happened(Event.DUE)
-                self._session.name_anyway(followed.key)
+                self._session.name_anyway(key)
 
     def _wait_ms(self) -> int:
-        """No longer than until the next one is due: calling a pull back costs a session."""
+        """No longer than until the next one is due."""
         due_at = self._next_due()
         return WAIT_MS if due_at is None else max(1, min(WAIT_MS, int((due_at - self._loop.time()) * 1000)))
 
     def _next_due(self) -> float | None:
-        return min((followed.due_at for followed in self.followed.values() if followed.state is State.WAITING), default=None)
+        return min((followed.due_at for followed in self._waiting.values()), default=None)
 
     def _wake_when_due(self) -> None:
         if self._due is not None:

@@ -98,6 +98,13 @@ class SimulatedDisk:
 
         return next_process
 
+    def bury(self, reason: BaseException) -> None:
+        """Another disk has taken its place: nothing happens on it any more, and it takes no room."""
+        self.dead = reason
+        self.root = SimDirectory()
+        self._open.clear()
+        self._mapped.clear()
+
     def killed(self) -> None:
         """The process dies, the page cache lives: descriptors and locks go."""
         self.dead = self._doom = None

@@ -48,7 +48,7 @@ class Fate:
 class SimFile:
     """An inode. `cache` is the page cache; mappings are views of it, so it does not move once there is one."""
 
-    __slots__ = ("_cache", "_room", "durable", "locked_by", "mapped", "modified_ms", "pending", "size", "viewed")
+    __slots__ = ("_cache", "_room", "dropped", "durable", "locked_by", "mapped", "modified_ms", "pending", "size", "viewed")
 
     def __init__(self, content: bytes, room: int) -> None:
         self.durable = content
@@ -56,6 +56,7 @@ class SimFile:
         self._room = room
         self._cache: bytearray | None = None  # made when it is first asked for: most files of a crashed disk are not
         self.pending: list[Change] = []
+        self.dropped = False  # a sync failed: the cache may hold what neither the disk nor what is pending has
         self.viewed = False
         self.mapped: bytes | None = None  # what the last look at a writable mapping saw
         self.locked_by: int | None = None
@@ -122,7 +123,10 @@ class SimFile:
     def sync(self) -> None:
         """All pending changes reach the disk. What an earlier failed sync dropped does not: its pages are clean."""
         self.note_mapped()
-        if self.pending:
+        if self.pending and not self.dropped:
+            self.durable = bytes(memoryview(self.cache)[: self.size])
+            self.pending.clear()
+        elif self.pending:
             pages = {page: len(self.pending) for page in self._pages(1 << 62)}
             self.durable = self._applied(pages, {}, len(self.pending), 1 << 62)
             self.pending.clear()
@@ -131,6 +135,7 @@ class SimFile:
         """The kernel wrote some pages, gave up on others, and counts all of them as clean."""
         self.note_mapped()
         self.durable = self.crashed(fate, "")
+        self.dropped = True
         self.pending.clear()
         if not served:
             self.evict()
@@ -180,6 +185,7 @@ class SimFile:
         self.note_mapped()
         other = SimFile(self.durable, self._room)
         other.size, other.pending, other.modified_ms = self.size, list(self.pending), self.modified_ms
+        other.dropped = self.dropped
         if self._cache is not None:
             other._cache = bytearray(len(self._cache))
             other._cache[: self.size] = self._cache[: self.size]

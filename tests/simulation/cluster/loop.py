@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 STEPS_AT_ONE_INSTANT = 200_000
 TRACED_TOGETHER = 4096
+COLLECT_EVERY_S = 1.0
+"""Garbage is collected at given times: when cycles go decides which receive buffers are free."""
 
 
 class Life:
@@ -75,6 +77,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._numbers = 0
         self._running = False
         self._closed = False
+        self._collected = start
         self._hash = hashlib.sha256()
         self._trace = array("d")
         self._abandoned: list[object] = []
@@ -190,8 +193,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- running
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Until it is done. Raises what it raises, Deadlock, Spinning. Garbage is not collected from now on until `burying`."""
-        gc.disable()  # when cycles go would decide which receive buffers are free
+        """Until it is done. Raises what it raises, Deadlock, Spinning. The garbage collector does not run by itself until `burying`."""
+        gc.disable()
         self._running = True
         asyncio._set_running_loop(self)
         try:
@@ -237,6 +240,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         if not heap:
             raise Deadlock(f"at {self._now:.6f} nothing is left to do")
         self._now = max(self._now, heap[0][0])
+        if self._now > self._collected + COLLECT_EVERY_S:
+            self._collected = self._now
+            gc.collect(0)
         while heap and heap[0][0] <= self._now:
             timer = heapq.heappop(heap)[2]
             timer._scheduled = False  # type: ignore[attr-defined]

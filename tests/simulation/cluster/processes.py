@@ -108,7 +108,7 @@ class Process:
             assert self.life is not None
             self.world.tell(f"{self.host} is killed")
             left = self.disk.as_left_by_a_kill()
-            self.disk.dead = Crash()
+            self.disk.bury(Crash())
             self.disk = self._powered(left)
             self._gone(self.life)
 
@@ -116,7 +116,7 @@ class Process:
         """The host goes dark: what was not synced is kept, lost or torn, and nobody hears a word."""
         self.world.tell(f"{self.host} loses its power")
         left = self.disk.crashed(self.random)
-        self.disk.dead = Crash()
+        self.disk.bury(Crash())
         self.disk = self._powered(left)
         if self.life is not None and not self.life.dead:
             self.world.loop.end(self.life)

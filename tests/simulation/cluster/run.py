@@ -35,10 +35,12 @@ BIRTH_S = 30.0
 LOOK_EVERY_S = 0.05
 COMPARE_EVERY_S = 10.0
 CLIENTS = 4
-PRODUCER_PAUSE_S = 0.16
+CONSUMER_PAUSE_S = 0.1
+PRODUCER_PAUSE_S = 0.18
 FAULTS_LEAST, OPERATIONS_LEAST = 20, 5_000
 TOPICS = {"orders": 3, "clicks": 2}
 """Partitions by name. Acknowledged by all of the ISR, and by the leader alone."""
+CONFIGS = (("segment.ms", "20000"), ("segment.index.bytes", "4096"))
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ class ClusterRun:
         await self._until(self._in_sync, BIRTH_S, "the topics' partitions are not in sync")
         world.tell("clients begin")
         working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
-        reading = [self._start(lambda consumer=consumer: consumer.run(0.05)) for consumer in self.consumers]  # type: ignore[misc]
+        reading = [self._start(lambda consumer=consumer: consumer.run(CONSUMER_PAUSE_S)) for consumer in self.consumers]  # type: ignore[misc]
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)
         faulty.cancel()
@@ -262,7 +264,7 @@ class ClusterRun:
 
     async def _create_topics(self) -> None:
         topics = [
-            CreatableTopic(name, count, self.factor, configs=[CreatableTopicConfig("segment.ms", "20000")])
+            CreatableTopic(name, count, self.factor, configs=[CreatableTopicConfig(*config) for config in CONFIGS])
             for name, count in TOPICS.items()
         ]
         deadline = self.world.loop.time() + BIRTH_S

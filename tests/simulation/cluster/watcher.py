@@ -93,10 +93,11 @@ class Watcher:
     def _replica(self, life: str, key: Key, hosted: Hosted) -> None:
         seen = self._seen.setdefault((life, key), _Seen())
         high, stable, end = hosted.high_watermark, hosted.last_stable_offset, hosted.log_end_offset
-        where = f"{self.name_of(key)} on {life}, epoch {hosted.leader_epoch}"
         if not stable <= high <= end:
+            where = f"{self.name_of(key)} on {life}, epoch {hosted.leader_epoch}"
             self.world.violation(f"3: {where}: last stable {stable}, high watermark {high}, end {end}")
         if hosted.leader_epoch == seen.epoch and (high < seen.high_watermark or stable < seen.last_stable):
+            where = f"{self.name_of(key)} on {life}, epoch {hosted.leader_epoch}"
             self.world.violation(
                 f"3: {where}: high watermark {seen.high_watermark} fell to {high}, or last stable {seen.last_stable} to {stable}"
             )

@@ -15,7 +15,7 @@ from tests.chaos.faults import Faults
 from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
 from tests.chaos.producers import PacedProducer
 from tests.chaos.recorder import Recorder, key_of
-from tests.clients.admin import Admin
+from tests.clients.admin import REQUEST_S, Admin
 from tests.cluster_harness import LocalCluster
 from tests.history.judge import judge
 from tests.history.model import write
@@ -23,6 +23,7 @@ from tests.history.report import told
 
 TOPICS = {"synced": 3, "replicated": 3}
 PROGRESS_WITHIN_S = 60.0
+WHOLE_WITHIN_S = 60.0
 READ_WITHIN_S = 90.0
 Place = Callable[[Path, random.Random], AbstractContextManager[tuple[LocalCluster, Faults]]]
 
@@ -84,6 +85,7 @@ class FailingRun:
                 self._wait_a_moment()
                 self._strike(number, name, faults, producers)
             unanswered = sum(producer.finish() for producer in producers)
+            self._await_whole(cluster)
             self._read_to_end(cluster)
         self._judge(unanswered)
 
@@ -157,6 +159,24 @@ class FailingRun:
 
     def _wait_a_moment(self) -> None:
         time.sleep(self._chance.uniform(0.2, 1.5))
+
+    def _await_whole(self, cluster: LocalCluster) -> None:
+        """Returns when every replica of every partition is in sync again."""
+        admin = Admin(cluster.bootstrap)
+        deadline = time.monotonic() + WHOLE_WITHIN_S
+        while True:
+            found = admin.client.list_topics(timeout=REQUEST_S).topics
+            missing = [
+                f"{key_of(topic, index)}: {sorted(set(partition.replicas) - set(partition.isrs))}"
+                for topic in TOPICS
+                for index, partition in found[topic].partitions.items()
+                if len(partition.isrs) < self._factor
+            ]
+            if not missing:
+                return
+            if time.monotonic() > deadline:
+                raise Broken(f"out of sync for {WHOLE_WITHIN_S:.0f} s after all is over: {', '.join(missing)}")
+            time.sleep(0.1)
 
     def _read_to_end(self, cluster: LocalCluster) -> None:
         for kind in (ConfluentReader, AioReader):

@@ -1,0 +1,44 @@
+"""What the chaos runs measure with: gaps, payloads, and recorded ops that the judge can pair."""
+
+from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
+from tests.chaos.recorder import Recorder, key_of, payload_of, value_in
+from tests.history.calls import pair
+from tests.history.judge import judge
+from tests.history.model import Poll, Send
+
+MS = 1_000_000
+
+
+def test_the_longest_gap_counts_where_it_reaches_into_the_time_asked_for() -> None:
+    times = [0, 10 * MS, 500 * MS, 510 * MS, 515 * MS]
+    assert longest_gap_ms(times, 20 * MS, 300 * MS) == 490.0
+    assert longest_gap_ms(times, 505 * MS, 515 * MS) == 10.0
+    assert longest_gap_ms([], 0, 70 * MS) == 70.0
+
+
+def test_a_summary_has_the_median_and_the_maximum() -> None:
+    assert summary([4.0, 1.0, 3.0, 2.0]) == {"n": 4, "p50": 2.5, "max": 4.0}
+
+
+def test_a_value_is_found_in_its_payload_and_what_nobody_wrote_is_none_of_ours() -> None:
+    assert value_in(payload_of(17)) == 17
+    assert value_in(b"x" * 20) == value_in(None) == -1
+
+
+def test_what_clients_record_side_by_side_is_a_history_that_can_be_judged() -> None:
+    recorder = Recorder()
+    producer, plain, reader = recorder.process(), recorder.process(plain=True), recorder.process()
+    key = key_of("t", 0)
+    first = recorder.begin(producer, "send", (Send(key, recorder.value()),))
+    second = recorder.begin(producer, "send", (Send(key, recorder.value()),))
+    unanswered = recorder.begin(plain, "send", (Send(key, recorder.value()),))
+    recorder.end(first, "ok", (Send(key, 1, 0),))
+    recorder.end(second, "ok", (Send(key, 2, 1),))
+    recorder.end(recorder.begin(reader, "poll"), "ok", (Poll({key: ((0, 1), (1, 2))}),))
+    history = recorder.history(read_to_end=True, about={})
+    assert [call.type for call in pair(history.ops)] == ["ok", "ok", "info", "ok"]
+    assert unanswered.process in history.plain
+    assert not judge(history).findings
+    assert recorder.ends() == {key: 1}
+    assert recorder.acknowledged() == {(producer, key): 2}
+    assert len(acknowledgements(history.ops)[producer, key]) == 2

@@ -172,6 +172,10 @@ class SegmentFile:
         except OSError as error:
             raise OSError(error.errno, f"cannot be read at byte {position}: {error.strerror}", self.path) from error
 
+    def read_at_once(self, length: int, position: int) -> bytes | None:
+        """As `read`, but never waits for a disk; None if it would have to. Raises OSError."""
+        return self._filesystem.pread_cached(self.handle.fd, length, position)
+
     def write(self, buffers: Sequence[Buffer], total_bytes: int, position: int) -> None:
         """At the file's end. Raises OSError with nothing left behind, or LogDamaged if it cannot cut back."""
         was_synced, fd = not self.is_unsynced, self.for_writing().fd

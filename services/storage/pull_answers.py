@@ -12,15 +12,18 @@ from services.storage.hosted import Hosted
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+COPIED_BYTES_MAX = 64 << 10
 FILES_MAX = 256
 """So many stay open until they are sent; thousands of partitions may have a record each."""
 
 
 class PullAnswer:
-    """`rows` are `Pulled`, in the field order of the contract; `files` the payload, held open until they are sent."""
+    """`rows` are `Pulled`, in the field order of the contract. What they have inline is in `payload`, then in `files`, which are
+    held open until they are sent."""
 
     def __init__(self, session: PullSession, request: Pull) -> None:
         self.rows: list[list[object]] = []
+        self.payload: list[bytes] = []
         self.files: list[tuple[OpenFile, int, int]] = []
         self._session = session
         self._request = request
@@ -69,13 +72,23 @@ class PullAnswer:
         del self._session.news[key]
         position.muted = bool(error or piece is not None or parting != (-1, -1))
 
+    def _enclose(self, piece: Slice) -> None:
+        """As bytes while that is cheaper: for the system calls of a file range, several kilobytes are copied."""
+        content = None
+        if piece.length <= COPIED_BYTES_MAX and not self.files:
+            content = piece.file.read_at_once(piece.length, piece.position)
+        if content is not None:
+            self.payload.append(content)
+        else:
+            self.files.append((piece.file.handle, piece.position, piece.length))
+
     def _read(self, hosted: Hosted, position: Position, limit: int) -> Slice | None:
         """To the log's end, not to the high watermark. A whole batch at least: it may pass `max_bytes`, and the last one only."""
         offset, end = position.fetch_offset, hosted.log_end_offset
         try:
             found = hosted.read(offset, limit, end, at_least_one_batch=True)
             if found is not None and self._request.inline:
-                self.files.append((found.file.handle, found.position, found.length))
+                self._enclose(found)
         except OffsetOutOfRange:
             position.error = OFFSET_OUT_OF_RANGE
             return None

@@ -35,6 +35,8 @@ NOT_YET = (
 )
 """What may be over once this node has heard what the follower has."""
 INLINE_BYTES_MAX = 64 << 20
+STOPPING_WAIT_S = 0.05
+"""A node that stops waits for nobody for long, and yet is not asked again at once."""
 HIGH_WATERMARK_PATIENCE_S = 0.01
 """A high watermark alone is no reason to answer at once: under load it travels with the next batches."""
 
@@ -102,8 +104,11 @@ class Pulls:
             key = named.topic_id, named.partition
             self._compare(session, key, self._sessions.name(session, named), now)
         self._leave(session, request.dropped)
-        if not self._answer(session, call, request, final=request.max_wait_ms <= 0 or self._stopping):
-            timer = self._loop.call_later(request.max_wait_ms / 1000, self._time_out, session)
+        if not self._answer(session, call, request, final=request.max_wait_ms <= 0):
+            wait_s = request.max_wait_ms / 1000
+            if self._stopping:
+                wait_s = min(wait_s, STOPPING_WAIT_S)
+            timer = self._loop.call_later(wait_s, self._time_out, session)
             self._parked[session] = _Parked(call, request, timer)
             call.on_cancel(partial(self._forget, session, call))
 
@@ -199,7 +204,7 @@ class Pulls:
                 self._answer_soon(session)
 
     def close(self) -> None:
-        """The node stops: who waits hears what there is."""
+        """The node is about to stop: who waits hears what there is, and who comes now waits but for a moment."""
         self._stopping = True
         for session in list(self._parked):
             self._time_out(session)
@@ -285,5 +290,6 @@ class Pulls:
         if not answer.rows and not final:
             return False
         self._meters.replication_bytes_out += answer.taken
-        call.reply([answer.rows], files=[(file.fd, start, length) for file, start, length in answer.files])
+        files = [(file.fd, start, length) for file, start, length in answer.files]
+        call.reply([answer.rows], answer.payload, files)
         return True

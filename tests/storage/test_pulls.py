@@ -216,12 +216,24 @@ async def test_thousands_of_small_answers_do_not_take_all_descriptors(
     cluster: StorageCluster, two: FakeFollower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pull_answers, "FILES_MAX", 3)
+    monkeypatch.setattr(pull_answers, "COPIED_BYTES_MAX", 0)
     topic = await replicated_topic(cluster, "small", partitions=7)
     for index in range(7):
         await cluster.append(topic, batch(b"x"), index=index, acks=1)
     answers = [await two.pull(*[at(topic, 0, index=index) for index in range(7)]), await two.pull(), await two.pull()]
     served = [[told.partition for told, payload in answer if payload] for answer in answers]
     assert served == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+async def test_small_pieces_are_copied_and_large_ones_sent_from_their_files(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "sizes", partitions=4)
+    sizes = [10, 200_000, 20, 300_000]
+    for index, size in enumerate(sizes):
+        await cluster.append(topic, batch(b"%d" % index * size), index=index, acks=1)
+    answer = await two.pull(*[at(topic, 0, index=index) for index in range(4)])
+    assert [told.partition for told, _ in answer] == [0, 1, 2, 3]
+    for told, payload in answer:
+        assert b"%d" % told.partition * sizes[told.partition] in payload
 
 
 async def test_partitions_where_nothing_happens_cost_nothing_when_another_is_pulled(
@@ -286,6 +298,19 @@ async def test_a_high_watermark_alone_is_told_too(cluster: StorageCluster, two: 
     await three.pull(at(topic, 1))
     ((told, payload),) = await waiting
     assert (told.high_watermark, payload) == (1, b"")
+
+
+async def test_a_node_that_stops_keeps_nobody_waiting_and_lets_nobody_spin(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "stopping")
+    await two.pull(at(topic, 0))
+    waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    assert cluster.node is not None
+    cluster.node._leading.pulls.close()
+    assert await waiting == []
+    again = asyncio.ensure_future(two.pull(max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    assert await again == []
 
 
 async def test_pulls_that_are_not_what_they_should_be_are_refused(cluster: StorageCluster, two: FakeFollower) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from libs.clock import Clock
+from libs.commitlog import gapless
 from libs.commitlog.config import LogConfig
 from libs.commitlog.cutting import EVERYTHING, Cut, cut_segments, plan_cut
 from libs.commitlog.epochs import FILE_NAME as EPOCHS
@@ -423,6 +424,18 @@ class Log:
         except (OSError, LogDamaged) as error:
             raise self._break(f"{self.directory}: it could not begin anew: {error}") from error
         self.log_start_offset = self.next_start_offset = self.high_watermark = start_offset
+
+    def skip_to(self, offset: int) -> None:
+        """The log ends at `offset` now: a leader has nothing before, and the gap may be wider than a segment. Blocks.
+
+        Raises LogWriteError; the log then takes no appends until it is reopened.
+        """
+        try:
+            gapless.allow_gaps_before(self._fs, self.directory, offset)
+            self.log_end_offset = offset
+            self.roll()
+        except (OSError, LogDamaged) as error:
+            raise self._break(f"{self.directory}: it could not skip to {offset}: {error}") from error
 
     def _cut(self, cut: Cut) -> None:
         end_offset = cut.end_offset

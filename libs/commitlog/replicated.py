@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from libs.commitlog.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.producers import ProducerState
 from libs.commitlog.segment_batches import BatchMeta
 from libs.wire.batch_layout import CONTROL, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, SMALLEST_LENGTH
@@ -29,6 +30,14 @@ class StartsBefore(NotReplicable):
         self.last_offset = last_offset
 
 
+class FarAhead(NotReplicable):
+    """Compaction left so wide a gap that no segment spans it: the log must skip there first (KAFKA-5413)."""
+
+    def __init__(self, base_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"the first batch begins at offset {base_offset}, the log ends at {log_end_offset}")
+        self.base_offset = base_offset
+
+
 class Replicated(NamedTuple):
     """Whole batches at the start of a buffer, in order. `with_producer`: (header, where it stands) of those that have one."""
 
@@ -43,7 +52,7 @@ def read_replicated(
     """The whole batches from `position` on, but no more than about `bytes_max` and `batches_max` at once.
 
     `epochs`: of the log's last batch, and the leader's; each batch's lies between, and none falls. A last batch that was cut
-    short is left out. Offsets may leave gaps, but only upwards. Raises NotReplicable, StartsBefore.
+    short is left out. Offsets may leave gaps, but only upwards. Raises NotReplicable, StartsBefore, FarAhead.
     """
     latest_epoch, leader_epoch = epochs
     batches: list[BatchMeta] = []
@@ -64,6 +73,10 @@ def read_replicated(
             if batches:
                 raise NotReplicable(f"offset {base_offset} follows {next_offset - 1}")
             raise StartsBefore(base_offset, last_offset, log_end_offset)
+        if last_offset - next_offset > RELATIVE_OFFSET_MAX:
+            if batches:
+                break
+            raise FarAhead(base_offset, log_end_offset)
         if not latest_epoch <= epoch <= leader_epoch:
             raise NotReplicable(f"offset {base_offset} is of epoch {epoch}, after {latest_epoch} and in {leader_epoch}")
         if crc_of(view[at + CRC_START : stop]) != crc:

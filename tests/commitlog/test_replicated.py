@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.log import Log
-from libs.commitlog.replicated import NotReplicable, Replicated, StartsBefore, read_replicated, record_producers
+from libs.commitlog.replicated import FarAhead, NotReplicable, Replicated, StartsBefore, read_replicated, record_producers
 from libs.wire.markers import Marker, build_marker
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem, all_bytes, append, append_some, batch_at, open_log, sync
 
@@ -201,3 +201,31 @@ def test_a_log_that_is_killed_while_it_begins_anew_opens_at_its_new_start(tmp_pa
         if fs.left >= 0:
             break
     assert killed > 5
+
+
+# --- gaps that no segment spans
+
+
+def test_a_batch_too_far_away_is_told_of() -> None:
+    far = 1 << 40
+    with pytest.raises(FarAhead) as ahead:
+        read(bytes(batch_at(far)), end=5)
+    assert ahead.value.base_offset == far
+    assert [batch.base_offset for batch in read(bytes(batch_at(5) + batch_at(far)), end=5).batches] == [5]
+
+
+@pytest.mark.parametrize("batches", [0, 3, 40])
+def test_a_log_skips_a_gap_and_opens_with_it(tmp_path: Path, batches: int) -> None:
+    """KAFKA-5413: relative offsets in a segment have 32 bits."""
+    log = open_log(tmp_path)
+    append_some(log, batches)
+    far = 1 << 40
+    log.skip_to(far)
+    append(log, batch_at(far), batch_at(far + 1))
+    before = all_bytes(log)
+    assert (log.log_start_offset, log.log_end_offset) == (0, far + 2)
+    opened = open_log(tmp_path)
+    assert all_bytes(opened) == before
+    assert (opened.log_start_offset, opened.log_end_offset) == (0, far + 2)
+    sync(opened, resume_point=True)
+    assert open_log(tmp_path).log_end_offset == far + 2

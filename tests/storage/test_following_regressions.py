@@ -335,3 +335,18 @@ async def test_a_disk_that_takes_no_checkpoint_puts_a_cut_off_and_the_log_can_be
     await cluster.state(topic, epoch=2)
     await cluster.leads(topic, epoch=2)
     assert (await cluster.append(topic, batch(b"x"))).base_offset == 5
+
+
+async def test_a_gap_that_no_segment_spans_is_copied(cluster: StorageCluster, leader: FakeLeader) -> None:
+    """KAFKA-5413: a leader compacted what lay between."""
+    topic, log = await followed(cluster, leader, "gap")
+    log.append(b"a")
+    log.append(b"b", at=1 << 40)
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)
+    await cluster.stop()
+    (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").unlink()
+    await cluster.start()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)

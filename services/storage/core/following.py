@@ -72,6 +72,13 @@ class BeginAnew:
 
 
 @dataclass(frozen=True, slots=True)
+class Skip:
+    """Compaction left nothing between the log's end and `offset`, which is too far away to append at once."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retry:
     """After a while: the leader is not there yet, or its disk is not."""
 
@@ -83,7 +90,10 @@ class Drop:
     """It speaks of another epoch than the one that is followed."""
 
 
-Decision = Append | Truncate | BeginAnew | Retry | Drop
+Operation = Truncate | BeginAnew | Skip
+"""What nobody else may touch the log for."""
+
+Decision = Append | Operation | Retry | Drop
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,22 @@ import logging
 from collections.abc import Callable, Sequence
 
 from libs.commitlog.errors import LogWriteError
-from libs.commitlog.replicated import NotReplicable, StartsBefore, read_replicated, record_producers
+from libs.commitlog.replicated import FarAhead, NotReplicable, StartsBefore, read_replicated, record_producers
 from libs.rpc.contracts.replication import Pulled
 from libs.telemetry.logs import fields
-from services.storage.core.following import Append, BeginAnew, Decision, Drop, Event, Retry, Truncate, begins_within, decide
+from services.storage.core.following import (
+    Append,
+    BeginAnew,
+    Decision,
+    Drop,
+    Event,
+    Operation,
+    Retry,
+    Skip,
+    Truncate,
+    begins_within,
+    decide,
+)
 from services.storage.core.pulling import PullSession
 from services.storage.following.followed import Followed
 from services.storage.following.starts import LogStarts
@@ -33,7 +45,7 @@ class Applying:
 
     def __init__(
         self,
-        operate: Callable[[Followed, Truncate | BeginAnew], None],
+        operate: Callable[[Followed, Operation], None],
         starts: LogStarts,
         on_committed: Callable[[Hosted], None],
         on_copied: Callable[[int, int], None],
@@ -109,7 +121,7 @@ class Applying:
 
     def _do(self, decision: Decision, answer: Pulled, followed: Followed) -> None:
         match decision:
-            case Truncate() | BeginAnew():
+            case Truncate() | BeginAnew() | Skip():
                 followed.happened(Event.PARTED)
                 self._operate(followed, decision)
             case Retry(error):
@@ -140,6 +152,8 @@ class Applying:
                 found.append([view[at : at + piece.size]], piece.batches)
             except StartsBefore as error:
                 return begins_within(error.base_offset, error.last_offset, followed.own()) or self._refused(followed, error)
+            except FarAhead as error:
+                return Skip(error.base_offset)
             except NotReplicable as error:
                 return self._refused(followed, error)
             except LogWriteError as error:
@@ -149,6 +163,12 @@ class Applying:
                     hosted.sync.fail(error)
                     return None
                 return Retry(0)
+            except Exception:
+                # A mistake of ours. Nobody knows what is in the log now: reopening it, at the next start, finds out.
+                log.exception("replicated batches not appended", extra=fields(partition=hosted))
+                hosted.offline = True
+                followed.happened(Event.BROKEN)
+                return None
             at += piece.size
             self._appended(hosted, dirty)
             self._on_copied(followed.leader, piece.size)

@@ -13,7 +13,7 @@ from libs.cluster.records import STORAGE
 from libs.rpc.client import RpcClient
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
-from services.storage.core.following import BeginAnew, Event, State, Truncate
+from services.storage.core.following import Event, Operation, State
 from services.storage.core.leadership import Follow
 from services.storage.disks import Disk
 from services.storage.following.applying import Applying
@@ -159,12 +159,12 @@ class Following:
 
     # -- cutting ----------------------------------------------------------------------------------------------------------
 
-    def _operate(self, followed: Followed, operation: Truncate | BeginAnew) -> None:
+    def _operate(self, followed: Followed, operation: Operation) -> None:
         task = self._loop.create_task(self._perform(followed, operation), name="cutting a follower's log")
         self._operations[followed.hosted] = task
         task.add_done_callback(partial(self._performed, followed))
 
-    async def _perform(self, followed: Followed, operation: Truncate | BeginAnew) -> None:
+    async def _perform(self, followed: Followed, operation: Operation) -> None:
         done = await self._surgery.perform(followed, operation)
         if followed.state is State.CUTTING:
             if done:

@@ -12,12 +12,16 @@ from functools import partial
 from libs.commitlog.errors import LogWriteError
 from libs.telemetry.logs import fields
 from services.storage.checkpoints import Checkpoints
-from services.storage.core.following import BeginAnew, Event, State, Truncate
+from services.storage.core.following import BeginAnew, Event, Operation, Skip, State, Truncate
 from services.storage.following.followed import Followed
 from services.storage.hosted import Hosted
 from services.storage.partitions import Partitions
 
 log = logging.getLogger(__name__)
+
+ROUNDS_MAX = 3
+"""Sync rounds to wait for: the one that runs may have begun before."""
+DONE = {Truncate: "log cut", BeginAnew: "log begun anew", Skip: "log goes on behind a gap"}
 
 
 class Surgery:
@@ -25,7 +29,7 @@ class Surgery:
         self._partitions = partitions
         self._checkpoints = checkpoints
 
-    async def perform(self, followed: Followed, operation: Truncate | BeginAnew) -> bool:
+    async def perform(self, followed: Followed, operation: Operation) -> bool:
         """The caller sees to it that it is `CUTTING`, and that nobody follows or leads it again before this returns.
 
         False: the disk did not take what must be on it first; nothing was cut.
@@ -53,16 +57,20 @@ class Surgery:
         end = hosted.log.log_end_offset
         if isinstance(operation, Truncate):
             hosted.replica.cut(end)
-        else:
+        elif isinstance(operation, BeginAnew):
             hosted.replica.begun_anew(hosted.log.log_start_offset, end)
+        else:
+            hosted.replica.copied(end, -1)
         hosted.next_offset = end
-        log.info("log cut" if isinstance(operation, Truncate) else "log begun anew", extra=_told(followed, before))
+        log.info(DONE[type(operation)], extra=_told(followed, before))
         disk.sync.owe(hosted)
         disk.sync.kick()
         return True
 
-    async def _prepare(self, followed: Followed, operation: Truncate | BeginAnew) -> bool:
+    async def _prepare(self, followed: Followed, operation: Operation) -> bool:
         hosted, disk = followed.hosted, followed.disk
+        if isinstance(operation, Skip):
+            return await self._make_durable(followed)
         if isinstance(operation, Truncate):
             _lower(hosted, operation.offset)
             return await self._checkpoints.write_high_watermarks_of(disk)
@@ -74,15 +82,28 @@ class Surgery:
         hosted.log.next_start_offset = operation.start_offset
         return await self._checkpoints.write_log_starts(disk, anyway=True)
 
+    async def _make_durable(self, followed: Followed) -> bool:
+        """Where gaps are legal, nobody would notice that a crash took the end of what comes before one."""
+        hosted, sync = followed.hosted, followed.disk.sync
+        for _ in range(ROUNDS_MAX):
+            if hosted.log.durable_offset >= hosted.log.log_end_offset or sync.failed:
+                break
+            sync.owe(hosted)
+            sync.kick()
+            await sync.quiet()
+        return hosted.log.durable_offset >= hosted.log.log_end_offset
+
 
 def _lower(hosted: Hosted, high_watermark: int) -> None:
     hosted.replica.high_watermark = min(hosted.replica.high_watermark, high_watermark)
 
 
-def _cut(followed: Followed, operation: Truncate | BeginAnew) -> Callable[[], object]:
+def _cut(followed: Followed, operation: Operation) -> Callable[[], object]:
     found = followed.hosted.log
     if isinstance(operation, Truncate):
         return partial(found.truncate_to, operation.offset)
+    if isinstance(operation, Skip):
+        return partial(found.skip_to, operation.offset)
     return partial(found.begin_anew, operation.base_offset, operation.start_offset)
 
 

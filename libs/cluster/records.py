@@ -50,6 +50,11 @@ class PartitionState:
     recovering: bool = False
     withdrawn: tuple[InSync, ...] = ()
 
+    @property
+    def replication_factor(self) -> int:
+        """Without those that a reassignment is adding: they count once they replace others, or it is done."""
+        return len(self.replicas) - len(self.adding)
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:

@@ -219,8 +219,8 @@ DIFFERENCES: Final = (
     Difference(
         "topic-configs-min-isr",
         ApiKey.CREATE_TOPICS,
-        "min.insync.replicas has its default from the software; Kafka, with eligible leader replicas, pins it as a dynamic "
-        "default of all brokers.",
+        "min.insync.replicas has its default from the software, and that is 2 for topics with 3 replicas or more; Kafka, with "
+        "eligible leader replicas, pins it as a dynamic default of all brokers.",
     ),
     Difference(
         "topic-configs-not-acted-on",

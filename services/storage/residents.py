@@ -187,7 +187,7 @@ class Residents:
             return
         desired = self._desired(hosted.key)
         hosted.configure(config)
-        replicas = len(desired[1].replicas) if desired is not None else 1
+        replicas = desired[1].replication_factor if desired is not None else 1
         minimum = effective_min_in_sync(config.min_insync_replicas, replicas)
         became_synced = config.synced and not hosted.replica.synced
         if hosted.replica.configure(synced=config.synced, min_in_sync=minimum):
@@ -261,7 +261,7 @@ class Residents:
             hosted.log.epochs.assign(role.leader_epoch, hosted.log_end_offset)
             hosted.sync.owe(hosted)
             log.info("leading", extra=fields(partition=hosted, leader_epoch=role.leader_epoch, log_end=hosted.log_end_offset))
-        minimum = effective_min_in_sync(hosted.config.min_insync_replicas, len(state.replicas))
+        minimum = effective_min_in_sync(hosted.config.min_insync_replicas, state.replication_factor)
         hosted.replica.configure(synced=hosted.config.synced, min_in_sync=minimum)
         if hosted.replica.lead(role):
             self._appends.committed(hosted)

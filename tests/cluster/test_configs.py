@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from libs.cluster.configs.definitions import (
     BROKER_CONFIGS,
+    TOPIC,
     TOPIC_CONFIGS,
     ConfigError,
     NotSupportedYet,
@@ -18,7 +19,14 @@ from libs.cluster.configs.definitions import (
     validate_topic,
 )
 from libs.cluster.configs.describe import DescribedConfig, describe
-from libs.cluster.configs.resolve import Source, TopicConfig, effective_broker_value, effective_topic_config
+from libs.cluster.configs.resolve import (
+    BY_FACTOR,
+    Setting,
+    Source,
+    TopicConfig,
+    effective_broker_value,
+    effective_topic_config,
+)
 from libs.cluster.configs.values import LONG_MAX
 
 
@@ -60,7 +68,7 @@ def test_the_typed_config_has_the_type_that_each_definition_parses_to() -> None:
 def test_the_defaults_are_kafkas() -> None:
     config = effective_topic_config(NONE, "t")
     assert (config.segment_bytes, config.segment_ms, config.retention_ms) == (1 << 30, 604_800_000, 604_800_000)
-    assert (config.retention_bytes, config.max_message_bytes, config.min_insync_replicas) == (-1, 1_048_588, 1)
+    assert (config.retention_bytes, config.max_message_bytes, config.min_insync_replicas) == (-1, 1_048_588, BY_FACTOR)
     assert (config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms) == (LONG_MAX, 3_600_000)
     assert config.synced
     assert not config.log_append_time
@@ -227,3 +235,18 @@ def test_the_cluster_default_is_described_with_what_was_set_only() -> None:
 def test_other_resource_types_have_no_configs() -> None:
     with pytest.raises(ConfigError):
         describe(NONE, 8, "1")
+
+
+def test_two_of_three_replicas_must_be_in_sync_where_nobody_says_how_many() -> None:
+    def minimum(image: Overrides, factor: int) -> DescribedConfig:
+        return described("min.insync.replicas", describe(image, TOPIC, "t", replication_factor=factor))
+
+    assert [minimum(NONE, factor).value for factor in (1, 2, 3, 5)] == ["1", "1", "2", "2"]
+    three = minimum(NONE, 3)
+    assert (three.source, three.synonyms) == (Source.DEFAULT, (Setting("min.insync.replicas", "2", Source.DEFAULT),))
+    assert effective_topic_config(NONE, "t").min_insync_replicas == BY_FACTOR
+    for resource in (("topic", "t"), ("broker", "")):
+        image = Overrides({resource: {"min.insync.replicas": "1"}})
+        assert effective_topic_config(image, "t").min_insync_replicas == 1
+        assert minimum(image, 3).value == "1"
+    assert effective_topic_config(NONE, "t", static={"min.insync.replicas": "3"}).min_insync_replicas == 3

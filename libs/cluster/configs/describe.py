@@ -1,10 +1,20 @@
 """DescribeConfigs' view: each config's value, where it comes from, and what it would fall back to."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from libs.cluster.configs.definitions import BROKER, BROKER_CONFIGS, TOPIC, TOPIC_CONFIGS, ConfigDef, ConfigError
-from libs.cluster.configs.resolve import NO_BROKER, Overrides, Setting, Source, broker_settings, in_topic_unit, own_value
+from libs.cluster.configs.resolve import (
+    MIN_IN_SYNC,
+    NO_BROKER,
+    Overrides,
+    Setting,
+    Source,
+    broker_settings,
+    default_min_in_sync,
+    in_topic_unit,
+    own_value,
+)
 from libs.cluster.configs.values import show
 
 
@@ -23,16 +33,23 @@ class DescribedConfig:
 
 
 def describe(
-    image: Overrides, resource_type: int, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+    image: Overrides,
+    resource_type: int,
+    name: str,
+    *,
+    broker_id: int = NO_BROKER,
+    static: Mapping[str, str] | None = None,
+    replication_factor: int = 1,
 ) -> list[DescribedConfig]:
-    """All configs of a resource, by name. `broker_id` is whose view of a topic it is, `static` that broker's fixed values.
+    """All configs of a resource, by name. `broker_id` is whose view of a topic it is, `static` that broker's fixed values;
+    `replication_factor` is the topic's.
 
     Raises ConfigError for a resource type that has none, ValueError for a broker that is not a number. Whether the resource
     exists is the caller's to check.
     """
     match resource_type:
         case 2:
-            return describe_topic(image, name, broker_id=broker_id, static=static)
+            return describe_topic(image, name, broker_id=broker_id, static=static, replication_factor=replication_factor)
         case 4 if not name:
             return describe_cluster_default(image)
         case 4:
@@ -42,7 +59,12 @@ def describe(
 
 
 def describe_topic(
-    image: Overrides, topic: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
+    image: Overrides,
+    topic: str,
+    *,
+    broker_id: int = NO_BROKER,
+    static: Mapping[str, str] | None = None,
+    replication_factor: int = 1,
 ) -> list[DescribedConfig]:
     own = image.overrides("topic", topic)
     entries = []
@@ -51,6 +73,8 @@ def describe_topic(
         if config.hidden and mine is None:
             continue
         fallbacks = broker_settings(image, config.synonyms, broker_id, static)
+        if config.name == MIN_IN_SYNC:
+            fallbacks = [_by_factor(setting, replication_factor) for setting in fallbacks]
         settings = _from_first_name(fallbacks, config.synonyms)
         value = show(in_topic_unit(config, fallbacks[0])) if fallbacks else config.default
         if mine is not None:
@@ -80,6 +104,12 @@ def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
         settings += [s for s in broker_settings(image, (name,), NO_BROKER, None) if s.source == Source.DEFAULT]
         entries.append(_entry(config, values[name], settings))
     return entries
+
+
+def _by_factor(setting: Setting, replication_factor: int) -> Setting:
+    if setting.source is not Source.DEFAULT:
+        return setting
+    return replace(setting, value=str(default_min_in_sync(replication_factor)))
 
 
 def _from_first_name(settings: list[Setting], names: tuple[str, ...]) -> list[Setting]:

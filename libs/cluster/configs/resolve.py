@@ -11,6 +11,17 @@ from libs.cluster.configs.values import ConfigValue
 NO_BROKER: Final = -1
 
 
+MIN_IN_SYNC: Final = "min.insync.replicas"
+
+BY_FACTOR: Final = 0
+"""For `TopicConfig.min_insync_replicas`, where nobody configured one: see `default_min_in_sync`."""
+
+
+def default_min_in_sync(replication_factor: int) -> int:
+    """Two where a third may be missing, so that what is acknowledged survives any single failure."""
+    return 2 if replication_factor >= 3 else 1
+
+
 class Overrides(Protocol):
     """Where dynamic values live: `ClusterImage` does this."""
 
@@ -56,7 +67,7 @@ class TopicConfig:
     min_cleanable_dirty_ratio: float
     file_delete_delay_ms: int
     durability: str  # "synced" | "replicated"
-    min_insync_replicas: int
+    min_insync_replicas: int  # BY_FACTOR: nobody configured it
     flush_messages: int
     flush_ms: int
     unclean_leader_election_enable: bool
@@ -94,6 +105,8 @@ def effective_topic_config(
     layers = _Layers(image, broker_id, static)
     own = image.overrides("topic", topic)
     found = {field: layers.topic_value(TOPIC_CONFIGS[name], own) for field, name in _FIELDS.items()}
+    if own_value(TOPIC_CONFIGS[MIN_IN_SYNC], own) is None and not layers.sets(MIN_IN_SYNC):
+        found["min_insync_replicas"] = BY_FACTOR
     for_tests = own_value(TOPIC_CONFIGS["internal.segment.bytes"], own)
     if for_tests is not None:
         found["segment_bytes"] = int(for_tests)
@@ -171,6 +184,10 @@ class _Layers:
             if default is not None:
                 yield Setting(name, BROKER_CONFIGS[name].canonical(default), Source.DEFAULT)
 
+    def sets(self, name: str) -> bool:
+        """Whether anybody set the broker config `name`."""
+        return any(own_value(BROKER_CONFIGS[name], values) is not None for _, values in self._layers)
+
     def topic_value(self, config: ConfigDef, own: Mapping[str, str]) -> ConfigValue:
         if (text := own_value(config, own)) is not None:
             return config.parse(text)
@@ -178,6 +195,11 @@ class _Layers:
             return in_topic_unit(config, setting)
         assert config.default is not None, f"{config.name} has no value"
         return config.parse(config.default)
+
+
+def is_set(image: Overrides, name: str) -> bool:
+    """Whether the broker config `name` has a cluster-wide value other than its default."""
+    return _Layers(image, NO_BROKER, None).sets(name)
 
 
 def broker_settings(image: Overrides, names: tuple[str, ...], broker_id: int, static: Mapping[str, str] | None) -> list[Setting]:

@@ -68,8 +68,8 @@ _DURABILITY = (
     ConfigDef("durability", STRING, "synced", "What an acknowledged acks=all write means. \"synced\": it is on the disks of all "
               "in-sync replicas. \"replicated\": it is in the memory of all of them, as in Kafka. Penstock's own.",
               one_of("synced", "replicated"), "high", synonyms=("log.durability",)),
-    _served("min.insync.replicas", INT, 1, "How many replicas must be in sync for acks=all writes to be accepted.", at_least(1),
-            "min.insync.replicas"),
+    _served("min.insync.replicas", INT, 1, "How many replicas must be in sync for acks=all writes to be accepted. Where nobody "
+            "sets it, 2 for topics with 3 replicas or more.", at_least(1), "min.insync.replicas"),
     _served("flush.messages", LONG, LONG_MAX, "Force records to disk after this many. Topics with durability=synced do not need "
             "it.", at_least(1), "log.flush.interval.messages"),
     _served("flush.ms", LONG, LONG_MAX, "Force records to disk after this time. Topics with durability=synced do not need it.",

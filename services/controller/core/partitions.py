@@ -65,7 +65,7 @@ def _grow(image: ClusterImage, asked: MorePartitions, assigner: Assigner, left: 
     if more > left:
         raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     first = image.partition(bytes.fromhex(topic.topic_id), 0)
-    factor = len(first.replicas) if first is not None else 1
+    factor = first.replication_factor if first is not None else 1
     if asked.assignments is None:
         added = assigner.placed(more, factor)
     elif len(asked.assignments) != more:

@@ -53,7 +53,7 @@ def _result(image: ClusterImage, result: TopicResult, topic: CreatableTopic | No
         topic_id=result.topic_id,
         num_partitions=result.partitions,
         replication_factor=result.replication_factor,
-        configs=_configs(image, topic),
+        configs=_configs(image, topic, result.replication_factor),
     )
 
 
@@ -70,6 +70,6 @@ class _WithRequested:
         return self.image.overrides(kind, name)
 
 
-def _configs(image: ClusterImage, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
-    described = describe_topic(_WithRequested(image, topic), topic.name)
+def _configs(image: ClusterImage, topic: CreatableTopic, replication_factor: int) -> list[CreatableTopicConfigs]:
+    described = describe_topic(_WithRequested(image, topic), topic.name, replication_factor=replication_factor)
     return [CreatableTopicConfigs(c.name, c.value, c.read_only, c.source, c.sensitive) for c in described]

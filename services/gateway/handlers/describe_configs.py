@@ -52,13 +52,19 @@ def _describe(gateway: GatewayState, context: RequestContext, resource: Describe
         if name not in image.topics:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
         broker_id = context.broker_id if context.broker_id >= 0 else NO_BROKER
-        return describe(image, TOPIC, name, broker_id=broker_id, static=_started_with(image, broker_id))
+        static = _started_with(image, broker_id)
+        return describe(image, TOPIC, name, broker_id=broker_id, static=static, replication_factor=_factor(image, name))
     if resource.resource_type == BROKER:
         if not name:
             return describe(image, BROKER, name)
         broker_id = check_broker(image, context.broker_id, name)
         return describe(image, BROKER, str(broker_id), static=_static(gateway, context, broker_id))
     raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
+
+
+def _factor(image: ClusterImage, topic: str) -> int:
+    first = image.partition(bytes.fromhex(image.topics[topic].topic_id), 0)
+    return first.replication_factor if first is not None else 1
 
 
 def _static(gateway: GatewayState, context: RequestContext, broker_id: int) -> dict[str, str]:

@@ -5,6 +5,7 @@ Order as in Kafka (kafka-facts section 4): unknown (100, 3), leadership (6), the
 
 from dataclasses import dataclass
 
+from libs.cluster.configs.resolve import BY_FACTOR, default_min_in_sync
 from libs.wire.errors import ErrorCode
 
 VALID_ACKS = (0, 1, -1)
@@ -40,7 +41,10 @@ def refuse_caller_epoch(requested: int, current: int) -> Refusal | None:
 
 
 def effective_min_in_sync(min_insync_replicas: int, replication_factor: int) -> int:
-    """KIP-966: a minimum above the replication factor means "all of them", not "never"."""
+    """KIP-966: a minimum above the replication factor means "all of them", not "never". Where nobody configured one, the factor
+    decides."""
+    if min_insync_replicas == BY_FACTOR:
+        return default_min_in_sync(replication_factor)
     return max(1, min(min_insync_replicas, replication_factor))
 
 

@@ -1,5 +1,6 @@
 """Refusals before anything is written, with Kafka's numbers."""
 
+from libs.cluster.configs.resolve import BY_FACTOR
 from services.storage.core.admission import effective_min_in_sync, refuse_acks, refuse_caller_epoch, refuse_client_epoch
 
 
@@ -30,4 +31,4 @@ def test_acks_are_0_1_or_all_and_all_needs_enough_replicas() -> None:
 def test_a_minimum_above_the_replication_factor_means_all_of_them() -> None:
     assert effective_min_in_sync(3, 1) == 1
     assert effective_min_in_sync(2, 3) == 2
-    assert effective_min_in_sync(0, 3) == 1
+    assert [effective_min_in_sync(BY_FACTOR, factor) for factor in (1, 2, 3, 5)] == [1, 1, 2, 2]

@@ -103,9 +103,9 @@ async def replicated_topic(
     partitions: int = 1,
     **configs: str,
 ) -> bytes:
-    """Led by the node under test, in epoch 0."""
+    """Led by the node under test, in epoch 0. One in sync is enough, unless it is said."""
     topic_id = next(cluster._topic_ids).to_bytes(16, "big")
-    values = {name.replace("_", "."): value for name, value in configs.items()}
+    values = {"min.insync.replicas": "1", **{name.replace("_", "."): value for name, value in configs.items()}}
     await cluster.write(keys.config("topic", name), encode(ConfigOverrides(values)))
     state = replicated_state(cluster, isr, replicas=replicas)
     for index in range(partitions):

@@ -45,6 +45,16 @@ def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
     return [offset for name in names if (offset := offset_of(name, suffix)) is not None]
 
 
+def by_suffix(names: Iterable[str]) -> dict[str, list[int]]:
+    """`offsets_of` for every suffix that there is, in one go: thousands of directories are listed at a start."""
+    found: dict[str, list[int]] = {}
+    for name in names:
+        digits, suffix = name[:20], name[20:]
+        if len(digits) == 20 and suffix[:1] == "." and digits.isascii() and digits.isdigit():
+            found.setdefault(suffix, []).append(int(digits))
+    return found
+
+
 def segment_files(fs: FileSystem, directory: str, base_offset: int, suffix: str = "") -> list[str]:
     """Those that are there of one segment, in the order of OF_SEGMENTS. `suffix`: behind the whole name."""
     paths = [path_of(directory, base_offset, kind + suffix) for kind in OF_SEGMENTS]

@@ -209,8 +209,7 @@ class LogOpener:
         for name in names:
             if name.endswith(LEFTOVERS):
                 self._fs.unlink(f"{self._directory}/{name}")
-            else:
-                self._saved.names.append(name)
+        self._saved = SavedState(self._fs, self._directory, [name for name in names if not name.endswith(LEFTOVERS)])
 
     def _settle(self, segments: list[Segment]) -> None:
         """A process that was killed within a truncation may have left a cut that only the page cache knows: if the power went
@@ -231,7 +230,7 @@ class LogOpener:
         for segment, base in zip(segments, bases[1:], strict=False):
             segment.next_offset = base
         for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
-            for orphan in set(self._saved.offsets_of(suffix)) - set(bases):
+            for orphan in set(self._saved.offsets_of(suffix)).difference(bases):
                 self._fs.unlink(path_of(self._directory, orphan, suffix))
         return segments
 

@@ -6,7 +6,7 @@ from libs.commitlog import epochs as epoch_file
 from libs.commitlog.durable_files import read_file
 from libs.commitlog.epochs import LeaderEpochs
 from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.file_names import RESUME, SNAPSHOT, offsets_of, path_of
+from libs.commitlog.file_names import RESUME, SNAPSHOT, by_suffix, path_of
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.producer_snapshot import parse_snapshot
 from libs.commitlog.producers import ProducerState
@@ -23,6 +23,7 @@ class SavedState:
     def __init__(self, fs: FileSystem, directory: str, names: list[str]) -> None:
         self._fs, self._directory = fs, directory
         self.names = names
+        self._offsets = by_suffix(names)
         self._unsound: list[str] = []
         self._points: dict[str, ResumePoint] = {}
 
@@ -39,13 +40,14 @@ class SavedState:
                 return  # older ones do not matter
             del self._points[path]
             log.warning("%s is of offset %d, whatever its name says: renamed", path, point.offset)
-            self.names.remove(path.rpartition("/")[2])
+            self._forget(offset, RESUME)
             own = path_of(self._directory, point.offset, RESUME)
             if self._fs.exists(own):
                 self._fs.unlink(path)
             else:
                 self._fs.rename(path, own)
                 self.names.append(own.rpartition("/")[2])
+                self._offsets[RESUME].append(point.offset)
 
     def newest_resume_point(self, segments: list[Segment], log_start_offset: int) -> ResumePoint | None:
         for offset in sorted(self.offsets_of(RESUME), reverse=True):
@@ -60,7 +62,7 @@ class SavedState:
             if not segments or not point.segment.base_offset < segments[0].base_offset <= log_start_offset:
                 return point
             self._fs.unlink(path)
-            self.names.remove(path.rpartition("/")[2])
+            self._forget(offset, RESUME)
         return None
 
     def _resume_point(self, path: str) -> ResumePoint:
@@ -78,6 +80,7 @@ class SavedState:
                 except DirectoryDamaged as damage:
                     log.warning("producer snapshot ignored: %s", damage)
                     self._fs.unlink(path)
+                    self._forget(offset, SNAPSHOT)
         return ProducerState(), -1
 
     def remove_useless(self, start_offset: int, end_offset: int) -> list[int]:
@@ -88,8 +91,6 @@ class SavedState:
             offsets = sorted(self.offsets_of(suffix))
             for offset in offsets:
                 path = path_of(self._directory, offset, suffix)
-                if not self._fs.exists(path):
-                    continue
                 stale = suffix == RESUME and offset <= start_offset and offset != offsets[-1]
                 if offset > end_offset or stale or path in self._unsound:
                     self._fs.unlink(path)
@@ -115,7 +116,12 @@ class SavedState:
         return epochs
 
     def offsets_of(self, suffix: str) -> list[int]:
-        return offsets_of(self.names, suffix)
+        """Those that the names bear, in no order."""
+        return self._offsets.get(suffix, [])
+
+    def _forget(self, offset: int, suffix: str) -> None:
+        self.names.remove(path_of(self._directory, offset, suffix).rpartition("/")[2])
+        self._offsets[suffix].remove(offset)
 
     def forget_all(self) -> None:
         for name in self.names:
@@ -127,3 +133,4 @@ class SavedState:
         for offset in self.offsets_of(RESUME):
             self._fs.unlink(path_of(self._directory, offset, RESUME))
         self.names = [name for name in self.names if not name.endswith(RESUME)]
+        self._offsets.pop(RESUME, None)

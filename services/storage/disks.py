@@ -57,12 +57,14 @@ def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: 
 
 @dataclass(slots=True, eq=False)
 class Disk:
-    """One log directory in use. `files` runs one thing at a time, in order; `logs` are opened, made and closed side by side."""
+    """One log directory in use. `files` runs one thing at a time, in order; `logs` are opened, made and closed side by side, and
+    `clean_logs` opened."""
 
     scanned: Scanned
     sync: SyncScheduler
     files: Offload
     logs: Offload
+    clean_logs: Offload
     hosted: set[Key] = field(default_factory=set)
 
     @property
@@ -112,6 +114,10 @@ class Disk:
             committed_offset=self.scanned.gone.get((topic, index), committed),
             is_start_known=self.scanned.is_start_known or (topic, index) in checkpoints[LOG_START_OFFSETS],
         )
+
+    def openers_of(self, key: Key) -> Offload:
+        """Ask before `how_to_open`: a new log has to be made, and of one that was not closed cleanly much may have to be read."""
+        return self.clean_logs if self.directory.was_clean and self.holds(key) else self.logs
 
     def _refuse_if_gone(self, topic: str, index: int, fs: FileSystem) -> None:
         """What is in a directory that lost only its `partition.metadata` is for the log to judge."""
@@ -164,6 +170,7 @@ class Disk:
         """Lets the next process in."""
         self.sync.close()
         self.files.close()
+        self.clean_logs.close()
         self.logs.close()
         self.directory.close()
 

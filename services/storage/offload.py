@@ -1,6 +1,8 @@
 """Blocking work off the event loop. A seam: the simulator runs it inline after a drawn delay."""
 
 import asyncio
+import resource
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,9 +41,12 @@ class Bunches:
     """
 
     BUNCH_MAX = 64
+    SLOW_S = 0.002
 
-    def __init__(self, offload: Offload, threads: int) -> None:
-        self._offload, self._threads = offload, threads
+    def __init__(self, offload: Offload, threads: int, *, threads_max: int = 0) -> None:
+        """`threads_max`: up to so many if pieces wait for a slow disk. Those that wait for nothing only get into each other's
+        way: every system call lets go of the interpreter, and eight threads took twice as long as two."""
+        self._offload, self._threads, self._threads_max = offload, threads, max(threads, threads_max)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._running = 0
@@ -74,10 +79,13 @@ class Bunches:
             )
 
     def _ended(
-        self, futures: "list[asyncio.Future[Any]]", done: "asyncio.Future[list[tuple[Any, BaseException | None]]]"
+        self, futures: "list[asyncio.Future[Any]]", done: "asyncio.Future[tuple[list[tuple[Any, BaseException | None]], float]]"
     ) -> None:
         self._running -= 1
-        results = done.result() if not done.cancelled() else [(None, asyncio.CancelledError())] * len(futures)
+        cancelled = [(None, asyncio.CancelledError())] * len(futures)
+        results, waited_s = done.result() if not done.cancelled() else (cancelled, 0.0)
+        if waited_s > self.SLOW_S * len(futures) and self._threads < self._threads_max:
+            self._threads += 1
         for future, (result, error) in zip(futures, results, strict=True):
             if future.done():
                 continue
@@ -90,11 +98,18 @@ class Bunches:
         self._start()
 
 
-def _done(works: list[Callable[[], Any]]) -> list[tuple[Any, BaseException | None]]:
+def _done(works: list[Callable[[], Any]]) -> tuple[list[tuple[Any, BaseException | None]], float]:
+    """And how long that took, if anything had to be read from a disk."""
+    began, read_before = time.monotonic(), _blocks_read()
     results: list[tuple[Any, BaseException | None]] = []
     for work in works:
         try:
             results.append((work(), None))
         except Exception as error:
             results.append((None, error))
-    return results
+    return results, time.monotonic() - began if _blocks_read() > read_before else 0.0
+
+
+def _blocks_read() -> int:
+    """By this thread, past the page cache."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock

@@ -89,8 +89,9 @@ class Openings:
 
     async def _open(self, disk: Disk, key: Key, topic: str, config: LogConfig) -> Log:
         async with self._slots:
+            openers = disk.openers_of(key)
             how = await disk.how_to_open(key, topic, config, self._fs)
-            attempt = disk.logs.submit(partial(how.open, self._registry, self._clock, read_bytes_max=READ_HERE_BYTES_MAX))
+            attempt = openers.submit(partial(how.open, self._registry, self._clock, read_bytes_max=READ_HERE_BYTES_MAX))
             try:
                 opened = await attempt
             except MuchToRead as much:

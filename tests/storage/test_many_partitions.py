@@ -8,8 +8,8 @@ import pytest
 from libs.commitlog.directory import LOG_START_OFFSETS
 from libs.commitlog.open_files import OpenFiles
 from services.storage import turns
-from services.storage.hosted import Hosted
-from services.storage.residents import PARTITIONS_PER_TURN
+from services.storage.hosted import Hosted, Key
+from services.storage.residents import PARTITIONS_PER_TURN, Residents
 from tests.storage.cluster import StorageCluster, appended, batch, eventually
 
 PARTITIONS = 100
@@ -118,3 +118,18 @@ async def test_writers_who_are_refused_for_want_of_descriptors_succeed_later(clu
         return len(written) == PARTITIONS
 
     await eventually(write_all)
+
+
+async def test_a_partition_is_worked_on_once_when_a_node_first_hears_of_its_topic(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state is new, and so is its topic's record: of ten thousand, each was worked on twice at every start."""
+    topic_id = await cluster.topic("many", partitions=PARTITIONS)
+    await cluster.stop()
+    for index in range(PARTITIONS):
+        await cluster.state(topic_id, index, epoch=1, incarnation=cluster.incarnation + 1)
+    worked: list[Key] = []
+    work = Residents._work
+    monkeypatch.setattr(Residents, "_work", lambda self, key: (worked.append(key), work(self, key))[1])
+    await cluster.start()
+    assert sorted(worked) == [(topic_id, index) for index in range(PARTITIONS)]

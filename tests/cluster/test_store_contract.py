@@ -1,8 +1,9 @@
-"""What both metadata stores promise: one suite for etcd and for the one in memory."""
+"""What all metadata stores promise: one suite for etcd, for the one in memory and for that of simulated clusters."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator
+from random import Random
 from typing import Any, Protocol, cast
 
 import pytest
@@ -26,6 +27,7 @@ from libs.cluster.store import (
     WatchGap,
 )
 from libs.cluster.transactions import MAX_BYTES
+from tests.simulation.cluster.store import Links, SimulatedStore
 
 _tests = itertools.count()
 
@@ -49,7 +51,7 @@ class Kit(Protocol):
 class MemoryKit:
     def __init__(self) -> None:
         self.sound = MemoryStore()
-        self.store = self.sound.peer()
+        self.store: MemoryStore = self.sound.peer()
         self.prefix = "/test/"
 
     async def lose_answer(self, *, applied: bool) -> None:
@@ -66,6 +68,14 @@ class MemoryKit:
 
     async def close(self) -> None:
         await self.store.close()
+
+
+class SimulatedKit(MemoryKit):
+    """As a process of a simulated cluster reaches it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = SimulatedStore(self.sound.keyspace, Links(Random(1)), request_s_max=0.2)
 
 
 class EtcdKit:
@@ -103,11 +113,13 @@ class EtcdKit:
         await self._proxy.close()
 
 
-@pytest.fixture(params=["memory", "etcd"])
+@pytest.fixture(params=["memory", "simulated", "etcd"])
 async def kit(request: pytest.FixtureRequest) -> AsyncIterator[Kit]:
     made: Any
     if request.param == "memory":
         made = MemoryKit()
+    elif request.param == "simulated":
+        made = SimulatedKit()
     else:
         made = EtcdKit(request.getfixturevalue("shared_etcd"))
         await made.start()

@@ -139,7 +139,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> "asyncio.Task[T]":
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name or "task", context=context)
         task._log_destroy_pending = False  # type: ignore[attr-defined]
-        if not self._closed:
+        if self._closed:
+            coro.close()
+        else:
             self._tasks.append(task)
         if len(self._tasks) > 20_000:
             self._tasks = [each for each in self._tasks if not each.done()]
@@ -161,6 +163,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._abandoned.clear()
         self._tasks.clear()
         gc.collect()
+        gc.collect()  # of what the first one's `finally` blocks have left
 
     @contextlib.contextmanager
     def burying(self) -> Iterator[None]:
@@ -193,7 +196,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- running
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Until it is done. Raises what it raises, Deadlock, Spinning. The garbage collector does not run by itself until `burying`."""
+        """Until it is done. Raises what it raises, Deadlock, Spinning. Garbage is not collected by itself until `burying`."""
         gc.disable()
         self._running = True
         asyncio._set_running_loop(self)

@@ -5,12 +5,12 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.simulation.cluster.run import ClusterRun, Report
+from tests.simulation.cluster.run import FAULTY_S, ClusterRun, Report
 
 
-def run_one(seed: int, verbose: bool = False) -> Report:
+def run_one(seed: int, *, verbose: bool = False, faulty_s: float = FAULTY_S) -> Report:
     """`verbose`: the story has also what the services log of their normal work."""
-    run = ClusterRun(seed, verbose=verbose)
+    run = ClusterRun(seed, verbose=verbose, faulty_s=faulty_s)
     try:
         return run.run()
     finally:

@@ -44,9 +44,11 @@ class SimulatedStore(MemoryStore):
         *,
         reaches: Callable[[], bool] = lambda: True,
         hears: Callable[[], bool] = lambda: True,
+        request_s_max: float = REQUEST_S_MAX,
     ) -> None:
         super().__init__(keyspace)
         self._links, self._reaches, self._hears = links, reaches, hears
+        self._request_s_max = request_s_max
         self._gone = False
 
     @property
@@ -155,7 +157,7 @@ class SimulatedStore(MemoryStore):
 
         under_way = loop.create_task(journey(), context=Context())
         try:
-            async with asyncio.timeout(REQUEST_S_MAX):
+            async with asyncio.timeout(self._request_s_max):
                 return await answer
         except TimeoutError:
             return otherwise()

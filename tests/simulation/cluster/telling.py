@@ -10,7 +10,7 @@ STORY_LINES = 80
 
 
 def replay(seed: int, *, everything: bool) -> int:
-    report = run_one(seed, everything)
+    report = run_one(seed, verbose=everything)
     if everything:
         print("\n".join(report.story))
     if report.violations:

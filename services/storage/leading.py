@@ -11,6 +11,7 @@ from services.storage.elected_controller import ElectedControllerClient
 from services.storage.epoch_ends import EpochEnds
 from services.storage.hosted import Hosted
 from services.storage.isr_changes import IsrChanges
+from services.storage.leader_throttle import LeaderThrottle
 from services.storage.log_ends import LogEnding
 from services.storage.meters import Meters
 from services.storage.partitions import Partitions
@@ -37,7 +38,8 @@ class Leading:
         self.isr_changes = IsrChanges(
             *(partitions.node_id, incarnation, partitions, controller, meters), limits=self._limits, on_committed=on_committed
         )
-        self.pulls = Pulls(partitions, meters, on_committed=on_committed, on_joinable=self.isr_changes.consider)
+        throttle = LeaderThrottle(partitions, static)
+        self.pulls = Pulls(*(partitions, meters, throttle), on_committed=on_committed, on_joinable=self.isr_changes.consider)
 
     @property
     def methods(self) -> Mapping[str, Accept]:

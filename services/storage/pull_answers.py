@@ -8,6 +8,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.fetch_rules import FetchBudget
 from services.storage.core.pull_sessions import Key, Position, PullSession
 from services.storage.hosted import Hosted
+from services.storage.leader_throttle import LeaderThrottle
 
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -21,12 +22,16 @@ class PullAnswer:
     """`rows` are `Pulled`, in the field order of the contract. What they have inline is in `payload`, then in `files`, which are
     held open until they are sent."""
 
-    def __init__(self, session: PullSession, request: Pull) -> None:
+    def __init__(self, session: PullSession, request: Pull, throttle: LeaderThrottle, now: float) -> None:
         self.rows: list[list[object]] = []
         self.payload: list[bytes] = []
         self.files: list[tuple[OpenFile, int, int]] = []
         self._session = session
         self._request = request
+        self._throttle = throttle
+        self._now = now
+        self.wait_s = 0.0
+        """Until then there is no more for who is throttled."""
         self._budget = FetchBudget(min_bytes=0, max_bytes=request.max_bytes)
 
     @property
@@ -43,7 +48,13 @@ class PullAnswer:
             limit = self._budget.limit(self._request.partition_max_bytes)
             if (not limit and self.taken) or len(self.files) == FILES_MAX:
                 return
+            throttled = self._throttle.applies(hosted, self._session.node_id)
+            if throttled and (wait_s := self._throttle.gave(0, self._now)):
+                self.wait_s = wait_s
+                return
             piece = self._read(hosted, position, limit)
+            if throttled and piece is not None:
+                self._throttle.gave(piece.length, self._now)
         divergence = position.divergence
         known = (position.told_high_watermark, position.told_log_start) == (hosted.high_watermark, hosted.log_start_offset)
         if known and not position.error and divergence is None and piece is None:

@@ -21,9 +21,11 @@ from services.storage.core.admission import Refusal, refuse_client_epoch
 from services.storage.core.fetch_rules import Divergence, diverges, refuse_offset
 from services.storage.core.pull_sessions import Key, Position, PullSession, PullSessions
 from services.storage.hosted import Hosted
+from services.storage.leader_throttle import LeaderThrottle
 from services.storage.meters import Meters
 from services.storage.partitions import Partitions
 from services.storage.pull_answers import PullAnswer
+from services.storage.timers import Timers
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 STALE_INCARNATION = int(ErrorCode.STALE_BROKER_EPOCH)
@@ -62,12 +64,15 @@ class Pulls:
         self,
         partitions: Partitions,
         meters: Meters,
+        throttle: LeaderThrottle,
         *,
         on_committed: Callable[[Hosted], None],
         on_joinable: Callable[[Hosted], None],
     ) -> None:
         self._partitions = partitions
         self._meters = meters
+        self._throttle = throttle
+        self._timers = Timers()
         self._on_committed = on_committed
         self._on_joinable = on_joinable
         self._loop = asyncio.get_running_loop()
@@ -211,6 +216,7 @@ class Pulls:
         for handle in (self._soon, self._later):
             if handle is not None:
                 handle.cancel()
+        self._timers.close()
 
     # -- comparing --------------------------------------------------------------------------------------------------------
 
@@ -281,13 +287,15 @@ class Pulls:
         """False: there is nothing to tell, and time to wait for something."""
         if not session.news and not final:
             return False
-        answer = PullAnswer(session, request)
+        answer = PullAnswer(session, request, self._throttle, self._loop.time())
         for key in list(session.news):
             position = session.positions[key]
             if final or not position.early:
                 found = self._partitions.serving(key)
                 answer.tell(key, position, found if isinstance(found, Hosted) else None)
         if not answer.rows and not final:
+            if answer.wait_s:
+                self._timers.later(answer.wait_s, partial(self._answer_soon, session))
             return False
         self._meters.replication_bytes_out += answer.taken
         files = [(file.fd, start, length) for file, start, length in answer.files]

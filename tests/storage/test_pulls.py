@@ -5,6 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
 from libs.rpc.errors import RpcError
 from libs.wire.batches import BatchHeader
 from libs.wire.errors import ErrorCode
@@ -12,7 +15,7 @@ from services.storage import pull_answers
 from services.storage.hosted import Key
 from services.storage.partitions import Partitions
 from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
-from tests.storage.fake_follower import FakeFollower, at, replicated_state, replicated_topic, show
+from tests.storage.fake_follower import FakeFollower, at, image, replicated_state, replicated_topic, show
 from tests.storage.held_disk import HeldDisk
 
 
@@ -298,6 +301,28 @@ async def test_a_high_watermark_alone_is_told_too(cluster: StorageCluster, two: 
     await three.pull(at(topic, 1))
     ((told, payload),) = await waiting
     assert (told.high_watermark, payload) == (1, b"")
+
+
+async def test_a_throttled_leader_gives_who_is_out_of_sync_so_much_and_who_is_in_sync_everything(
+    cluster: StorageCluster, two: FakeFollower, three: FakeFollower
+) -> None:
+    rate = {"leader.replication.throttled.rate": "20000"}
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(rate)))
+    await eventually(lambda: image(cluster).overrides("broker", "") == rate)
+    names = {"leader_replication_throttled_replicas": "0:1,1:1,2:1", "durability": "replicated"}
+    topic = await replicated_topic(cluster, "throttled", [1, 2], partitions=3, **names)
+    for index in range(3):
+        await cluster.append(topic, batch(b"x" * 15_000), index=index, acks=1)
+    everything = [at(topic, 0, index=index) for index in range(3)]
+    assert len([payload for _, payload in await two.pull(*everything) if payload]) == 3
+    await two.pull(*[at(topic, 1, index=index) for index in range(3)])
+    # A second's worth at once, and what passes it is paid for.
+    first = await three.pull(*everything)
+    assert [told.partition for told, _ in first] == [0, 1]
+    assert await three.pull() == []
+    ((told, payload),) = await three.pull(max_wait_ms=8000)
+    assert told.partition == 2
+    assert payload
 
 
 async def test_a_node_that_stops_keeps_nobody_waiting_and_lets_nobody_spin(cluster: StorageCluster, two: FakeFollower) -> None:

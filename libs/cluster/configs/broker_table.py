@@ -54,8 +54,8 @@ def _topic_defaults() -> list[ConfigDef]:
 _CLUSTER_WIDE = (
     ConfigDef("num.partitions", INT, "1", "The partitions of a topic whose creator does not say how many.", at_least(1),
               cluster_wide=True),
-    ConfigDef("default.replication.factor", INT, "1", "The replicas of a topic whose creator does not say how many.", at_least(1),
-              cluster_wide=True),
+    ConfigDef("default.replication.factor", INT, "3", "The replicas of a topic whose creator does not say how many. Where nobody "
+              "sets it, no more than there are storage nodes.", at_least(1), cluster_wide=True),
     ConfigDef("auto.create.topics.enable", BOOLEAN, "true", "Create a topic when a client first asks for it.", None, "high",
               cluster_wide=True),
     ConfigDef("delete.topic.enable", BOOLEAN, "true", "Let clients delete topics.", None, "high", cluster_wide=True),
@@ -105,6 +105,9 @@ _REPLICATION = (
     ConfigDef("replica.lag.max.messages", LONG, "0", "A follower that is more records than this behind leaves the ISR at once; "
               "0: no such limit. Kafka once had 4000 here, and took it out: a burst of records threw out who was in sync.",
               at_least(0)),
+    ConfigDef("leader.replication.throttled.rate", LONG, str((1 << 63) - 1), "Followers that are not in sync are given at most "
+              "so many bytes per second, all of a node together, of the replicas that a topic's "
+              "leader.replication.throttled.replicas names.", at_least(1), hidden=True),
     ConfigDef("follower.replication.throttled.rate", LONG, str((1 << 63) - 1), "The replicas that a topic's "
               "follower.replication.throttled.replicas names copy at most so many bytes per second, all of a node together, "
               "until they have caught up.", at_least(1), hidden=True),

@@ -76,8 +76,8 @@ _DURABILITY = (
             at_least(0), "log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     _served("unclean.leader.election.enable", BOOLEAN, "false", "Let a replica that is not in sync lead when no other is left; "
             "acknowledged records may be lost.", None, "unclean.leader.election.enable"),
-    _later("leader.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose leader's replication traffic is "
-           "limited: partition:broker pairs, or *.", throttled_replicas),
+    _served("leader.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose leader's replication traffic is "
+            "limited: partition:broker pairs, or *.", throttled_replicas),
     _served("follower.replication.throttled.replicas", ConfigType.LIST, "", "Replicas whose own replication traffic is limited: "
            "partition:broker pairs, or *.", throttled_replicas),
 )  # fmt: skip

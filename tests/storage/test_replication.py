@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from tests.storage.cluster import batch
+from libs.wire.batches import iter_batches
+from tests.storage.cluster import batch, eventually
 from tests.storage.three_nodes import Nodes, nodes
 
 
@@ -43,3 +45,48 @@ async def test_an_idempotent_producer_is_recognised_by_the_next_leader(three: No
     assert (await three[2].append(topic, sent)).base_offset == 0
     assert (await three[2].append(topic, batch(b"c", producer=(7, 0, 2)))).base_offset == 2
     await three.alike(topic)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whoever_is_elected_whenever_all_logs_become_the_last_leaders(three: Nodes, seed: int) -> None:
+    """Also by unclean elections, with nodes that stop and come back, and logs that are shortened."""
+    random = Random(seed)
+    topic = await three.topic("any", leader=1, min_insync_replicas="1")
+    up, leader, acked = {1, 2, 3}, 1, 0
+    for step in range(60):
+        match random.randrange(8):
+            case 0 if len(up) > 1:
+                gone = random.choice(sorted(up - {leader}))
+                up.discard(gone)
+                await three[gone].stop()
+                if random.random() < 0.5:
+                    (Path(three[gone].config.directories[0]) / ".kafka_cleanshutdown").unlink(missing_ok=True)
+            case 1 if len(up) < 3:
+                back = random.choice(sorted({1, 2, 3} - up))
+                up.add(back)
+                await three[back].start()
+            case 2 | 3:
+                leader = random.choice(sorted(up))
+                await three.lead(topic, leader, isr=(leader,) if random.random() < 0.3 else tuple(sorted(up)))
+            case 4:
+                await three[leader].delete_records(topic, random.randrange(acked + 1), timeout_ms=100)
+            case _:
+                content = [b"%d" % step] * random.randrange(1, 20)
+                told = await three[leader].append(topic, batch(*content), acks=random.choice((1, 1, -1)), timeout_ms=50)
+                acked = max(acked, told.base_offset)
+    for node_id in sorted({1, 2, 3} - up):
+        await three[node_id].start()
+    await three.lead(topic, leader, isr=(1, 2, 3))
+    await three[leader].append(topic, batch(b"the end"), acks=1)
+
+    def agreed() -> bool:
+        ends = {(home.log_end_offset, home.high_watermark) for home in (three.home(one, topic) for one in (1, 2, 3))}
+        return len(ends) == 1 and all(end == high_watermark for end, high_watermark in ends)
+
+    await eventually(agreed)
+    first = max(three.home(node_id, topic).log.segments[0].base_offset for node_id in (1, 2, 3))
+    contents = {
+        b"".join(bytes(one.view) for one in iter_batches(three.content(node_id, topic)) if one.header.base_offset >= first)
+        for node_id in (1, 2, 3)
+    }
+    assert len(contents) == 1

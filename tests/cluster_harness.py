@@ -3,12 +3,13 @@
 import re
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from services.local.cluster import Cluster
 from services.local.etcd_setup import etcd_binary
+from services.local.plan import ProcessPlan
 from services.local.probe import ask
 from services.local.processes import memory_bytes
 from services.local.python_setup import venv_python
@@ -57,6 +58,10 @@ class LocalCluster:
             environment=environment,
             environment_of=environment_of,
         )
+
+    def alter_plans(self, altered: Callable[[ProcessPlan], ProcessPlan]) -> None:
+        """Before `up`: processes that are started in another way."""
+        self._cluster.plans |= {name: altered(plan) for name, plan in self._cluster.plans.items()}
 
     @property
     def bootstrap(self) -> str:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from itertools import product
+from pathlib import Path
 
 from tests.chaos.faults import Faults, elected
 from tests.chaos.hosts import Hosts
@@ -14,8 +15,8 @@ Pairs = list[tuple[str, str]]
 class CutOffs(Faults):
     """Those of processes, and these besides."""
 
-    def __init__(self, cluster: LocalCluster, chance: random.Random, hosts: Hosts) -> None:
-        super().__init__(cluster, chance)
+    def __init__(self, cluster: LocalCluster, chance: random.Random, hosts: Hosts, *, clocks: Path) -> None:
+        super().__init__(cluster, chance, clocks=clocks)
         self._hosts = hosts
 
     def names(self) -> list[str]:

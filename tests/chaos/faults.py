@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.chaos.odd_clock import set_clock
 from tests.cluster_harness import LocalCluster
 
 READY_WITHIN_S = 90.0
+MOST_MS = 86_400_000  # retention would be right to take what is a week old
 
 
 class Faults:
-    """`small_disk`: where the logs of `storage-3` are, if that is a file system of a few megabytes of its own."""
+    """`small_disk`: where the logs of `storage-3` are, if that is a file system of a few megabytes of its own. `clocks`: of
+    services that were started with odd ones."""
 
-    def __init__(self, cluster: LocalCluster, chance: random.Random, small_disk: Path | None = None) -> None:
-        self._cluster, self._chance, self._small_disk = cluster, chance, small_disk
+    def __init__(self, cluster: LocalCluster, chance: random.Random, *, clocks: Path, small_disk: Path | None = None) -> None:
+        self._cluster, self._chance, self._small_disk, self._clocks = cluster, chance, small_disk, clocks
 
     def names(self) -> list[str]:
         """All that can be done to this cluster."""
@@ -107,6 +110,18 @@ class Faults:
         finally:
             ballast.unlink()
 
+    def move_clocks(self) -> None:
+        """Some go ahead, some go back, and all are right again; one dies while its clock is wrong."""
+        names = [name for name in self._cluster.names if name != "etcd"]
+        moved = self._chance.sample(names, self._chance.randint(1, len(names)))
+        for name in moved:
+            set_clock(self._clocks, name, self._chance.choice((-1, 1)) * self._chance.randint(1, MOST_MS))
+        self._hold(0.2, 2.0)
+        self._cluster.restart(moved[0], signal.SIGKILL)
+        self._hold(0.2, 2.0)
+        for name in moved:
+            set_clock(self._clocks, name, 0)
+
     def _kill(self, *names: str) -> None:
         for name in names:
             self._cluster.kill(name)
@@ -156,5 +171,6 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "storage-paused-another-killed": Faults.pause_storage_and_kill_another,
     "storage-killed-one-after-the-other": Faults.kill_one_after_the_other,
     "rolling-restart": Faults.roll,
+    "clocks-moved": Faults.move_clocks,
     "disk-full": Faults.fill_disk,
 }

@@ -93,8 +93,7 @@ class HostedCluster(LocalCluster):
     ) -> None:
         super().__init__(directory, storage=storage, gateways=gateways, controllers=controllers, environment_of=environment_of)
         self._hosts = hosts
-        for name, plan in self._cluster.plans.items():
-            self._cluster.plans[name] = self._moved(plan)
+        self.alter_plans(self._moved)
 
     @property
     def bootstrap(self) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.chaos.cut_off import CutOffs
 from tests.chaos.faults import Faults
 from tests.chaos.hosts import HostedCluster, Hosts
+from tests.chaos.odd_clock import with_odd_clock
 from tests.cluster_harness import LocalCluster
 from tests.faults.small_disks import small_disk
 
@@ -23,23 +24,24 @@ NAMES = (
 def one_host(directory: Path, chance: random.Random) -> Iterator[tuple[LocalCluster, Faults]]:
     """The processes speak by Unix sockets; one storage node has a small disk of its own."""
     with small_disk("tmpfs", directory, DISK_MEBIBYTES) as disk:
-        of_storage = OFTEN | {"storage-3": {**OFTEN["storage-3"], "PENSTOCK_LOG_DIRS": str(disk / "logs")}}
-        with LocalCluster(
+        cluster = LocalCluster(
             directory / "cluster",
             storage=3,
             gateways=2,
             controllers=3,
-            environment_of=of_storage,
+            environment_of=OFTEN | {"storage-3": {**OFTEN["storage-3"], "PENSTOCK_LOG_DIRS": str(disk / "logs")}},
             expected_complaints="log directory retired|No space left on device",
-        ) as cluster:
-            yield cluster, Faults(cluster, chance, disk)
+        )
+        cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
+        with cluster:
+            yield cluster, Faults(cluster, chance, clocks=directory, small_disk=disk)
 
 
 @contextmanager
 def many_hosts(directory: Path, chance: random.Random) -> Iterator[tuple[LocalCluster, Faults]]:
     """Every process has a host of its own, and the network between them fails too."""
-    with (
-        Hosts(NAMES) as hosts,
-        HostedCluster(hosts, directory / "cluster", environment_of=OFTEN, storage=3, gateways=2, controllers=3) as cluster,
-    ):
-        yield cluster, CutOffs(cluster, chance, hosts)
+    with Hosts(NAMES) as hosts:
+        cluster = HostedCluster(hosts, directory / "cluster", environment_of=OFTEN, storage=3, gateways=2, controllers=3)
+        cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
+        with cluster:
+            yield cluster, CutOffs(cluster, chance, hosts, clocks=directory)

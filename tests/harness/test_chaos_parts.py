@@ -1,10 +1,19 @@
 """What the chaos runs measure with: gaps, payloads, and recorded ops that the judge can pair."""
 
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from services.local.plan import ProcessPlan
 from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
+from tests.chaos.odd_clock import set_clock, with_odd_clock
 from tests.chaos.recorder import Recorder, key_of, payload_of, value_in
 from tests.history.calls import pair
 from tests.history.judge import judge
 from tests.history.model import Poll, Send
+from tests.requirements import ROOT
 
 MS = 1_000_000
 
@@ -42,3 +51,24 @@ def test_what_clients_record_side_by_side_is_a_history_that_can_be_judged() -> N
     assert recorder.ends() == {key: 1}
     assert recorder.acknowledged() == {(producer, key): 2}
     assert len(acknowledgements(history.ops)[producer, key]) == 2
+
+
+def test_a_service_with_an_odd_clock_is_as_wrong_as_it_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tells.py").write_text(
+        "import sys\nfrom libs.clock import SystemClock\nfor _ in sys.stdin:\n    print(SystemClock().wall_ms(), flush=True)\n"
+    )
+    plan = ProcessPlan("storage-1", "storage", (sys.executable, "-Xany", "-m", "tells"), "-Xany", (), 0, "/", "")
+    odd = with_odd_clock(plan, tmp_path)
+    environment = {**os.environ, **odd.environment, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
+    with subprocess.Popen(odd.argv, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for ahead_ms in (0, 86_400_000, -3_600_000, 0):
+            set_clock(tmp_path, "storage-1", ahead_ms)
+            print(file=process.stdin, flush=True)
+            assert abs(int(process.stdout.readline()) - ahead_ms - time.time() * 1000) < 60_000
+
+
+def test_etcd_keeps_the_clock_of_the_machine(tmp_path: Path) -> None:
+    plan = ProcessPlan("etcd", "etcd", ("etcd",), "etcd", (), 0, "/", "")
+    assert with_odd_clock(plan, tmp_path) == plan

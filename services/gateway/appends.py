@@ -28,6 +28,7 @@ from libs.runtime.waiting_lines import COPIED_BYTES_MAX, WaitingLines
 from libs.telemetry.logs import fields
 from libs.wire.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
 from libs.wire.errors import ErrorCode
+from services.gateway.core.given_back import GivenBack, Producer
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes, StorageNode
@@ -38,6 +39,7 @@ NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 UNKNOWN_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
 TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
+OUT_OF_ORDER = int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 PARK_S_MAX = 5.0
 PATIENCE_S = 1.0
@@ -46,7 +48,7 @@ TIMEOUT_S_MIN = 5.0
 """The timeout of an acks=1 request bounds nothing at Kafka's brokers, so a tiny one must not fail it here."""
 TIMEOUT_S_MAX = 600.0
 
-_PRODUCER_ID = struct.Struct(">q")
+_PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
 
 
 class Produce(Protocol):
@@ -95,9 +97,12 @@ class Batch:
         self.request.settle(self.slot, result)
 
     @property
-    def has_producer_id(self) -> bool:
-        records = self.records
-        return len(records) >= HEADER_SIZE and int(_PRODUCER_ID.unpack_from(records, PRODUCER_ID_AT)[0]) >= 0
+    def producer(self) -> tuple[Producer, int] | None:
+        """Whose it is, and its first sequence; None: nobody's who could be told from others."""
+        if len(self.records) < HEADER_SIZE:
+            return None
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(self.records, PRODUCER_ID_AT)
+        return (Producer(self.key, producer_id, epoch), sequence) if producer_id >= 0 else None
 
 
 class Appends:
@@ -109,6 +114,7 @@ class Appends:
         self._routes = routes
         self._meters = meters
         self._parked: WaitingLines[tuple[bytes, int], Batch] = WaitingLines(parked_bytes_max)
+        self.given_back = GivenBack()
         self._staged: dict[tuple[bytes, int, int, int], list[Batch]] = {}
         self._tick: asyncio.TimerHandle | None = None
 
@@ -204,11 +210,13 @@ class Appends:
         for batch, result in zip(batches, results, strict=True):
             try:
                 if isinstance(result, tuple):
+                    if self.given_back and (found := batch.producer):
+                        self.given_back.came(*found)
                     batch.stored(*result)
                 elif result.error in (NOT_LEADER, UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID):
                     self._refused(batch, result)
                 elif result.error:
-                    batch.failed(result)
+                    self._fail(batch, result)
                 else:
                     batch.stored(result.base_offset, result.log_append_time_ms, result.log_start_offset)
             except Exception:
@@ -221,7 +229,7 @@ class Appends:
         if not batch.request.gone and batch.request.may_overtake_nothing() and batch.request.acks != 0:
             self._park(batch, result)
         else:
-            batch.failed(result)
+            self._fail(batch, result)
 
     def _failed(self, node: StorageNode, batches: Sequence[Batch], error: Exception) -> None:
         sent = error.sent if isinstance(error, RpcFailure) else True
@@ -229,16 +237,26 @@ class Appends:
             log.warning("append failed", extra=fields(node=node.node_id, error=f"{type(error).__name__}: {error}"))
         for batch in batches:
             if isinstance(error, RpcError):
-                batch.failed(Appended(error.code, message=error.message))
+                self._fail(batch, Appended(error.code, message=error.message))
             elif isinstance(error, ShuttingDown):
                 self._refused(batch, Appended(NOT_LEADER))
             elif isinstance(error, DeadlineExceeded) and sent:
-                batch.failed(Appended(TIMED_OUT))
-            elif not sent or batch.has_producer_id:
+                self._fail(batch, Appended(TIMED_OUT))
+            elif not sent or batch.producer is not None:
                 self._meters.resent_total += sent
                 self._park(batch)
             else:
-                batch.failed(Appended(NOT_LEADER))
+                self._fail(batch, Appended(NOT_LEADER))
+
+    def _fail(self, batch: Batch, result: Appended) -> None:
+        """The client sends it again, and with it what it had sent behind it."""
+        if found := batch.producer:
+            now = self._loop.time()
+            if result.error == OUT_OF_ORDER and self.given_back.is_awaited_before(*found, now):
+                result = Appended(NOT_LEADER)
+            elif result.error != OUT_OF_ORDER:
+                self.given_back.add(*found, now)
+        batch.failed(result)
 
     # --- waiting for a leader -----------------------------------------------------------------------------------------
 
@@ -249,7 +267,7 @@ class Appends:
         if not batch.deadline:
             batch.deadline = now + min(batch.request.timeout_ms / 2000, PARK_S_MAX)
         if batch.deadline <= now or not self._hold(batch):
-            batch.failed(refusal or Appended(NOT_LEADER))
+            self._fail(batch, refusal or Appended(NOT_LEADER))
             return
         self._meters.parked_total += 1
         self._meters.parked_bytes = self._parked.bytes
@@ -271,7 +289,7 @@ class Appends:
     def _on_tick(self) -> None:
         self._tick = None
         for batch in self._parked.expired(self._loop.time()):
-            batch.failed(Appended(NOT_LEADER))
+            self._fail(batch, Appended(NOT_LEADER))
         self.retry()
         if self._parked and self._tick is None:
             self._tick = self._loop.call_later(0.02, self._on_tick)
@@ -283,7 +301,7 @@ class Appends:
             route = topic.partition(key[1]) if topic is not None else None
             if topic is None or route is None:
                 for batch in self._parked.take(key):
-                    batch.failed(Appended(UNKNOWN_PARTITION))
+                    self._fail(batch, Appended(UNKNOWN_PARTITION))
                 continue
             node = self._nodes.ready(route.leader) if route.leader >= 0 else None
             while node is not None and (head := self._parked.first(key)) is not None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """`default_partitions` and `default_durability` are for the cluster's birth only: afterwards the metadata holds them, as
-    the cluster-wide defaults of `num.partitions` and `log.durability`, and they are changed there."""
+    """`default_partitions`, `default_replication_factor` and `default_durability` are for the cluster's birth only: afterwards
+    the metadata holds them, as the cluster-wide defaults of `num.partitions`, `default.replication.factor` and `log.durability`,
+    and they are changed there."""
 
     node_id: int
     etcd: tuple[str, ...]  # host:port
@@ -18,6 +19,7 @@ class ControllerConfig:
     admin_port: int = 0  # 0: any free port
     log_level: str = "info"
     default_partitions: int = 1
+    default_replication_factor: int = 0  # 0: three, or as many as there are storage nodes
     default_durability: str = "synced"
     request_partitions_max: int = 10_000
     election_ttl_s: int = 3
@@ -29,6 +31,8 @@ class ControllerConfig:
             raise ValueError("PENSTOCK_RPC_UNIX or PENSTOCK_RPC_TCP must be set: nobody could ask this controller anything")
         if self.default_partitions < 1:
             raise ValueError(f"PENSTOCK_DEFAULT_PARTITIONS is {self.default_partitions}; expected 1 or more")
+        if self.default_replication_factor < 0:
+            raise ValueError(f"PENSTOCK_DEFAULT_REPLICATION_FACTOR is {self.default_replication_factor}; expected 0 or more")
         if self.default_durability not in ("synced", "replicated"):
             raise ValueError(f"PENSTOCK_DEFAULT_DURABILITY is {self.default_durability!r}; expected synced or replicated")
 
@@ -38,6 +42,8 @@ class ControllerConfig:
         defaults = {}
         if self.default_partitions != 1:
             defaults["num.partitions"] = str(self.default_partitions)
+        if self.default_replication_factor:
+            defaults["default.replication.factor"] = str(self.default_replication_factor)
         if self.default_durability != "synced":
             defaults["log.durability"] = self.default_durability
         return defaults

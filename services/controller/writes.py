@@ -15,6 +15,7 @@ from libs.cluster.records import ConfigOverrides, NodeRecord, PartitionState, To
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
 from services.controller.core.configs import Alteration
 from services.controller.core.partitions import PlannedGrowth
+from services.controller.core.states import follows_the_table
 from services.controller.core.topics import PlannedTopic
 
 T = TypeVar("T")
@@ -107,9 +108,14 @@ def deletion(image: ClusterImage, topics: Sequence[Topic]) -> Iterator[tuple[Wri
 
 
 def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, PartitionState]]) -> Iterator[Write]:
-    """New states of partitions, in batches that do not depend on each other, each made when it is asked for: by then the ones
-    before it are under way."""
-    return (_partition_batch(image, chunk) for chunk in _chunks(changed))
+    """New states of partitions that exist, in batches that do not depend on each other, each made when it is asked for: by then
+    the ones before it are under way."""
+    for chunk in _chunks(changed):
+        for topic_id, index, state in chunk:
+            before = image.partition(topic_id, index)
+            assert before is not None
+            assert follows_the_table(before, state), f"{before} must not become {state}"
+        yield _partition_batch(image, chunk)
 
 
 def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[tuple[Write, list[Alteration]]]:

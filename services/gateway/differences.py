@@ -259,6 +259,17 @@ DIFFERENCES: Final = (
         "delete.topic.enable, auto.leader.rebalance.enable, leader.imbalance.*) can be changed while it runs; listeners cannot.",
     ),
     Difference(
+        "broker-configs-revived",
+        ApiKey.DESCRIBE_CONFIGS,
+        "leader.imbalance.per.broker.percentage and replica.lag.max.messages, which Kafka had once, mean what they did there. "
+        "The latter is off unless it is set.",
+    ),
+    Difference(
+        "default-replication-factor",
+        ApiKey.DESCRIBE_CONFIGS,
+        "default.replication.factor is 3 where nobody sets it, but no more than there are storage nodes; Kafka's is 1.",
+    ),
+    Difference(
         "broker-configs-coarse",
         ApiKey.DESCRIBE_CONFIGS,
         "log.retention.hours and its like keep the value that the broker was started with; Kafka describes their default once "

@@ -121,6 +121,17 @@ def test_all_replicas_of_a_new_partition_are_in_sync_and_the_first_leads() -> No
     assert planned.result.replication_factor == 3
 
 
+@pytest.mark.parametrize(("nodes", "factor"), [(1, 1), (2, 2), (3, 3), (5, 3)])
+def test_a_topic_has_three_replicas_or_as_many_as_there_are_nodes_unless_somebody_says_otherwise(nodes: int, factor: int) -> None:
+    members = [storage(node_id) for node_id in range(nodes)]
+    (planned,) = create(image_of(*members, gone=[9]), NewTopic("t", -1, -1)).planned
+    assert planned.result.replication_factor == len(planned.partitions[0].replicas) == factor
+    configured = image_of(*members, overrides={("broker", ""): {"default.replication.factor": "1"}})
+    assert create(configured, NewTopic("t", -1, -1)).planned[0].result.replication_factor == 1
+    more = image_of(*members, overrides={("broker", ""): {"default.replication.factor": "6"}})
+    assert refusal(more, NewTopic("t", -1, -1)).error == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
 def test_the_whole_request_is_bounded_not_each_topic() -> None:
     decision = create(THREE, NewTopic("t", 6_000, 1), NewTopic("u", 6_000, 1))
     assert {r.error for r in decision.refused} == {ErrorCode.POLICY_VIOLATION}

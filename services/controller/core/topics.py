@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from libs.cluster.configs.definitions import ConfigError, validate_together, validate_topic
-from libs.cluster.configs.resolve import effective_broker_bool, effective_broker_int
+from libs.cluster.configs.resolve import effective_broker_bool, effective_broker_int, is_set
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import PartitionState, Topic
+from libs.cluster.records import STORAGE, PartitionState, Topic
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.controller import CreateTopics, DeleteTopics, NewTopic, TopicRef, TopicResult
 from libs.wire.errors import ErrorCode
@@ -57,7 +57,7 @@ class Creation:
 def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness, limits: Limits) -> Creation:
     mentions = Counter(topic.name for topic in request.topics)
     default_partitions = effective_broker_int(image, "num.partitions")
-    default_factor = effective_broker_int(image, "default.replication.factor")
+    default_factor = default_replication_factor(image)
     by_name = {topic.name: topic for topic in request.topics}
     asked = sum(_partition_count(topic, default_partitions) for topic in request.topics if mentions[topic.name] == 1)
     assigner = Assigner(image, limits, start=random.randrange(1 << 16))
@@ -93,6 +93,14 @@ def new_topic_id(random: Randomness, taken: Callable[[bytes], bool]) -> bytes:
         topic_id = bytes(raw)
         if topic_id[0] >> 2 != 62 and not taken(topic_id):  # 62 is "-" in URL-safe base64
             return topic_id
+
+
+def default_replication_factor(image: ClusterImage) -> int:
+    """What is configured; where nothing is, three, or as many as there are live nodes."""
+    configured = effective_broker_int(image, "default.replication.factor")
+    if is_set(image, "default.replication.factor"):
+        return configured
+    return max(1, min(configured, len(image.members(STORAGE))))
 
 
 def _partition_count(topic: NewTopic, default: int) -> int:

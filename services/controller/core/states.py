@@ -1,0 +1,132 @@
+"""The states of partitions and replicas, and what moves them on, as tables.
+
+Nobody keeps these states: they are read off the metadata and the list of the living. The tables say which steps there are, so
+whatever is about to be written is held to them.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from libs.cluster.records import PartitionState
+from services.controller.core.standing import LiveNode, has_directory
+
+
+class PartitionStatus(Enum):
+    NON_EXISTENT = "NonExistent"
+    NEW = "New"
+    """Written, but its topic's record is not yet: nobody sees it."""
+    ONLINE = "Online"
+    OFFLINE = "Offline"
+    """Nobody leads it."""
+
+
+class PartitionStep(Enum):
+    CREATED = "its replicas are assigned"
+    COMMITTED = "its topic's record is written"
+    SWEPT = "its creation was not finished"
+    LED_ANEW = "another replica leads, or another life of it"
+    ISR_CHANGED = "the ISR changes"
+    REPLICAS_CHANGED = "replicas are added, removed or found in a directory"
+    NOBODY_LEFT = "no in-sync replica lives"
+    ELECTED = "an in-sync replica is back"
+    ELECTED_AT_A_LOSS = "the most complete log is taken"
+    DELETED = "its topic is deleted"
+
+
+_NON_EXISTENT, _NEW = PartitionStatus.NON_EXISTENT, PartitionStatus.NEW
+_ONLINE, _OFFLINE = PartitionStatus.ONLINE, PartitionStatus.OFFLINE
+
+PARTITION_TRANSITIONS: Final[dict[tuple[PartitionStatus, PartitionStep], PartitionStatus]] = {
+    (_NON_EXISTENT, PartitionStep.CREATED): _NEW,
+    (_NEW, PartitionStep.COMMITTED): _ONLINE,
+    (_NEW, PartitionStep.SWEPT): _NON_EXISTENT,
+    (_ONLINE, PartitionStep.LED_ANEW): _ONLINE,
+    (_ONLINE, PartitionStep.ISR_CHANGED): _ONLINE,
+    (_ONLINE, PartitionStep.REPLICAS_CHANGED): _ONLINE,
+    (_ONLINE, PartitionStep.NOBODY_LEFT): _OFFLINE,
+    (_ONLINE, PartitionStep.DELETED): _NON_EXISTENT,
+    (_OFFLINE, PartitionStep.ELECTED): _ONLINE,
+    (_OFFLINE, PartitionStep.ELECTED_AT_A_LOSS): _ONLINE,
+    (_OFFLINE, PartitionStep.ISR_CHANGED): _OFFLINE,
+    (_OFFLINE, PartitionStep.REPLICAS_CHANGED): _OFFLINE,
+    (_OFFLINE, PartitionStep.DELETED): _NON_EXISTENT,
+}
+
+
+class ReplicaStatus(Enum):
+    NON_EXISTENT = "NonExistent"
+    NEW = "New"
+    """It copies, and a reassignment waits for it."""
+    ONLINE = "Online"
+    OFFLINE = "Offline"
+    """Its node is dead, or lives without its log."""
+
+
+class ReplicaStep(Enum):
+    ADDED = "a reassignment adds it"
+    CREATED = "its partition is created"
+    CAUGHT_UP = "it is in sync, and the reassignment done"
+    NODE_GONE = "its node is gone"
+    LOG_GONE = "its directory is gone, or its log is damaged"
+    BACK = "its node is back with its log"
+    COPYING_AGAIN = "its node is back, and the reassignment still waits for it"
+    REMOVED = "a reassignment removes it, or its topic is deleted"
+
+
+_NO_REPLICA, _COPYING = ReplicaStatus.NON_EXISTENT, ReplicaStatus.NEW
+_THERE, _AWAY = ReplicaStatus.ONLINE, ReplicaStatus.OFFLINE
+
+REPLICA_TRANSITIONS: Final[dict[tuple[ReplicaStatus, ReplicaStep], ReplicaStatus]] = {
+    (_NO_REPLICA, ReplicaStep.CREATED): _THERE,
+    (_NO_REPLICA, ReplicaStep.ADDED): _COPYING,
+    (_COPYING, ReplicaStep.CAUGHT_UP): _THERE,
+    (_COPYING, ReplicaStep.NODE_GONE): _AWAY,
+    (_COPYING, ReplicaStep.LOG_GONE): _AWAY,
+    (_COPYING, ReplicaStep.REMOVED): _NO_REPLICA,
+    (_THERE, ReplicaStep.NODE_GONE): _AWAY,
+    (_THERE, ReplicaStep.LOG_GONE): _AWAY,
+    (_THERE, ReplicaStep.REMOVED): _NO_REPLICA,
+    (_AWAY, ReplicaStep.BACK): _THERE,
+    (_AWAY, ReplicaStep.COPYING_AGAIN): _COPYING,
+    (_AWAY, ReplicaStep.REMOVED): _NO_REPLICA,
+}
+
+
+def partition_status(state: PartitionState | None, *, committed: bool = True) -> PartitionStatus:
+    """`committed`: its topic's record is there."""
+    if state is None:
+        return PartitionStatus.NON_EXISTENT
+    if not committed:
+        return PartitionStatus.NEW
+    return PartitionStatus.ONLINE if state.leader >= 0 else PartitionStatus.OFFLINE
+
+
+def step_between(before: PartitionState, after: PartitionState) -> PartitionStep:
+    """What happened between two states of a partition that exists: the most that did."""
+    if after.leader < 0 <= before.leader:
+        return PartitionStep.NOBODY_LEFT
+    if before.leader < 0 <= after.leader:
+        return PartitionStep.ELECTED_AT_A_LOSS if after.recovering else PartitionStep.ELECTED
+    if after.leader_epoch != before.leader_epoch and after.leader >= 0:
+        return PartitionStep.LED_ANEW
+    changed_isr = after.isr != before.isr or after.withdrawn != before.withdrawn
+    return PartitionStep.ISR_CHANGED if changed_isr else PartitionStep.REPLICAS_CHANGED
+
+
+def follows_the_table(before: PartitionState, after: PartitionState) -> bool:
+    """Whether `after` may be written over `before`."""
+    step = step_between(before, after)
+    allowed = PARTITION_TRANSITIONS.get((partition_status(before), step)) is partition_status(after)
+    rises = after.partition_epoch > before.partition_epoch and after.leader_epoch >= before.leader_epoch
+    return allowed and rises and bool(after.isr)
+
+
+def replica_status(state: PartitionState, node_id: int, live: Mapping[int, LiveNode]) -> ReplicaStatus:
+    if all(replica.node_id != node_id for replica in state.replicas):
+        return ReplicaStatus.NON_EXISTENT
+    node = live.get(node_id)
+    if node is None or not has_directory(state, node_id, node) or (node_id, node.incarnation) in state.withdrawn:
+        return ReplicaStatus.OFFLINE
+    in_sync = any(member.node_id == node_id for member in state.isr)
+    return ReplicaStatus.NEW if node_id in state.adding and not in_sync else ReplicaStatus.ONLINE

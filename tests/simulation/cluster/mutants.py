@@ -1,0 +1,144 @@
+"""Bugs that are planted one at a time into a whole cluster, to see whether a run catches them, and within how many seeds.
+
+`python -m tests.simulation.cluster.mutants` tells for each; `NAME…` for those alone.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from libs.cluster.records import InSync, PartitionState
+from libs.commitlog.producers import FRESH, ProducerState
+from libs.rpc.contracts.replication import Pulled, PulledFrom
+from services.controller.core import elections
+from services.controller.fencing import FencedWriter
+from services.storage.core import following as deciding
+from services.storage.core.replica import Replica
+from services.storage.following import applying
+from services.storage.following.followed import Followed
+from tests.simulation.cluster.many import run_one
+from tests.simulation.cluster.run import Report
+from tests.simulation.disk import SimulatedDisk
+
+FAULTY_S = 60.0
+
+
+def leader_counts_itself_alone() -> Any:
+    """acks=all is answered when the leader has it."""
+
+    def recount(self: Replica) -> bool:
+        self._counted = [self._own] * self.min_in_sync
+        self._alone = False
+        self.in_sync = len(self.isr.committed)
+        return self._advance()
+
+    return patch.object(Replica, "_recount", recount)
+
+
+def logs_never_part() -> Any:
+    """A follower appends behind what its leader does not have."""
+
+    def decide(answer: Pulled, own: deciding.Own) -> deciding.Decision:
+        return deciding.decide(replace(answer, diverging_epoch=-1), own)
+
+    return patch.object(applying, "decide", decide)
+
+
+@contextmanager
+def nothing_is_synced() -> Iterator[None]:
+    """Storage forgets the sync, and counts what it wrote as durable."""
+    with (
+        patch.object(SimulatedDisk, "fdatasync", lambda self, fd: None),
+        patch.object(SimulatedDisk, "sync_all", lambda self, path: None),
+    ):
+        yield
+
+
+def anybody_leads() -> Any:
+    """An election takes the first replica that lives, in sync or not."""
+
+    def offline(state: PartitionState, live: Mapping[int, Any]) -> InSync | None:
+        found = [InSync(one.node_id, live[one.node_id].incarnation) for one in state.replicas if one.node_id in live]
+        return found[0] if found else None
+
+    return patch.object(elections, "offline", offline)
+
+
+def duplicates_are_stored() -> Any:
+    """A batch that is sent again is stored again."""
+    return patch.object(ProducerState, "check", lambda self, header: FRESH)
+
+
+def unbounded_high_watermark() -> Any:
+    """A follower believes its leader's high watermark beyond its own end."""
+
+    def copied(self: Replica, log_end: int, leaders_high_watermark: int) -> bool:
+        self._own.log_end = log_end
+        self.high_watermark, before = max(self.high_watermark, leaders_high_watermark), self.high_watermark
+        return self.high_watermark > before
+
+    return patch.object(Replica, "copied", copied)
+
+
+def written_counts_as_durable() -> Any:
+    """A follower tells its leader of what it wrote as if it were synced."""
+    original = Followed.standing
+
+    def standing(self: Followed) -> PulledFrom:
+        found = original(self)
+        return replace(found, durable_offset=found.fetch_offset)
+
+    return patch.object(Followed, "standing", standing)
+
+
+def unfenced_controller() -> Any:
+    """A deposed controller's writes are taken."""
+
+    async def commit(self: FencedWriter, write: Any) -> int:
+        result = await self._store.txn([], write.operations)
+        return result.revision
+
+    return patch.object(FencedWriter, "commit", commit)
+
+
+MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, ...]]] = {
+    "the leader counts itself alone": (leader_counts_itself_alone, (1, 2, 3)),
+    "logs never part": (logs_never_part, (1, 2, 3)),
+    "nothing is synced": (nothing_is_synced, (1, 2, 3)),
+    "anybody leads": (anybody_leads, (1, 2, 3)),
+    "duplicates are stored": (duplicates_are_stored, (1, 2, 3)),
+    "an unbounded high watermark": (unbounded_high_watermark, (1, 2, 3)),
+    "written counts as durable": (written_counts_as_durable, (1, 2, 3)),
+    "an unfenced controller": (unfenced_controller, (1, 2, 3)),
+}
+"""Each with the seeds within which it is caught."""
+
+
+def seeds_to_catch(name: str, *, faulty_s: float = FAULTY_S, most: int = 0) -> tuple[int, Report | None]:
+    """How many seeds it took, and what the last one found; more than there are, and None, if none did."""
+    plant, seeds = MUTANTS[name]
+    seeds = tuple(range(1, most + 1)) or seeds
+    for count, seed in enumerate(seeds, 1):
+        with plant():
+            report = run_one(seed, faulty_s=faulty_s)
+        if report.violations:
+            return count, report
+    return len(seeds) + 1, None
+
+
+def main(names: list[str]) -> None:
+    logging.disable(logging.NOTSET)
+    for name in names or MUTANTS:
+        began = time.process_time()
+        count, report = seeds_to_catch(name, most=10)
+        found = report.violations[0][:160] if report is not None else "NOT CAUGHT"
+        print(f"{name}: {count} seeds, {time.process_time() - began:.0f} s: {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

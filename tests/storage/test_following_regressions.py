@@ -350,3 +350,14 @@ async def test_a_gap_that_no_segment_spans_is_copied(cluster: StorageCluster, le
     await cluster.start()
     await caught_up(cluster, topic, log)
     assert content(cluster, topic) == b"".join(log.batches)
+
+
+async def test_a_progress_that_the_leader_passed_over_is_told_again_by_the_next_pull(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    """It did not lead yet in this epoch when it came: the high watermark stood still until the next batch."""
+    topic, log = await followed(cluster, leader, "passed")
+    log.append(b"a", b"b")
+    leader.changed()
+    await eventually(lambda: leader.durable(topic) == 2)
+    await eventually(lambda: any(one.durable_offset == 2 for pull in leader.pulls for one in pull.partitions))

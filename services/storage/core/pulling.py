@@ -42,12 +42,6 @@ class PullSession:
         self._told.pop(key, None)
         self._changed[key] = None
 
-    def told_durable(self, key: Key, durable_offset: int) -> None:
-        """By a Progress: it need not be named for that."""
-        known = self._told.get(key)
-        if known is not None and known.durable_offset < durable_offset <= known.fetch_offset:
-            self._told[key] = _with_durable(known, durable_offset)
-
     def drop(self, key: Key) -> None:
         self._changed.pop(key, None)
         if self._told.pop(key, None) is not None or self.sequence:
@@ -77,11 +71,3 @@ class PullSession:
     def asked(self, key: Key) -> PulledFrom | None:
         """What an answer is an answer to. None: to nothing that still counts (KAFKA-13207)."""
         return self._told.get(key)
-
-
-def _with_durable(known: PulledFrom, durable_offset: int) -> PulledFrom:
-    return PulledFrom(
-        *(known.topic_id, known.partition, known.leader_epoch, known.fetch_offset),
-        durable_offset,
-        *(known.last_fetched_epoch, known.log_start_offset),
-    )

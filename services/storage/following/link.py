@@ -86,20 +86,16 @@ class LeaderLink:
         self.urge()
 
     def made_durable(self, durable: list[Hosted]) -> None:
-        """Tells the leader. If nobody can be told, the next session does."""
-        if self._client is None or self._session.is_new:
-            return
+        """Tells the leader, and the next pull tells it again: it passes over what it is told before it leads, or has compared."""
         parts = []
         for hosted in durable:
             followed = self.followed.get(hosted.key)
-            if followed is not None and followed.hosted is hosted and followed.state is not State.CUTTING:
+            if followed is not None and followed.hosted is hosted and followed.fetching:
                 parts.append(MadeDurable(*hosted.key, followed.leader_epoch, hosted.log.durable_offset))
-        if not parts or not self._client.connected:
-            return
-        puller = self._puller
-        if self._client.oneway(PROGRESS, Progress(puller.node_id, puller.incarnation, tuple(parts))):
-            for part in parts:
-                self._session.told_durable((part.topic_id, part.partition), part.durable_offset)
+                self._session.name(hosted.key)
+        if parts and self._client is not None and not self._session.is_new:
+            puller = self._puller
+            self._client.oneway(PROGRESS, Progress(puller.node_id, puller.incarnation, tuple(parts)))
 
     # -- the connection ---------------------------------------------------------------------------------------------------
 

@@ -65,11 +65,3 @@ def test_a_new_session_has_a_higher_number_and_forgets_what_was_told() -> None:
     assert one.number > before
     assert one.asked(A) is None
     assert one.next_pull({B: at(B, 2)}) == (0, (at(B, 2),), ())
-
-
-def test_what_a_progress_told_need_not_be_named() -> None:
-    one = session()
-    one.next_pull({A: at(A, 5)})
-    one.told_durable(A, 5)
-    one.name(A)
-    assert one.next_pull({A: at(A, 5, durable=5)}) == (1, (), ())

@@ -34,6 +34,7 @@ class Withdrawals:
         self._controller = controller
         self._damaged: dict[Key, None] = {}
         self._standing_down: dict[Key, None] = {}
+        self._repaired: dict[Key, None] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -49,10 +50,14 @@ class Withdrawals:
     def withdraw(self, key: Key) -> None:
         if key not in self._damaged:
             self._damaged[key] = None
+            self._repaired.pop(key, None)
             self._changed.set()
 
     def served(self, key: Key) -> None:
-        self._damaged.pop(key, None)
+        if key in self._damaged:
+            del self._damaged[key]
+            self._repaired[key] = None
+            self._changed.set()
 
     def stand_down(self, key: Key) -> None:
         self._standing_down[key] = None
@@ -63,24 +68,24 @@ class Withdrawals:
 
     def follow_image(self) -> None:
         """A state may count on a replica that it has been told of: it is told again."""
-        if self._damaged or self._standing_down:
+        if self._damaged or self._standing_down or self._repaired:
             self._changed.set()
 
     async def _run(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            batch = self._batch()
-            if not batch:
+            batch, repaired = self._batch(), self._taken_back()
+            if not batch and not repaired:
                 continue
             try:
-                await self._controller.call(WITHDRAW, Withdraw(*self._caller, tuple(batch)))
+                await self._controller.call(WITHDRAW, Withdraw(*self._caller, tuple(batch), tuple(repaired)))
             except RpcFailure as error:
                 log.info("withdrawn replicas not told yet", extra=fields(reason=error, partitions=len(batch)))
                 await asyncio.sleep(RETRY_S)
                 self._changed.set()
                 continue
-            log.warning("replicas withdrawn", extra=fields(partitions=len(batch)))
+            log.warning("replicas withdrawn", extra=fields(partitions=len(batch), restored=len(repaired)))
 
     def _batch(self) -> list[Key]:
         image = self._image()
@@ -90,6 +95,12 @@ class Withdrawals:
             if state is not None and len(state.isr) > 1 and self._counts_on(state):
                 batch.append(key)
         return batch[:BATCH]
+
+    def _taken_back(self) -> list[Key]:
+        """Those whose states still say that they are damaged. One that is not told yet may say so later."""
+        image = self._image()
+        states = ((key, image.partition(*key)) for key in self._repaired)
+        return [key for key, state in states if state is not None and self._caller in state.withdrawn][:BATCH]
 
     def _counts_on(self, state: PartitionState | None) -> bool:
         if state is None or not hosts(state, self._caller.node_id) or self._caller in state.withdrawn:

@@ -148,3 +148,13 @@ def test_a_damaged_replica_outside_the_isr_changes_nothing() -> None:
 def test_a_former_life_withdraws_nothing() -> None:
     with pytest.raises(Refused):
         drawn_back(cluster(three(), storage(1, 2)), 1)
+
+
+def test_a_replica_that_is_served_again_after_an_operator_accepted_the_loss_leads_again() -> None:
+    (state,) = drawn_back(cluster(three(isr=(1,))), 1)
+    image = cluster(state)
+    request = Withdraw(1, 1, (), restored=((topic_id(1), 0), (topic_id(9), 0)))
+    ((_, _, restored),) = withdraw(image, request, live_nodes(image.members("storage")), lambda _: True)
+    assert (restored.leader, restored.leader_epoch, restored.withdrawn) == (1, state.leader_epoch + 1, ())
+    again = cluster(restored)
+    assert withdraw(again, request, live_nodes(again.members("storage")), lambda _: True) == []

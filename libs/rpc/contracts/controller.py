@@ -188,6 +188,7 @@ class Withdraw:
     node_id: int
     incarnation: int
     partitions: tuple[tuple[bytes, int], ...]  # (topic id, partition)
+    restored: tuple[tuple[bytes, int], ...] = ()  # withdrawn before, and served again: an operator accepted what is lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ proposal is compared with the leader epoch and partition epoch that its leader a
 applied before, and its answer lost.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from libs.cluster.image import ClusterImage
@@ -92,7 +92,9 @@ def _with_isr(state: PartitionState, isr: tuple[InSync, ...], live: Mapping[int,
 def withdraw(image: ClusterImage, request: Withdraw, live: Mapping[int, LiveNode], synced: Synced) -> Changed:
     """The states that change. Raises Refused with STALE_BROKER_EPOCH for a caller of another life."""
     require_registered(image, request.node_id, request.incarnation)
-    return list(_withdrawn(image, InSync(request.node_id, request.incarnation), request.partitions, live, synced))
+    caller = InSync(request.node_id, request.incarnation)
+    changed = list(_withdrawn(image, caller, request.partitions, live, synced))
+    return changed + list(_restored(image, caller, set(request.restored).difference(request.partitions), live, synced))
 
 
 def _withdrawn(
@@ -110,3 +112,18 @@ def _withdrawn(
         left = replace(state, isr=others) if others else replace(state, withdrawn=(*state.withdrawn, caller))
         settled = settle(left, live, synced=synced(topic_id))
         yield topic_id, index, replace(settled, partition_epoch=state.partition_epoch + 1)
+
+
+def _restored(
+    image: ClusterImage,
+    caller: InSync,
+    partitions: Collection[tuple[bytes, int]],
+    live: Mapping[int, LiveNode],
+    synced: Synced,
+) -> Iterable[tuple[bytes, int, PartitionState]]:
+    for topic_id, index in sorted(partitions):
+        state = image.partition(topic_id, index) if topic_id in image.topics_by_id else None
+        if state is not None and caller in state.withdrawn:
+            left = replace(state, withdrawn=tuple(each for each in state.withdrawn if each != caller))
+            settled = settle(left, live, synced=synced(topic_id))
+            yield topic_id, index, replace(settled, partition_epoch=state.partition_epoch + 1)

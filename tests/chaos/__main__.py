@@ -9,14 +9,22 @@ import shutil
 import sys
 import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 
 from tests.chaos.failing import FailingRun, Place
 from tests.chaos.hosts import is_router, run_as_router, why_no_hosts
-from tests.chaos.places import many_hosts, one_host
+from tests.chaos.places import many_disks, many_hosts, one_host
 from tests.chaos.power import why_no_power_cuts
 from tests.chaos.run import Run
 from tests.requirements import is_available
+
+MANY_HOSTS = "many-hosts"
+PLACES: dict[str, Place] = {
+    "one-host": one_host,
+    "many-disks": many_disks,
+    "one-power-supply": partial(many_disks, together=True),
+}
 
 
 def main() -> int:
@@ -24,17 +32,22 @@ def main() -> int:
     parser.add_argument("--cuts", type=int, default=50, help="power cuts, at least")
     parser.add_argument("--faults", type=int, default=40, help="faults of processes")
     parser.add_argument("--factor", type=int, default=3, help="replication factor of the topics under faults")
-    parser.add_argument("--place", choices=("one-host", "many-hosts", "both"), default="both", help="where processes fail")
+    parser.add_argument("--place", choices=(*PLACES, MANY_HOSTS), help="where processes fail; all of them by default")
     parser.add_argument("--seed", type=int, help="when they come; what the machine does in between no seed repeats")
     chosen = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if chosen.seed is None else chosen.seed
     codes = []
     if chosen.cuts:
         codes.append(cut_power(chosen.cuts, seed))
-    if chosen.faults and chosen.place != "many-hosts":
-        codes.append(break_processes(one_host, chosen.faults, seed, chosen.factor))
-    if chosen.faults and chosen.place != "one-host":
-        codes.append(break_network(chosen.faults, seed, chosen.factor))
+    for name in [*PLACES, MANY_HOSTS] if chosen.place is None else [chosen.place]:
+        if not chosen.faults:
+            continue
+        if not is_router():
+            say(f"{name}:")
+        if name == MANY_HOSTS:
+            codes.append(break_network(chosen.faults, seed, chosen.factor))
+        else:
+            codes.append(break_processes(PLACES[name], chosen.faults, seed, chosen.factor))
     return max(codes, default=0)
 
 
@@ -66,7 +79,7 @@ def break_network(faults: int, seed: int, factor: int) -> int:
         return 1
     if is_router():
         return break_processes(many_hosts, faults, seed, factor)
-    options = {"--cuts": 0, "--faults": faults, "--factor": factor, "--place": "many-hosts", "--seed": seed}
+    options = {"--cuts": 0, "--faults": faults, "--factor": factor, "--place": MANY_HOSTS, "--seed": seed}
     return run_as_router("tests.chaos", [str(word) for option in options.items() for word in option])
 
 

@@ -21,7 +21,6 @@ from tests.history.judge import judge
 from tests.history.model import write
 from tests.history.report import told
 
-TOPICS = {"synced": 3, "replicated": 3}
 PROGRESS_WITHIN_S = 60.0
 WHOLE_WITHIN_S = 60.0
 READ_WITHIN_S = 90.0
@@ -63,6 +62,7 @@ class FailingRun:
         self._directory, self._faults, self._factor, self._say = directory, faults, factor, say
         self._chance = random.Random(seed)
         self._recorder = Recorder()
+        self._topics: Mapping[str, int] = {}
         self._windows: list[tuple[str, int, int]] = []
 
     def play(self) -> Outcome:
@@ -75,9 +75,10 @@ class FailingRun:
         return self.outcome
 
     def _play(self, cluster: LocalCluster, faults: Faults) -> None:
+        self._topics = faults.topics
         admin = Admin(cluster.bootstrap)
-        for topic, partitions in TOPICS.items():
-            admin.create(topic, partitions, {"durability": topic}, self._factor)
+        for topic, partitions in self._topics.items():
+            admin.create(topic, partitions, {"durability": topic.partition("-")[0]}, self._factor)
         admin.close()
         with self._producing(cluster) as producers, self._reading(cluster):
             self._advance(producers, 20)
@@ -98,7 +99,7 @@ class FailingRun:
     def _producing(self, cluster: LocalCluster) -> Iterator[list[PacedProducer]]:
         producers = [
             PacedProducer(self._recorder, cluster.bootstrap, topic, count, per_second=pace, idempotent=idempotent)
-            for topic, count in TOPICS.items()
+            for topic, count in self._topics.items()
             for pace, idempotent in ((150, True), (50, False))
         ]
         for producer in producers:
@@ -111,7 +112,7 @@ class FailingRun:
 
     @contextmanager
     def _reading(self, cluster: LocalCluster) -> Iterator[None]:
-        readers: list[Reader] = [kind(self._recorder, cluster.bootstrap, TOPICS) for kind in (ConfluentReader, AioReader)]
+        readers: list[Reader] = [kind(self._recorder, cluster.bootstrap, self._topics) for kind in (ConfluentReader, AioReader)]
         for reader in readers:
             reader.start()
         try:
@@ -168,7 +169,7 @@ class FailingRun:
             found = admin.client.list_topics(timeout=REQUEST_S).topics
             missing = [
                 f"{key_of(topic, index)}: {sorted(set(partition.replicas) - set(partition.isrs))}"
-                for topic in TOPICS
+                for topic in self._topics
                 for index, partition in found[topic].partitions.items()
                 if len(partition.isrs) < self._factor
             ]
@@ -180,7 +181,7 @@ class FailingRun:
 
     def _read_to_end(self, cluster: LocalCluster) -> None:
         for kind in (ConfluentReader, AioReader):
-            reader = kind(self._recorder, cluster.bootstrap, TOPICS)
+            reader = kind(self._recorder, cluster.bootstrap, self._topics)
             reader.start()
             try:
                 short = read_to(reader, self._recorder.ends(), READ_WITHIN_S)

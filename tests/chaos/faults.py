@@ -22,6 +22,9 @@ class Faults:
     def __init__(self, cluster: LocalCluster, chance: random.Random, *, clocks: Path, small_disk: Path | None = None) -> None:
         self._cluster, self._chance, self._small_disk, self._clocks = cluster, chance, small_disk, clocks
 
+        self.topics = {"synced": 3, "replicated": 3}
+        """Partitions by topic; a topic's name begins with its durability."""
+
     def names(self) -> list[str]:
         """All that can be done to this cluster."""
         return [name for name in FAULTS if name != "disk-full" or self._small_disk is not None]

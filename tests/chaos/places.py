@@ -2,13 +2,15 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.chaos.cut_off import CutOffs
 from tests.chaos.faults import Faults
 from tests.chaos.hosts import HostedCluster, Hosts
 from tests.chaos.odd_clock import with_odd_clock
+from tests.chaos.power import Disk
+from tests.chaos.power_cuts import PowerCuts
 from tests.cluster_harness import LocalCluster
 from tests.faults.small_disks import small_disk
 
@@ -35,6 +37,30 @@ def one_host(directory: Path, chance: random.Random) -> Iterator[tuple[LocalClus
         cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
         with cluster:
             yield cluster, Faults(cluster, chance, clocks=directory, small_disk=disk)
+
+
+@contextmanager
+def many_disks(directory: Path, chance: random.Random, *, together: bool = False) -> Iterator[tuple[LocalCluster, Faults]]:
+    """Every storage node has a disk of which the power can be cut."""
+    with ExitStack() as unmounted:
+        disks = {}
+        for name in OFTEN:
+            (directory / name).mkdir()
+            disks[name] = Disk(directory / name, DISK_MEBIBYTES)
+            unmounted.callback(disks[name].close)
+        where = {name: {**often, "PENSTOCK_DATA_DIR": str(disks[name].at)} for name, often in OFTEN.items()}
+        gateways = {f"gateway-{node}": {"PENSTOCK_OPEN_FILE_IDLE_S": "0.1"} for node in (1, 2)}  # else it keeps the disk busy
+        cluster = LocalCluster(
+            directory / "cluster",
+            storage=3,
+            gateways=2,
+            controllers=3,
+            environment_of=where | gateways,
+            expected_complaints="log directory retired|Input/output error",
+        )
+        cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
+        with cluster:
+            yield cluster, PowerCuts(cluster, chance, disks, together=together, clocks=directory)
 
 
 @contextmanager

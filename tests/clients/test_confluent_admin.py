@@ -23,8 +23,8 @@ def test_a_topic_is_described_with_its_id_leaders_and_replicas(admin: Admin, top
     assert str(described.topic_id) not in ("", "AAAAAAAAAAAAAAAAAAAAAA")
     assert [partition.id for partition in described.partitions] == list(range(6))
     for partition in described.partitions:
-        assert [node.id for node in partition.replicas] == [partition.leader.id]
-        assert [node.id for node in partition.isr] == [partition.leader.id]
+        assert partition.replicas[0].id == partition.leader.id
+        assert {node.id for node in partition.replicas} == {node.id for node in partition.isr} == {1, 2, 3}
     assert {partition.leader.id for partition in described.partitions} == {1, 2, 3}
 
 
@@ -50,7 +50,7 @@ def test_the_cluster_is_described_with_every_broker_on_a_port_of_its_own(admin: 
 @pytest.mark.parametrize(
     ("new", "code", "words"),
     [
-        (NewTopic("replicated", 1, 2), KafkaError.INVALID_REPLICATION_FACTOR, "replication"),
+        (NewTopic("replicated", 1, 4), KafkaError.INVALID_REPLICATION_FACTOR, "replication"),
         (NewTopic("none", 0, 1), KafkaError.INVALID_PARTITIONS, "partitions"),
         (NewTopic("no/slash", 1, 1), KafkaError.TOPIC_EXCEPTION, ""),
         (NewTopic("config", 1, 1, config={"no.such.config": "1"}), KafkaError.INVALID_CONFIG, "no.such.config"),

@@ -19,11 +19,12 @@ def test_topics_are_created_described_listed_grown_and_deleted(bootstrap: str, a
     named = ("--topic", topic)
     assert f"Created topic {topic}." in topics("--create", *named, "--partitions", "3", "--config", "retention.ms=90000000")
     described = topics("--describe", *named)
-    assert "PartitionCount: 3\tReplicationFactor: 1\tConfigs: retention.ms=90000000" in described
+    assert "PartitionCount: 3\tReplicationFactor: 3\tConfigs: retention.ms=90000000" in described
     assert re.search(r"TopicId: [\w-]{22}\t", described)
-    leaders = re.findall(r"Partition: (\d)\tLeader: (\d)\tReplicas: (\d)\tIsr: (\d)", described)
+    leaders = re.findall(r"Partition: (\d)\tLeader: (\d)\tReplicas: ([\d,]+)\tIsr: ([\d,]+)", described)
     assert [partition for partition, *_ in leaders] == ["0", "1", "2"]
-    assert all(leader == replicas == isr for _, leader, replicas, isr in leaders)
+    assert all(leader == replicas[0] and replicas == isr for _, leader, replicas, isr in leaders)
+    assert all(sorted(replicas.split(",")) == ["1", "2", "3"] for _, _, replicas, _ in leaders)
     topics("--alter", *named, "--partitions", "5")
     assert topic in topics("--list").split()
     assert admin.partition_count(topic) == 5
@@ -31,8 +32,8 @@ def test_topics_are_created_described_listed_grown_and_deleted(bootstrap: str, a
     eventually(lambda: topic not in admin.names())
 
 
-def test_a_replication_factor_that_is_not_there_yet_is_refused_with_words(bootstrap: str, admin: Admin, topic: str) -> None:
-    create = ("--create", "--topic", topic, "--replication-factor", "3")
+def test_more_replicas_than_nodes_are_refused_with_words(bootstrap: str, admin: Admin, topic: str) -> None:
+    create = ("--create", "--topic", topic, "--replication-factor", "4")
     refused = run_tool("kafka-topics", "--bootstrap-server", bootstrap, *create, check=False)
     assert refused.returncode != 0
     assert "InvalidReplicationFactorException" in refused.text + refused.stderr.decode()

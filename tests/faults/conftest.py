@@ -6,11 +6,14 @@ import pytest
 
 from tests.cluster_harness import LocalCluster
 
+ONE_REPLICA = {"PENSTOCK_DEFAULT_REPLICATION_FACTOR": "1"}
+
 
 @pytest.fixture(scope="module")
 def mortals() -> Iterator[LocalCluster]:
-    """Two storage nodes, two gateways and two controllers for the tests of a module that kill processes and start them again."""
-    with LocalCluster(storage=2, gateways=2, controllers=2) as running:
+    """Two storage nodes, two gateways and two controllers for the tests of a module that kill processes and start them again.
+    Topics have one replica: what a dead node led waits for it."""
+    with LocalCluster(storage=2, gateways=2, controllers=2, environment=ONE_REPLICA) as running:
         yield running
 
 

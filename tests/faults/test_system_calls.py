@@ -8,6 +8,7 @@ from libs.wire.errors import ErrorCode
 from services.local.probe import ask
 from tests.clients.admin import Admin
 from tests.cluster_harness import LocalCluster
+from tests.faults.conftest import ONE_REPLICA
 from tests.faults.placement import leaders
 from tests.faults.raw import raw_client
 from tests.faults.system_calls import traced
@@ -99,7 +100,7 @@ async def test_an_acks_all_answer_leaves_after_the_sync_that_covers_it(cluster: 
 
 
 async def test_a_disk_that_fails_to_sync_is_retired_and_never_acknowledges_again(topic: str) -> None:
-    with LocalCluster(storage=2, expected_complaints="log directory retired") as cluster:
+    with LocalCluster(storage=2, environment=ONE_REPLICA, expected_complaints="log directory retired") as cluster:
         admin = Admin(cluster.bootstrap)
         admin.create(topic, 8)
         of_1 = [partition for partition, node in leaders(admin, topic).items() if node == 1]

@@ -1,12 +1,15 @@
 """What other systems' followers got wrong, one by one, beside a leader that the test plays."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from libs.cluster import keys
+from libs.commitlog.log import Log
 from libs.rpc.contracts.replication import Pulled, PulledFrom
 from libs.wire.batches import set_max_timestamp
 from libs.wire.errors import ErrorCode
@@ -361,3 +364,76 @@ async def test_a_progress_that_the_leader_passed_over_is_told_again_by_the_next_
     leader.changed()
     await eventually(lambda: leader.durable(topic) == 2)
     await eventually(lambda: any(one.durable_offset == 2 for pull in leader.pulls for one in pull.partitions))
+
+
+async def in_the_middle_of_a_cut(
+    cluster: StorageCluster, leader: FakeLeader, name: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[bytes, threading.Event]:
+    """The log's thread waits for the event."""
+    topic, _ = await followed(cluster, leader, name, epoch=0)
+    await leader.leads(topic, epoch=0, log=log_with((0, 5)))
+    leader.changed()
+    await caught_up(cluster, topic, leader.logs[topic, 0])
+    begun, go_on = threading.Event(), threading.Event()
+    cut = Log.truncate_to
+
+    def slowly(log: Log, offset: int) -> int:
+        begun.set()
+        assert go_on.wait(10)
+        return cut(log, offset)
+
+    monkeypatch.setattr(Log, "truncate_to", slowly)
+    await leader.leads(topic, epoch=1, log=log_with((0, 2), (1, 1)))
+    await eventually(begun.is_set)
+    return topic, go_on
+
+
+async def test_a_node_that_is_elected_in_the_middle_of_a_cut_leads_when_it_has_ended(
+    cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, go_on = await in_the_middle_of_a_cut(cluster, leader, "elected", monkeypatch)
+    await cluster.state(topic, epoch=2)
+
+    def heard() -> bool:
+        assert cluster.node is not None
+        state = cluster.node._partitions.image.partition(topic, 0)
+        return state is not None and state.leader_epoch == 2
+
+    await eventually(heard)
+    assert (await cluster.append(topic, batch(b"x"), timeout_ms=20)).error != 0
+    go_on.set()
+    await cluster.leads(topic, epoch=2)
+    # The leader of epoch 1 had three batches; where its log parted, the next answer would have told.
+    assert (await cluster.append(topic, batch(b"x"))).base_offset == 3
+    assert log_of(cluster, topic).epochs.entries() == [(0, 0), (2, 3)]
+
+
+async def test_a_topic_that_is_deleted_in_the_middle_of_a_cut_goes_when_it_has_ended(
+    cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, go_on = await in_the_middle_of_a_cut(cluster, leader, "doomed", monkeypatch)
+    directory = Path(cluster.config.directories[0])
+    await cluster.write(keys.topic("doomed"), None)
+    await cluster.write(keys.partition(topic, 0), None)
+    await asyncio.sleep(0)
+    assert (directory / "doomed-0").exists()
+    go_on.set()
+    await eventually(lambda: not any(path.name.startswith("doomed") for path in directory.iterdir()))
+    assert cluster.node is not None
+    assert (topic, 0) not in cluster.node._partitions.by_key
+
+
+async def test_a_node_that_stops_in_the_middle_of_a_cut_waits_for_it(
+    cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, go_on = await in_the_middle_of_a_cut(cluster, leader, "stopping", monkeypatch)
+    stopping = asyncio.create_task(cluster.stop())
+    await asyncio.sleep(0)
+    go_on.set()
+    await stopping
+    await cluster.start()
+    log = leader.logs[topic, 0]
+    log.high_watermark = log.end
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    assert content(cluster, topic) == b"".join(log.batches)

@@ -161,11 +161,13 @@ def _cut_at(offset: int, answer: Pulled, own: Own) -> Decision:
     return BeginAnew(start, start)
 
 
-def begins_within(base_offset: int, last_offset: int, own: Own) -> BeginAnew | None:
+def begins_within(base_offset: int, last_offset: int, own: Own, leaders_start: int = -1) -> BeginAnew | None:
     """What to do about a first batch that begins before the log's end. None: it does not fit at all.
 
-    KAFKA-6975: DeleteRecords moved the leader's start into a batch, and that is where an empty follower began.
+    KAFKA-6975: DeleteRecords moved the leader's start into a batch, and that is where an empty follower began. Or a follower was
+    cut there, since the leader has forgotten its epochs: all that it has lies before the leader's start.
     """
-    if own.log_start >= own.log_end and base_offset < position(own.log_start, own.log_end) <= last_offset:
-        return BeginAnew(base_offset, position(own.log_start, own.log_end))
+    at = position(own.log_start, own.log_end)
+    if base_offset < at <= last_offset and (own.log_start >= own.log_end or at <= leaders_start):
+        return BeginAnew(base_offset, at)
     return None

@@ -109,7 +109,7 @@ class Applying:
             return
         decision = decide(answer, followed.own())
         if isinstance(decision, Append):
-            found = await self._append(view, followed, turns, dirty)
+            found = await self._append(view, followed, turns, dirty, answer.log_start_offset)
             if found is None:
                 if followed.fetching:
                     self._learn(answer, followed)
@@ -135,7 +135,7 @@ class Applying:
                 raise AssertionError("appended already")
 
     async def _append(
-        self, view: memoryview, followed: Followed, turns: Turns, dirty: dict[SyncScheduler, None]
+        self, view: memoryview, followed: Followed, turns: Turns, dirty: dict[SyncScheduler, None], leaders_start: int
     ) -> Decision | None:
         """None: done, or nothing more to do."""
         hosted, at = followed.hosted, 0
@@ -151,7 +151,8 @@ class Applying:
                 record_producers(found.producers, view, piece.with_producer)
                 found.append([view[at : at + piece.size]], piece.batches)
             except StartsBefore as error:
-                return begins_within(error.base_offset, error.last_offset, followed.own()) or self._refused(followed, error)
+                anew = begins_within(error.base_offset, error.last_offset, followed.own(), leaders_start)
+                return anew or self._refused(followed, error)
             except FarAhead as error:
                 return Skip(error.base_offset)
             except NotReplicable as error:

@@ -118,6 +118,13 @@ def test_an_empty_follower_may_begin_within_a_batch() -> None:
     assert position(25, 20) == 25
 
 
+def test_who_was_cut_within_the_leaders_first_batch_begins_anew() -> None:
+    """The leader had forgotten the epochs of what is here, and told that they end where it starts."""
+    here = own((3, 0), start=0, end=25)
+    assert begins_within(20, 29, here, leaders_start=25) == BeginAnew(20, 25)
+    assert begins_within(20, 29, here, leaders_start=24) is None
+
+
 def test_states_end_when_the_partition_is_let_go() -> None:
     for state in State:
         if state is not State.STOPPED:

@@ -211,6 +211,7 @@ class Replica:
         follower = self._followers.get(node_id)
         if follower is None:
             follower = self._followers[node_id] = FollowerProgress(self.isr.committed[node_id])
+            self._recount()
         return follower.lags(now, self._own.log_end, limits, synced=self.synced)
 
     def isr_shown(self, partition_epoch: int, in_sync: Iterable[InSync]) -> bool:

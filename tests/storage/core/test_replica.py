@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.cluster.records import InSync
+from services.storage.core.follower_progress import LagLimits
 from services.storage.core.leadership import Lead
 from services.storage.core.replica import Replica, recovered_high_watermark
 
@@ -47,6 +48,16 @@ def test_with_followers_the_slowest_durable_offset_of_the_isr_decides() -> None:
     assert replica.high_watermark == 0
     assert report(replica, 3, durable=6, log_end=10)
     assert replica.high_watermark == 4
+
+
+def test_a_member_that_was_looked_at_before_it_reported_counts_when_it_does() -> None:
+    """Whether it lags was asked first: its reports then counted for nothing, and the high watermark stood still."""
+    replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
+    replica.lead(lead(5, 1, 2))
+    replica.appended(10)
+    assert replica.decide(0.0, LagLimits(10.0), lambda node, incarnation: True) is None
+    assert report(replica, 2, durable=0, log_end=10)
+    assert replica.high_watermark == 10
 
 
 def test_a_report_from_outside_the_isr_counts_for_nothing() -> None:

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from tests.chaos.odd_clock import set_clock
 from tests.cluster_harness import LocalCluster
+from tests.requirements import is_available
 
 READY_WITHIN_S = 90.0
 MOST_MS = 86_400_000  # retention would be right to take what is a week old
@@ -27,7 +29,10 @@ class Faults:
 
     def names(self) -> list[str]:
         """All that can be done to this cluster."""
-        return [name for name in FAULTS if name != "disk-full" or self._small_disk is not None]
+        lacking = {"disk-full"} if self._small_disk is None else set()
+        if not is_available("strace"):
+            lacking.add("syncs-fail")
+        return [name for name in FAULTS if name not in lacking]
 
     def play(self, name: str) -> None:
         """Returns when every process runs and is ready."""
@@ -125,6 +130,20 @@ class Faults:
         for name in moved:
             set_clock(self._clocks, name, 0)
 
+    def fail_syncs(self) -> None:
+        """For a while no sync of one storage node succeeds. It retires the directory, and an operator finds nothing wrong."""
+        name = self._one("storage")
+        retired = _log_directory(self._cluster.pid(name)) / ".retired"
+        syncs = "fsync,fdatasync,syncfs"
+        command = ["strace", "-f", "-qq", "-e", f"trace={syncs}", "-e", f"inject={syncs}:error=EIO", "-o", "/dev/null"]
+        with subprocess.Popen([*command, "-p", str(self._cluster.pid(name))], stderr=subprocess.DEVNULL) as tracer:
+            self._hold(0.5, 2.0)
+            tracer.terminate()
+        self._hold(0.0, 1.0)
+        if self._cluster.is_running(name):
+            self._cluster.kill(name)
+        retired.unlink(missing_ok=True)
+
     def _kill(self, *names: str) -> None:
         for name in names:
             self._cluster.kill(name)
@@ -147,6 +166,12 @@ class Faults:
 
     def _hold(self, least_s: float, most_s: float) -> None:
         time.sleep(self._chance.uniform(least_s, most_s))
+
+
+def _log_directory(pid: int) -> Path:
+    """Of a storage node, by what it was told."""
+    told = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
+    return Path(told.get("PENSTOCK_LOG_DIRS") or f"{told['PENSTOCK_DATA_DIR']}/logs")
 
 
 def elected(cluster: LocalCluster) -> str:
@@ -175,5 +200,6 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "storage-killed-one-after-the-other": Faults.kill_one_after_the_other,
     "rolling-restart": Faults.roll,
     "clocks-moved": Faults.move_clocks,
+    "syncs-fail": Faults.fail_syncs,
     "disk-full": Faults.fill_disk,
 }

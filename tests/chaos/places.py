@@ -15,6 +15,7 @@ from tests.cluster_harness import LocalCluster
 from tests.faults.small_disks import small_disk
 
 DISK_MEBIBYTES = 256
+EXPECTED = "log directory retired|No space left on device|Input/output error"
 OFTEN = {f"storage-{node}": {"PENSTOCK_HIGH_WATERMARK_CHECKPOINT_S": "0.5"} for node in (1, 2, 3)}
 NAMES = (
     "etcd",
@@ -32,7 +33,7 @@ def one_host(directory: Path, chance: random.Random) -> Iterator[tuple[LocalClus
             gateways=2,
             controllers=3,
             environment_of=OFTEN | {"storage-3": {**OFTEN["storage-3"], "PENSTOCK_LOG_DIRS": str(disk / "logs")}},
-            expected_complaints="log directory retired|No space left on device",
+            expected_complaints=EXPECTED,
         )
         cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
         with cluster:
@@ -56,7 +57,7 @@ def many_disks(directory: Path, chance: random.Random, *, together: bool = False
             gateways=2,
             controllers=3,
             environment_of=where | gateways,
-            expected_complaints="log directory retired|Input/output error",
+            expected_complaints=EXPECTED,
         )
         cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
         with cluster:
@@ -68,6 +69,7 @@ def many_hosts(directory: Path, chance: random.Random) -> Iterator[tuple[LocalCl
     """Every process has a host of its own, and the network between them fails too."""
     with Hosts(NAMES) as hosts:
         cluster = HostedCluster(hosts, directory / "cluster", environment_of=OFTEN, storage=3, gateways=2, controllers=3)
+        cluster.expected_complaints = EXPECTED
         cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
         with cluster:
             yield cluster, CutOffs(cluster, chance, hosts, clocks=directory)

@@ -127,6 +127,7 @@ class Pulls:
             return
         now = self._loop.time()
         for made in told.partitions:
+            self._sessions.made_durable(told.node_id, told.incarnation, made)
             hosted = self._partitions.by_key.get((made.topic_id, made.partition))
             if hosted is None or not hosted.leading or hosted.leader_epoch != made.leader_epoch:
                 continue

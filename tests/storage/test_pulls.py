@@ -147,6 +147,19 @@ async def test_a_follower_that_hears_of_an_election_first_is_kept_waiting(cluste
     assert (told.error, told.leader_epoch, told.high_watermark) == (0, 7, 1)  # and it was counted
 
 
+async def test_what_became_durable_before_its_leader_led_counts_once_it_does(cluster: StorageCluster, two: FakeFollower) -> None:
+    topic = await replicated_topic(cluster, "durable", [1, 2])
+    await cluster.append(topic, batch(b"a", b"b"), acks=1)
+    waiting = asyncio.ensure_future(two.pull(at(topic, 2, durable=0, epoch=7, last_epoch=0), max_wait_ms=8000))
+    await eventually(lambda: pulls_parked(cluster))
+    two.progress(topic, 99, epoch=7)
+    await cluster.append(topic, batch(b"c"), acks=1)
+    await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=7, partition_epoch=1))
+    ((told, _),) = await waiting
+    assert told.error == 0
+    await eventually(lambda: hosted(cluster, topic).high_watermark == 2)
+
+
 async def test_one_that_leads_no_longer_says_so_to_who_waits(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "deposed")
     await two.pull(at(topic, 0))

@@ -8,7 +8,7 @@ longest: who was served goes to the end, so that no partition starves behind bus
 
 from collections.abc import Iterable, Sequence
 
-from libs.rpc.contracts.replication import Pull, PulledFrom
+from libs.rpc.contracts.replication import MadeDurable, Pull, PulledFrom
 from libs.wire.errors import ErrorCode
 from services.storage.core.fetch_rules import Divergence
 
@@ -118,6 +118,15 @@ class PullSessions:
     def name(self, session: PullSession, named: PulledFrom) -> Position:
         self.pulling.setdefault((named.topic_id, named.partition), {})[session.node_id] = session
         return session.name(named)
+
+    def made_durable(self, node_id: int, incarnation: int, made: MadeDurable) -> None:
+        """This node may not lead yet. What is told then counts when the follower's position does."""
+        session = self.by_node.get(node_id)
+        position = session.positions.get((made.topic_id, made.partition)) if session is not None else None
+        if session is None or session.incarnation != incarnation or position is None:
+            return
+        if not position.compared and position.leader_epoch == made.leader_epoch:
+            position.durable = max(position.durable, min(made.durable_offset, position.fetch_offset))
 
     def drop(self, session: PullSession, keys: Iterable[Key]) -> None:
         for key in keys:

@@ -152,9 +152,8 @@ class Producer:
                 self._recorder.acknowledged[key] = max(last, self._recorder.acknowledged.get(key, -1))
             return True
         if self._idempotent and self._acks == -1 and error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self._client.world.violation(
-                f"producer {self._producer} at {key}: out of order after {values}: an answered batch is gone"
-            )
+            what = f"9: producer {self._producer} at {key}: out of order after {values}: an answered batch is gone"
+            self._client.world.violation(what, loss_of=key)
         self._recorder.end(begun, outcome_of_send(error.name) if not self._doubt else "info")
         await self._begin()
         return False
@@ -278,7 +277,8 @@ class Consumer:
                 stale = True
                 if answer.error not in RETRIABLE:
                     said = ErrorCode(answer.error).name
-                    client.world.violation(f"{key_of(partition)} at {self.positions[partition]}: a consumer is told {said}")
+                    what = f"4: {key_of(partition)} at {self.positions[partition]}: a consumer is told {said}"
+                    client.world.violation(what, loss_of=key_of(partition))
                 continue
             records = kafka.records_of(answer, self.positions[partition])
             if records:

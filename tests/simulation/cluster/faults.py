@@ -257,7 +257,7 @@ class Faults:
         self._operate(process)
 
     def _operate(self, process: Process) -> None:
-        if process.running and not process.held_down and process.disk.exists(RETIRED_MARK):
+        if not process.held_down and process.disk.exists(RETIRED_MARK):
             process.power_cut()
             self.repair(process)
             process.power_on()

@@ -47,7 +47,7 @@ class Process:
         self.store: SimulatedStore | None = None
         self.lifecycle: Lifecycle | None = None
         self.what: Any = None
-        self.starts = 0
+        self.starts = self.boots = 0
         self.ended = asyncio.Event()
         self.held_down = False  # by a fault: nobody starts it again
         self.ends: list[str] = []
@@ -115,6 +115,9 @@ class Process:
     def power_cut(self) -> None:
         """The host goes dark: what was not synced is kept, lost or torn, and nobody hears a word."""
         self.world.tell(f"{self.host} loses its power")
+        self.boots += 1
+        for tell in self.world.before_power_cut:
+            tell(self.host)
         left = self.disk.crashed(self.random)
         self.disk.bury(Crash())
         self.disk = self._powered(left)
@@ -205,6 +208,7 @@ class StorageProcess(Process):
             version=VERSION,
             die=lifecycle.stop,
             open_files=OpenFiles(64),
+            boot_id=f"{self.host}, boot {self.boots}",
         )
         node = self.what = StorageNode(config, incarnation, surroundings)
         lifecycle.on_stop(node.stop)

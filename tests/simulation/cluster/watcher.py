@@ -29,6 +29,8 @@ class Watcher:
     world: World
     storage: Sequence[StorageProcess]
     name_of: Callable[[Key], str]
+    paged: Sequence[str] = ()
+    """Topics that are not synced."""
     states: dict[Key, PartitionState] = field(default_factory=dict)
     committed: dict[Key, int] = field(default_factory=dict)
     """The highest high watermark that any leader of its time had."""
@@ -70,6 +72,22 @@ class Watcher:
             self.world.violation(
                 f"6: {self.name_of(key)}: partition epoch {before.partition_epoch}, then {state.partition_epoch}"
             )
+
+    def power_cut(self, host: str) -> None:
+        """Of a partition that is not synced, some in-sync replica must live on with what it wrote."""
+        held: dict[Key, set[tuple[int, int]]] = {}
+        node = next((process.node_id for process in self.storage if process.host == host), -1)
+        for process in self.storage:
+            if process.host != host:
+                for key, _, incarnation in hosted_by(process):
+                    held.setdefault(key, set()).add((process.node_id, incarnation))
+        for key, state in self.states.items():
+            if self.name_of(key).rpartition("-")[0] not in self.paged:
+                continue
+            in_sync = {(member.node_id, member.incarnation) for member in state.isr}
+            if any(member.node_id == node for member in state.isr) and not in_sync & held.get(key, set()):
+                self.world.excused[self.name_of(key)] = None
+                self.world.tell(f"  {self.name_of(key)} may lose something: it was in the page cache of {host} alone")
 
     # --- replicas
 
@@ -114,14 +132,18 @@ class Watcher:
         high = hosted.high_watermark
         before = self.committed.get(key, 0)
         if hosted.log_end_offset < before:
-            self.world.violation(f"4: {self.name_of(key)}: {life} leads with end {hosted.log_end_offset}, {before} was committed")
+            name = self.name_of(key)
+            self.world.violation(
+                f"4: {name}: {life} leads with end {hosted.log_end_offset}, {before} was committed", loss_of=name
+            )
         if high > before:
             self.committed[key] = high
         for member in state.isr:
             held = durable.get((key, member.node_id, member.incarnation))
             if held is not None and held < high:
                 self.world.violation(
-                    f"4: {self.name_of(key)}: high watermark {high} of {life}, and node {member.node_id} of the ISR holds {held}"
+                    f"4: {self.name_of(key)}: high watermark {high} of {life}, and node {member.node_id} of the ISR holds {held}",
+                    loss_of=self.name_of(key),
                 )
 
     # --- logs

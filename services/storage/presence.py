@@ -1,15 +1,27 @@
 """What others see of this node: the addresses where it answers, and its member record in the cluster."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership, Superseded
+from libs.cluster.reaching import address_of
 from libs.cluster.records import STORAGE, Member
+from libs.rpc.client import RpcClient
+from libs.rpc.contracts.storage import LOG_ENDS, LogEnds
+from libs.rpc.errors import RpcFailure
+from libs.rpc.schema import pack
 from libs.rpc.server import Accept, Hello, RpcServer
 from libs.runtime.survival import survived_from
 from services.storage.config import StorageConfig
 from services.storage.surroundings import Surroundings
+
+PROBE_S = 1.0
+
+
+class NodeIdTaken(Exception):
+    """A process with our id is alive. It stays, and we must not run."""
 
 
 class Presence:
@@ -21,6 +33,22 @@ class Presence:
         self._membership: Membership | None = None
         self._member: Member | None = None
         self._survived_from = 0
+
+    async def look_for_another(self) -> None:
+        """To be called first of all. A former life of this node is dead, whatever its lease says; one that answers is another
+        process, with other disks or with a copy of ours. Raises NodeIdTaken."""
+        config, image = self._config, self._follower.image
+        other = image.members(STORAGE).get(config.node_id)
+        address = address_of(other, self._world.host_id) if other is not None else ""
+        if other is None or other.incarnation == self._incarnation or not address:
+            return
+        asker = Hello(STORAGE, -1, self._incarnation, self._world.version, image.feature_level, image.cluster_id)
+        client = RpcClient(address, asker, self._world.transport)
+        with contextlib.suppress(RpcFailure):
+            await client.call(LOG_ENDS, pack(LogEnds(())), timeout_s=PROBE_S)
+        await client.close()
+        if client.peer is not None and client.peer.incarnation == other.incarnation:
+            raise NodeIdTaken(f"storage node {config.node_id} runs already, at {address}: give this one an id of its own")
 
     def look_back(self) -> None:
         """To be called before the log directories are opened. Raises OSError."""

@@ -21,6 +21,7 @@ from libs.rpc.client import RpcClient
 from libs.rpc.contracts.outline import OUTLINE
 from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, FETCH, LIST_OFFSETS, OPEN_FILE
 from libs.runtime.children import Children
+from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 from services.storage.appends import Appends
 from services.storage.checkpoints import Checkpoints
@@ -29,7 +30,6 @@ from services.storage.config import StorageConfig
 from services.storage.delete_records import RecordDeletion
 from services.storage.disk_opening import open_disks
 from services.storage.disks import Disk, Disks
-from services.storage.elected_controller import ElectedControllerClient
 from services.storage.fetches import Fetches
 from services.storage.following.following import Following
 from services.storage.following.starts import LogStarts
@@ -80,9 +80,7 @@ class StorageNode:
         self._partitions = Partitions(config.node_id, incarnation)
         self._registry = FileRegistry(world.open_files)
         self._meters = Meters(world.metrics, self._partitions)
-        self._controller = ElectedControllerClient(
-            lambda: self._follower.image, lambda address: self._connect(address, None), world.host_id
-        )
+        self._controller = Controllers(self._presence.hello, world.host_id, world.transport)
         self._fetches = Fetches(self._partitions, self._meters)
         self._leading = Leading(
             *(incarnation, self._partitions, self._meters, self._controller),
@@ -136,8 +134,11 @@ class StorageNode:
         """Raises DirectoryLocked, DirectoryDamaged, OSError: then the node cannot run here."""
         self._state = "waiting for the cluster image"
         await self._follower.start()
+        self._controller.follow(self._follower.image)
+        self._follower.subscribe(lambda _, new: self._controller.follow(new))
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
+        await self._presence.look_for_another()
         self._presence.look_back()
         self._disks = Disks(await open_disks(self._config, self._world, cluster_id, self, self._meters.offline))
         caller = self._config.node_id, self._incarnation
@@ -195,9 +196,8 @@ class StorageNode:
     def _recovery_processes(self) -> Children:
         return self._world.children("recovery", self._config.recovery_processes or len(os.sched_getaffinity(0)), 0)
 
-    def _connect(self, address: str, storage_node: int | None) -> RpcClient:
-        expected = (STORAGE, storage_node) if storage_node is not None else None
-        return RpcClient(address, self._presence.hello, self._world.transport, expected=expected)
+    def _connect(self, address: str, storage_node: int) -> RpcClient:
+        return RpcClient(address, self._presence.hello, self._world.transport, expected=(STORAGE, storage_node))
 
     def _make_following(self, checkpoints: Checkpoints, shortening: Shortening) -> Following:
         return Following(
@@ -288,7 +288,6 @@ class StorageNode:
         if self._withdrawals is not None:
             await self._withdrawals.close()
         await self._leading.close()
-        await self._controller.close()
         await self._presence.hang_up()
         await self._follower.close()
         if self._residents is not None:
@@ -299,6 +298,8 @@ class StorageNode:
             disk.close()
         self._lookups.close()
         await self._presence.leave()
+        # Heartbeats until the end: who falls silent while its logs are closed is taken for dead.
+        await self._controller.close()
         self._state = "stopped"
 
     async def _forget_deleted(self) -> None:

@@ -125,6 +125,7 @@ class StorageNode:
         """For the admin port's /debug."""
         return {
             "partitions": self._partitions.debug,
+            "following": lambda: self._following.debug() if self._following is not None else None,
             "cleaner": lambda: self._chores.cleaning.debug() if self._chores is not None else None,
         }
 

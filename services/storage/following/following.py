@@ -183,6 +183,16 @@ class Following:
             if followed.state is State.CUTTING:
                 followed.happened(Event.BROKEN)
 
+    def debug(self) -> object:
+        """By leader and partition."""
+        return {
+            leader: {
+                str(one.hosted): {"state": one.state.value, "leader_epoch": one.leader_epoch, "at": one.position, "lag": one.lag}
+                for one in link.followed.values()
+            }
+            for leader, link in self._links.items()
+        }
+
     # -- ends -------------------------------------------------------------------------------------------------------------
 
     def _close_soon(self, work: Coroutine[Any, Any, None]) -> None:

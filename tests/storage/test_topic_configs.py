@@ -301,6 +301,9 @@ OF_THE_CLEANER = {
 OF_THE_CONTROLLER = {"unclean.leader.election.enable"}
 """Its proof is in tests/controller/test_elections.py."""
 
+OF_REPLICATION = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
+"""Their proofs are in test_pulls.py and test_following.py."""
+
 
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.__name__.replace("_", "."))
 async def test_it_does_what_it_says(
@@ -312,7 +315,8 @@ async def test_it_does_what_it_says(
 def test_every_config_that_is_served_has_its_proof() -> None:
     assert not [config.name for config in TOPIC_CONFIGS.values() if config.served_values]  # all values, or only the default
     served = {config.name for config in TOPIC_CONFIGS.values() if config.served and not config.hidden}
-    assert {proof.__name__.replace("_", ".") for proof in PROOFS} | OF_THE_CLEANER | OF_THE_CONTROLLER == served
+    proven = {proof.__name__.replace("_", ".") for proof in PROOFS}
+    assert proven | OF_THE_CLEANER | OF_THE_CONTROLLER | OF_REPLICATION == served
 
 
 def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clusters() -> None:
@@ -327,6 +331,8 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
         # controller: leader balancing
         *("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "leader.imbalance.per.broker.percentage"),
         "producer.id.expiration.ms",  # storage: upkeep
+        *("replica.lag.time.max.ms", "replica.lag.max.messages"),  # storage: ISR changes
+        *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),  # storage: throttles
         # storage: cleaning
         *("log.cleaner.enable", "log.cleaner.threads", "log.cleaner.backoff.ms"),
         *("log.cleaner.dedupe.buffer.size", "log.cleaner.io.max.bytes.per.second"),

@@ -185,6 +185,10 @@ class RpcClient:
             self._timer = self._loop.call_at(deadline, self._expire)
         return request_id
 
+    def under_way(self) -> list[tuple[int, OnReply]]:
+        """Calls that wait for answers, in their order: request id and who is told."""
+        return [(request_id, pending.on_reply) for request_id, pending in self._pending.items()]
+
     def cancel(self, request_id: int) -> None:
         """Nobody waits for it any more: `on_reply` is not called, and the server is told."""
         pending = self._take(request_id)

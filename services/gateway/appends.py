@@ -2,15 +2,13 @@
 
 Rule (DESIGN section 4, hiding a failover): what was never sent, or was refused without being stored, may wait for the new leader.
 What was sent and not answered is sent again only if the batch has a producer id: should the first have landed, the second is
-a duplicate, which the leader recognises. Everything else answers NOT_LEADER_OR_FOLLOWER.
+a duplicate, which the leader recognises. Everything else answers NOT_LEADER_OR_FOLLOWER. A leader that another has replaced is
+not waited for: it may be stopped, or cut off, and its connection may look well for minutes.
 """
 
 import asyncio
 import logging
-import struct
 from collections.abc import Sequence
-from functools import partial
-from typing import Protocol
 
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import APPEND, Appended
@@ -26,10 +24,11 @@ from libs.rpc.errors import (
 from libs.rpc.schema import unpack
 from libs.runtime.waiting_lines import COPIED_BYTES_MAX, WaitingLines
 from libs.telemetry.logs import fields
-from libs.wire.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
 from libs.wire.errors import ErrorCode
-from services.gateway.core.given_back import GivenBack, Producer
-from services.gateway.core.routing import Routes, TopicRoute
+from services.gateway.batch import Batch, Produce
+from services.gateway.core.given_back import GivenBack
+from services.gateway.core.routing import Routes
+from services.gateway.flight import Flight
 from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes, StorageNode
 
@@ -42,67 +41,15 @@ TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 OUT_OF_ORDER = int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 PARK_S_MAX = 5.0
+LAST_WORDS_S = 0.25
+"""For a replaced leader to answer what nobody may send again: one that lives says in no time what became of it."""
+RETRY_S_FIRST, RETRY_S_MAX = 0.02, 0.32
+"""Between two tries in one leader epoch. Another epoch in the image ends the wait."""
 PATIENCE_S = 1.0
 """On top of the request's own timeout: the leader answers REQUEST_TIMED_OUT itself, and knows more than we do."""
 TIMEOUT_S_MIN = 5.0
 """The timeout of an acks=1 request bounds nothing at Kafka's brokers, so a tiny one must not fail it here."""
 TIMEOUT_S_MAX = 600.0
-
-_PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
-
-
-class Produce(Protocol):
-    """The request that a batch belongs to."""
-
-    acks: int
-    timeout_ms: int
-    transactional_id: str | None
-    gone: bool  # the client hung up
-
-    def sent(self, now: float) -> None: ...
-
-    def settle(self, slot: int, result: Appended) -> None: ...
-
-    def give_up(self) -> None:
-        """It can have no answer: ends its connection."""
-        ...
-
-    def may_overtake_nothing(self) -> bool:
-        """Whether no other request of its connection is under way, so that sending it again keeps the order."""
-        ...
-
-
-class Batch:
-    """One partition's records in one request. `order` rises over all requests of this process."""
-
-    __slots__ = ("deadline", "order", "partition", "records", "request", "slot", "topic")
-
-    def __init__(self, request: Produce, slot: int, topic: TopicRoute, partition: int, records: memoryview, order: int) -> None:
-        self.request = request
-        self.slot = slot
-        self.topic = topic
-        self.partition = partition
-        self.records: memoryview | bytes = records
-        self.order = order
-        self.deadline = 0.0  # of parking; 0.0: was never parked
-
-    @property
-    def key(self) -> tuple[bytes, int]:
-        return self.topic.topic_id, self.partition
-
-    def stored(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
-        self.request.settle(self.slot, Appended(0, base_offset, log_append_time_ms, log_start_offset))
-
-    def failed(self, result: Appended) -> None:
-        self.request.settle(self.slot, result)
-
-    @property
-    def producer(self) -> tuple[Producer, int] | None:
-        """Whose it is, and its first sequence; None: nobody's who could be told from others."""
-        if len(self.records) < HEADER_SIZE:
-            return None
-        producer_id, epoch, sequence = _PRODUCER.unpack_from(self.records, PRODUCER_ID_AT)
-        return (Producer(self.key, producer_id, epoch), sequence) if producer_id >= 0 else None
 
 
 class Appends:
@@ -124,8 +71,9 @@ class Appends:
         return self._parked
 
     def follow(self, routes: Routes) -> None:
-        """A new image: those who wait may have a leader now."""
+        """A new image: those who wait may have a leader now, and those who were sent may have another."""
         self._routes = routes
+        self._recall()
         self.retry()
 
     def stage(self, batch: Batch) -> None:
@@ -189,14 +137,15 @@ class Appends:
                 APPEND,
                 [request.acks, request.timeout_ms, parts, request.transactional_id, self._routes.image.revision],
                 [batch.records for batch in batches],
-                partial(self._replied, node, batches),
+                Flight(self, node, list(batches)),
                 timeout_s=timeout_s,
             )
         except (Overloaded, Disconnected):
             return False
         return True
 
-    def _replied(self, node: StorageNode, batches: Sequence[Batch], outcome: Response | Exception) -> None:
+    def landed(self, flight: Flight, outcome: Response | Exception) -> None:
+        batches = flight.batches
         try:
             if isinstance(outcome, Exception):
                 raise outcome
@@ -205,41 +154,58 @@ class Appends:
                 raise ContractError(f"not a result for each of {len(batches)} partitions")
             results = [_stored(row) or unpack(Appended, row) for row in rows]
         except (RpcFailure, ContractError) as error:
-            self._failed(node, batches, error)
+            self._failed(flight, error)
             return
         for batch, result in zip(batches, results, strict=True):
+            if batch is None:
+                continue
             try:
                 if isinstance(result, tuple):
                     if self.given_back and (found := batch.producer):
                         self.given_back.came(*found)
                     batch.stored(*result)
                 elif result.error in (NOT_LEADER, UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID):
-                    self._refused(batch, result)
+                    self._refused(flight.node, batch, result)
                 elif result.error:
                     self._fail(batch, result)
                 else:
                     batch.stored(result.base_offset, result.log_append_time_ms, result.log_start_offset)
             except Exception:
                 # The others in this answer belong to other requests.
-                log.exception("append not answered", extra=fields(node=node.node_id))
+                log.exception("append not answered", extra=fields(node=flight.node.node_id))
                 batch.request.give_up()
 
-    def _refused(self, batch: Batch, result: Appended) -> None:
-        """Not stored. Its node or we are behind; wait for whoever it is, if that cannot put a later batch before this one."""
-        if not batch.request.gone and batch.request.may_overtake_nothing() and batch.request.acks != 0:
-            self._park(batch, result)
-        else:
+    def _refused(self, node: StorageNode, batch: Batch, result: Appended) -> None:
+        """Its node or we are behind. Wait for whoever it is, if that stores nothing twice, and no later batch before this one."""
+        route = batch.topic.partition(batch.partition)
+        epoch = route.leader_epoch if route is not None else -1
+        is_identified = batch.producer is not None
+        # A node that leads no longer refuses whatever was sent behind, too, so that all of it comes here before it leaves again.
+        is_deposed = result.leader_epoch > epoch or (route is not None and route.leader != node.node_id)
+        in_order = batch.request.may_overtake_nothing() or (is_identified and is_deposed)
+        if batch.request.gone or batch.request.acks == 0 or not in_order or (result.in_log and not is_identified):
             self._fail(batch, result)
+            return
+        again_s = RETRY_S_FIRST
+        if result.leader_epoch > epoch:
+            again_s = RETRY_S_MAX  # our image will say who it is now
+        elif batch.refused_in == epoch:
+            again_s = min(2 * batch.retry_s, RETRY_S_MAX)
+        batch.refused_in, batch.retry_s, batch.retry_at = epoch, again_s, self._loop.time() + again_s
+        self._park(batch, result)
 
-    def _failed(self, node: StorageNode, batches: Sequence[Batch], error: Exception) -> None:
+    def _failed(self, flight: Flight, error: Exception) -> None:
+        node = flight.node
         sent = error.sent if isinstance(error, RpcFailure) else True
         if not isinstance(error, RpcFailure):
             log.warning("append failed", extra=fields(node=node.node_id, error=f"{type(error).__name__}: {error}"))
-        for batch in batches:
+        for batch in flight.batches:
+            if batch is None:
+                continue
             if isinstance(error, RpcError):
                 self._fail(batch, Appended(error.code, message=error.message))
             elif isinstance(error, ShuttingDown):
-                self._refused(batch, Appended(NOT_LEADER))
+                self._refused(node, batch, Appended(NOT_LEADER))
             elif isinstance(error, DeadlineExceeded) and sent:
                 self._fail(batch, Appended(TIMED_OUT))
             elif not sent or batch.producer is not None:
@@ -247,6 +213,44 @@ class Appends:
                 self._park(batch)
             else:
                 self._fail(batch, Appended(NOT_LEADER))
+
+    # --- what is on its way to a node that leads no longer ------------------------------------------------------------
+
+    def _recall(self) -> None:
+        """Take back what is under way to replaced leaders and may be sent again. The rest has a moment for an answer."""
+        for node in self._nodes.known():
+            for request_id, whose in node.client.under_way():
+                if isinstance(whose, Flight) and self._take_back(whose, request_id, last=False):
+                    self._loop.call_later(LAST_WORDS_S, self._abandon, whose, request_id)
+
+    def _abandon(self, flight: Flight, request_id: int) -> None:
+        if not flight.landed:
+            self._take_back(flight, request_id, last=True)
+
+    def _take_back(self, flight: Flight, request_id: int, *, last: bool) -> bool:
+        """Whether the flight still has batches of which only the replaced leader knows what became."""
+        left = False
+        for at, batch in enumerate(flight.batches):
+            if batch is None:
+                continue
+            topic = self._routes.topic_by_id(batch.topic.topic_id)
+            route = topic.partition(batch.partition) if topic is not None else None
+            if route is None or route.leader == flight.node.node_id:
+                continue
+            resend = batch.producer is not None and batch.request.acks != 0
+            if not resend and not last:
+                left = True
+                continue
+            flight.batches[at] = None
+            if resend:
+                self._meters.resent_total += 1
+                self._park(batch)
+            else:
+                self._fail(batch, Appended(NOT_LEADER))
+        if all(batch is None for batch in flight.batches):
+            flight.landed = True
+            flight.node.client.cancel(request_id)
+        return left
 
     def _fail(self, batch: Batch, result: Appended) -> None:
         """The client sends it again, and with it what it had sent behind it."""
@@ -296,6 +300,7 @@ class Appends:
 
     def retry(self) -> None:
         """Send, in order, whatever has a leader that can be reached."""
+        now = self._loop.time()
         for key in self._parked.keys():  # noqa: SIM118 - a copy: sending may park again
             topic = self._routes.topic_by_id(key[0])
             route = topic.partition(key[1]) if topic is not None else None
@@ -305,6 +310,8 @@ class Appends:
                 continue
             node = self._nodes.ready(route.leader) if route.leader >= 0 else None
             while node is not None and (head := self._parked.first(key)) is not None:
+                if head.refused_in == route.leader_epoch and head.retry_at > now:
+                    break
                 head.topic = topic
                 if not self._send(node, (head,)):
                     break

@@ -1,4 +1,4 @@
-"""The gateway's RPC clients: one per storage node, one for the elected controller, replaced when the image says so.
+"""The gateway's RPC clients: one per storage node and controller, replaced when the image says so.
 
 A storage node that vanished from the members keeps its client: a lost lease is not a death (DESIGN section 5), and the
 partition states say who leads. A new incarnation or address means a new client, and the old one's calls fail as disconnected.
@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.reaching import address_of
-from libs.cluster.records import CONTROLLER, STORAGE, Member
-from libs.rpc.client import Introduction, RpcClient
+from libs.cluster.records import STORAGE, Member
+from libs.rpc.client import Hello, RpcClient
 from libs.rpc.errors import RpcFailure
 from libs.rpc.transport import Transport
+from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
@@ -42,15 +43,14 @@ class StorageNode:
 class Nodes:
     """`on_ready` is called with a node's id whenever its connection came up (again)."""
 
-    def __init__(self, hello: Introduction, host_id: str, transport: Transport, on_ready: Callable[[int], None]) -> None:
+    def __init__(self, hello: Callable[[], Hello], host_id: str, transport: Transport, on_ready: Callable[[int], None]) -> None:
         self._hello = hello
         self._host_id = host_id
         self._transport = transport
         self._on_ready = on_ready
         self._storage: dict[int, StorageNode] = {}
-        self._controllers: dict[int, tuple[Member, RpcClient]] = {}
+        self._controllers = Controllers(hello, host_id, transport)
         self._unreachable: set[tuple[str, int, int]] = set()
-        self._elected: int | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting: dict[StorageNode, asyncio.Task[None]] = {}
 
@@ -70,20 +70,13 @@ class Nodes:
                 self._storage[node_id] = node
                 log.info("storage node appeared", extra=fields(node=node_id, incarnation=member.incarnation, address=address))
                 self.connect(node)
-        for node_id, member in image.members(CONTROLLER).items():
-            at = self._controllers.get(node_id)
-            if at is None or at[0] != member:
-                if at is not None:
-                    self._retire(at[1])
-                self._controllers.pop(node_id, None)
-                address = self._address(member)
-                if address:
-                    client = RpcClient(address, self._hello, self._transport, expected=(CONTROLLER, node_id))
-                    self._controllers[node_id] = (member, client)
-        self._elected = image.controller.node_id if image.controller is not None else None
+        self._controllers.follow(image)
 
     def storage(self, node_id: int) -> StorageNode | None:
         return self._storage.get(node_id)
+
+    def known(self) -> list[StorageNode]:
+        return list(self._storage.values())
 
     def ready(self, node_id: int) -> StorageNode | None:
         """The node if it can be sent to right now; if not, a connection is on its way."""
@@ -96,8 +89,7 @@ class Nodes:
         return None
 
     def controller(self) -> RpcClient | None:
-        at = self._controllers.get(self._elected) if self._elected is not None else None
-        return at[1] if at is not None else None
+        return self._controllers.elected()
 
     def connect(self, node: StorageNode) -> None:
         if node not in self._connecting:
@@ -120,9 +112,9 @@ class Nodes:
     async def close(self) -> None:
         for connecting in list(self._connecting.values()):
             connecting.cancel()
-        clients = [node.client for node in self._storage.values()] + [client for _, client in self._controllers.values()]
+        clients = [node.client for node in self._storage.values()]
         self._storage.clear()
-        self._controllers.clear()
+        await self._controllers.close()
         for client in clients:
             await client.close()
         if self._tasks:

@@ -55,8 +55,9 @@ def refused(
     return [error, -1, -1, log_start_offset, message, record_errors, leader, leader_epoch]
 
 
-def refused_as(refusal: Refusal) -> Answer:
-    return refused(refusal.error, refusal.message, leader=refusal.leader, leader_epoch=refusal.leader_epoch)
+def refused_as(refusal: Refusal, *, in_log: bool = False) -> Answer:
+    answer = refused(refusal.error, refusal.message, leader=refusal.leader, leader_epoch=refusal.leader_epoch)
+    return [*answer, True] if in_log else answer
 
 
 def refused_batch(error: BatchError, log_start_offset: int) -> Answer:

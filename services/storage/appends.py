@@ -283,7 +283,7 @@ class Appends:
 
     def refuse_waiting(self, hosted: Hosted, refusal: Refusal) -> None:
         """Leadership was lost, the disk failed, or the partition is gone: nobody waits here any longer."""
-        answer = refused_as(refusal)
+        answer = refused_as(refusal, in_log=True)
         for one in hosted.parked.drain():
             self._meters.failed_produces += 1
             one.refuse(answer)

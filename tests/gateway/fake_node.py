@@ -43,6 +43,8 @@ class FakeNode:
         self.appends: list[Append] = []
         self.stored: list[tuple[int, bytes]] = []  # (partition, batch) in the order of arrival
         self.refuse_with = 0
+        self.hint = (-1, -1)  # leader and its epoch, told with refusals
+        self.in_log = False  # told with refusals
         self.file: Path | None = None
         self.file_gone = False
         self.inline = False
@@ -112,7 +114,8 @@ class FakeNode:
         rows = []
         for part in unpack(Append, call.body).partitions:
             if self.refuse_with:
-                rows.append(Appended(self.refuse_with))
+                leader, epoch = self.hint
+                rows.append(Appended(self.refuse_with, leader=leader, leader_epoch=epoch, in_log=self.in_log))
                 continue
             offset = self._ends.get(part.partition, 0)
             self._ends[part.partition] = offset + 1

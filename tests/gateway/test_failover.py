@@ -207,6 +207,108 @@ async def test_a_node_that_stops_cleanly_is_waited_for(rig: Rig) -> None:
     assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+async def test_a_silent_leaders_batches_leave_for_the_next_one_in_order_when_the_image_names_it(rig: Rig) -> None:
+    """A stopped process keeps its connections: nothing but the image tells that it is gone."""
+    gateway = await rig.start()
+    client = await rig.client(1)
+    rig.nodes[1].holding = True
+    for number in range(3):
+        ask(client, number, idempotent(number))
+    ask(client, 3, idempotent(0), partition=1)
+    await until(lambda: len(rig.nodes[1].stored) == 4)
+    await rig.lead(0, 2, 1)
+    assert [await error_of(client, number) for number in range(3)] == [0] * 3
+    assert rig.nodes[2].stored == [(0, idempotent(number)) for number in range(3)]
+    assert gateway.meters.resent_total == 3
+    rig.nodes[1].release(0)  # of a request that nobody waits for any more
+    while rig.nodes[1].held:
+        rig.nodes[1].release(0)
+    assert await error_of(client, 3) == 0, "it is still the leader of this one"
+
+
+async def test_what_leaves_a_silent_leader_stays_before_what_comes_later(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    rig.nodes[1].holding = True
+    for number in range(3):
+        ask(client, number, idempotent(number))
+    await until(lambda: len(rig.nodes[1].stored) == 3)
+    await rig.lead(0, -1, 1)
+    for number in range(3, 5):
+        ask(client, number, idempotent(number))
+    await rig.lead(0, 2, 2)
+    assert [await error_of(client, number) for number in range(5)] == [0] * 5
+    assert rig.nodes[2].stored == [(0, idempotent(number)) for number in range(5)]
+
+
+async def test_a_silent_leaders_batch_without_a_producer_id_is_answered_and_not_sent_twice(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    rig.nodes[1].holding = True
+    ask(client, 0, plain(0))
+    await until(lambda: len(rig.nodes[1].held) == 1)
+    await rig.lead(0, 2, 1)
+    assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert rig.nodes[2].stored == []
+
+
+async def test_a_replaced_leader_that_lives_may_still_say_that_it_stored(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    rig.nodes[1].holding = True
+    ask(client, 0, plain(0))
+    await until(lambda: len(rig.nodes[1].held) == 1)
+    await rig.lead(0, 2, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    rig.nodes[1].release(0)
+    assert await error_of(client, 0) == 0
+
+
+async def test_a_deposed_leaders_refusals_wait_for_the_image_and_leave_in_order(rig: Rig) -> None:
+    """It knows of the election before the gateway does. Asking it again and again would bring nothing."""
+    gateway = await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.refuse_with, node.hint = ErrorCode.NOT_LEADER_OR_FOLLOWER, (2, 5)
+    node.holding = True
+    for number in range(3):
+        ask(client, number, idempotent(number))
+        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
+    while node.held:
+        node.release(0)
+    await until(lambda: gateway.data_path.appends.parked.bytes == 3 * len(idempotent(0)))
+    asked = len(node.appends)
+    await rig.lead(0, 2, 5)
+    assert [await error_of(client, number) for number in range(3)] == [0] * 3
+    assert rig.nodes[2].stored == [(0, idempotent(number)) for number in range(3)]
+    assert len(node.appends) == asked
+
+
+async def test_what_a_deposed_leader_has_in_its_log_is_not_sent_again_without_a_producer_id(rig: Rig) -> None:
+    """The next leader may have it: it would stand there twice."""
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.hint, node.in_log = (2, 5), True
+    ask(client, 0, plain(0))
+    assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ask(client, 1, idempotent(1))
+    await until(lambda: len(node.appends) == 2)
+    await rig.lead(0, 2, 5)
+    assert await error_of(client, 1) == 0
+    assert rig.nodes[2].stored == [(0, idempotent(1))]
+
+
+async def test_too_few_in_sync_is_for_the_client_to_hear(rig: Rig) -> None:
+    gateway = await rig.start()
+    client = await rig.client(1)
+    rig.nodes[1].refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    ask(client, 0, idempotent(0))
+    assert await error_of(client, 0) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert not gateway.data_path.appends.parked
+
+
 async def test_not_leader_answers_carry_the_new_leader_and_where_it_is(rig: Rig) -> None:
     gateway = await rig.start()
     client = await rig.client(1)

@@ -6,7 +6,7 @@ import pytest
 
 from libs.wire.errors import ErrorCode
 from libs.wire.records import Record, build_batch
-from services.gateway.appends import Batch
+from services.gateway.batch import Batch
 from services.gateway.exchange import Exchange
 from services.gateway.handlers.produce import ADMIN_CLIENT
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until

@@ -34,7 +34,10 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """`error` 0: stored as `acks` asks. `leader`/`leader_epoch` are hints with error 6 (-1: unknown)."""
+    """`error` 0: stored as `acks` asks. `leader`/`leader_epoch` are hints with error 6 (-1: unknown).
+
+    `in_log`, with an error: it stands in the log of a leader that leads no longer, and the next one may have it or not.
+    """
 
     error: int
     base_offset: int = -1
@@ -44,6 +47,7 @@ class Appended:
     record_errors: tuple[tuple[int, str], ...] = ()  # (index in the batch, message)
     leader: int = -1
     leader_epoch: int = -1
+    in_log: bool = False
 
 
 @dataclass(frozen=True, slots=True)

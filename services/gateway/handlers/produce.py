@@ -21,7 +21,8 @@ from libs.wire.errors import ErrorCode
 from libs.wire.headers import write_response_header
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, read_produce, write_produce_response
 from libs.wire.primitives import Reader, Writer
-from services.gateway.appends import NOT_LEADER, UNKNOWN_TOPIC_ID, Batch
+from services.gateway.appends import NOT_LEADER, UNKNOWN_TOPIC_ID
+from services.gateway.batch import Batch
 from services.gateway.core.produce_shape import FIRST_WITH_ZSTD, ZSTD, ProduceShape, learn
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
@@ -177,6 +178,7 @@ class SoleProduce(Batch):
         self.records = records
         self.order = next(data_path.orders)
         self.deadline = 0.0
+        self.refused_in = -1
         self.acks = shape.acks
         self.timeout_ms = shape.timeout_ms
         self.transactional_id: str | None = None

@@ -1,0 +1,68 @@
+"""One partition's records on their way to its leader, and the request that they belong to."""
+
+import struct
+from typing import Protocol
+
+from libs.rpc.contracts.storage import Appended
+from libs.wire.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
+from services.gateway.core.given_back import Producer
+from services.gateway.core.routing import TopicRoute
+
+_PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
+
+
+class Produce(Protocol):
+    """The request that a batch belongs to."""
+
+    acks: int
+    timeout_ms: int
+    transactional_id: str | None
+    gone: bool  # the client hung up
+
+    def sent(self, now: float) -> None: ...
+
+    def settle(self, slot: int, result: Appended) -> None: ...
+
+    def give_up(self) -> None:
+        """It can have no answer: ends its connection."""
+        ...
+
+    def may_overtake_nothing(self) -> bool:
+        """Whether no other request of its connection is under way, so that sending it again keeps the order."""
+        ...
+
+
+class Batch:
+    """One partition's records in one request. `order` rises over all requests of this process."""
+
+    __slots__ = ("deadline", "order", "partition", "records", "refused_in", "request", "retry_at", "retry_s", "slot", "topic")
+
+    def __init__(self, request: Produce, slot: int, topic: TopicRoute, partition: int, records: memoryview, order: int) -> None:
+        self.request = request
+        self.slot = slot
+        self.topic = topic
+        self.partition = partition
+        self.records: memoryview | bytes = records
+        self.order = order
+        self.deadline = 0.0  # of parking; 0.0: was never parked
+        self.refused_in = -1  # the leader epoch in which it was refused last, by a node that may have to learn of it
+        self.retry_at = 0.0  # in that epoch, not before
+        self.retry_s = 0.0
+
+    @property
+    def key(self) -> tuple[bytes, int]:
+        return self.topic.topic_id, self.partition
+
+    def stored(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
+        self.request.settle(self.slot, Appended(0, base_offset, log_append_time_ms, log_start_offset))
+
+    def failed(self, result: Appended) -> None:
+        self.request.settle(self.slot, result)
+
+    @property
+    def producer(self) -> tuple[Producer, int] | None:
+        """Whose it is, and its first sequence; None: nobody's who could be told from others."""
+        if len(self.records) < HEADER_SIZE:
+            return None
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(self.records, PRODUCER_ID_AT)
+        return (Producer(self.key, producer_id, epoch), sequence) if producer_id >= 0 else None

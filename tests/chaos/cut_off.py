@@ -27,7 +27,10 @@ class CutOffs(Faults):
             super().harm(name)
             return
         with self._hosts.dropped(CUTS[name](self)):
-            self._hold(0.3, 6.0)
+            if self._chance.random() < 0.3:
+                self._outlast_leases()
+            else:
+                self._hold(0.3, 6.0)
 
     def storage_from_all(self) -> Pairs:
         return self._apart([self._one("storage")], self._cluster.names)

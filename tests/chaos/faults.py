@@ -14,6 +14,7 @@ from tests.cluster_harness import LocalCluster
 from tests.requirements import is_available
 
 READY_WITHIN_S = 90.0
+LONGER_THAN_LEASES_S = (11.0, 14.0)
 MOST_MS = 86_400_000  # retention would be right to take what is a week old
 
 
@@ -47,6 +48,16 @@ class Faults:
 
     def kill_storage(self) -> None:
         self._kill(self._one("storage"))
+
+    def kill_storage_for_long(self) -> None:
+        """Its lease ends, whatever else tells that it is gone."""
+        self._cluster.kill(self._one("storage"))
+        self._outlast_leases()
+
+    def pause_storage_for_long(self) -> None:
+        """It comes back as a leader that others have replaced, and does not know."""
+        with self._paused(self._one("storage")):
+            self._outlast_leases()
 
     def kill_storage_briefly(self) -> None:
         """It is back before anybody can be sure that it was gone."""
@@ -164,6 +175,9 @@ class Faults:
     def _all(self, role: str) -> list[str]:
         return [name for name in self._cluster.names if name.partition("-")[0] == role]
 
+    def _outlast_leases(self) -> None:
+        self._hold(*LONGER_THAN_LEASES_S)
+
     def _hold(self, least_s: float, most_s: float) -> None:
         time.sleep(self._chance.uniform(least_s, most_s))
 
@@ -185,6 +199,8 @@ def elected(cluster: LocalCluster) -> str:
 
 FAULTS: dict[str, Callable[[Faults], None]] = {
     "storage-killed": Faults.kill_storage,
+    "storage-killed-for-long": Faults.kill_storage_for_long,
+    "storage-paused-for-long": Faults.pause_storage_for_long,
     "storage-killed-briefly": Faults.kill_storage_briefly,
     "gateway-killed": Faults.kill_gateway,
     "controller-killed": Faults.kill_controller,

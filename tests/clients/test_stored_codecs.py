@@ -17,7 +17,11 @@ LEVELS = {"gzip": "9", "lz4": "12", "zstd": "10"}
 
 
 def dumped(cluster: LocalCluster, topic: str) -> str:
-    (file,) = [found for name in cluster.names for found in cluster.data_directory(name).glob(f"**/{topic}-0/*.log")]
+    """What all replicas have alike: an acks=all answer came when they had it."""
+    files = [found for name in cluster.names for found in cluster.data_directory(name).glob(f"**/{topic}-0/*.log")]
+    file, *others = files
+    assert len(others) == 2
+    assert all(other.read_bytes() == file.read_bytes() for other in others)
     return run_tool("kafka-dump-log", "--deep-iteration", "--files", str(file)).text
 
 

@@ -12,7 +12,7 @@ from libs.rpc.transport import Stream
 from libs.wire.api import ApiKey
 from libs.wire.batch_layout import CRC_START, HEADER_SIZE, LENGTH_END
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
-from libs.wire.messages import create_topics, init_producer_id, list_offsets
+from libs.wire.messages import create_topics, delete_topics, init_producer_id, list_offsets
 from libs.wire.primitives import Reader, Writer
 from libs.wire.records import iter_records
 from tests.gateway.kafka_client import Fetched, Produced, fetch_body, produce_body, read_fetched, read_produced
@@ -24,6 +24,7 @@ Partition = tuple[str, int]
 
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 9, 12, 9
 LIST_OFFSETS_VERSION, CREATE_TOPICS_VERSION, INIT_PRODUCER_ID_VERSION = 6, 5, 4
+DELETE_TOPICS_VERSION = 4
 CONNECT_S_MAX = 3.0
 RECEIVE_BYTES = 64 * 1024
 LATEST = -1
@@ -167,6 +168,16 @@ async def create(link: Link, topics: list[create_topics.CreatableTopic], timeout
         *(create_topics.read_response, timeout_s + 1),
     )
     return {topic.name: (topic.error_code, topic.error_message) for topic in answer.topics}
+
+
+async def delete(link: Link, topic: str, timeout_s: float) -> int:
+    """The error."""
+    request = delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=int(timeout_s * 1000))
+    answer = await _asked(
+        *(link, ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics.write_request, request),
+        *(delete_topics.read_response, timeout_s + 1),
+    )
+    return answer.responses[0].error_code
 
 
 async def new_producer_id(link: Link, timeout_s: float) -> tuple[int, int, int]:

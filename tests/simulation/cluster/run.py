@@ -16,6 +16,7 @@ from services.storage.hosted import Key
 from tests.history.judge import judge
 from tests.history.report import told
 from tests.simulation.cluster import kafka
+from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import REQUEST_S, Client, Consumer, Producer, Values, key_of
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.kafka import Disconnected, Partition
@@ -94,6 +95,7 @@ class ClusterRun:
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=True, acks=-1))
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=False, acks=-1))
             self.producers.append(Producer(client, self.recorder, loose, values, idempotent=True, acks=1))
+        self.administrator = Administrator(self.clients[-1], factor)
         self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
 
     def run(self) -> Report:
@@ -150,6 +152,7 @@ class ClusterRun:
         world.tell("clients begin")
         working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
         reading = [self._start(lambda consumer=consumer: consumer.run(CONSUMER_PAUSE_S)) for consumer in self.consumers]  # type: ignore[misc]
+        reading.append(self._start(self.administrator.run))
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)
         if self.faulty_s >= FAULTY_S:  # a seed may be hard on the clients
@@ -161,6 +164,7 @@ class ClusterRun:
             producer.stopping = True
         for consumer in self.consumers:
             consumer.stopping = True
+        self.administrator.stopping = True
         await asyncio.wait([*working, *reading], timeout=LIVE_S)
         for task in (*working, *reading):
             if not task.done():

@@ -1,4 +1,4 @@
-"""Does the net catch fish? Bugs planted into a whole cluster; `mutants.py` has more of them, and tells how many seeds each takes."""
+"""Does the net catch fish? Bugs planted into a whole cluster; `mutants.py` has more, and tells how many seeds each takes."""
 
 import pytest
 

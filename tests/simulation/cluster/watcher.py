@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from libs.cluster import keys
 from libs.cluster.codec import decode
 from libs.cluster.records import PartitionState
-from libs.cluster.store import Compare, CreateRevisionIs, Operation, Put
+from libs.cluster.store import Compare, CreateRevisionIs, Delete, Operation, Put
 from services.storage.hosted import Hosted, Key
 from tests.simulation.cluster.processes import StorageProcess
 from tests.simulation.cluster.world import World
@@ -44,6 +44,10 @@ class Watcher:
     def applied(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
         """2, 5 and 6: as each transaction lands."""
         for operation in operations:
+            if isinstance(operation, Delete) and operation.key.startswith(keys.PARTITIONS):
+                for key in [key for key in self.states if keys.partition(*key).startswith(operation.key)]:
+                    del self.states[key]
+                    self.committed.pop(key, None)
             if isinstance(operation, Put) and operation.key.startswith(keys.PARTITIONS):
                 self._state(keys.partition_of(operation.key), decode(PartitionState, operation.value))
                 if not any(isinstance(one, CreateRevisionIs) and one.key == keys.CONTROLLER and one.revision for one in compares):

@@ -1,0 +1,54 @@
+"""Topics that come and go while the clients work."""
+
+import asyncio
+
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.create_topics import CreatableTopic
+from tests.simulation.cluster import kafka
+from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
+from tests.simulation.cluster.kafka import Disconnected
+
+PAUSE_S = 6.0
+CREATED_OR_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+class Administrator:
+    """Creates one topic after the other, and deletes it later. What was asked for may happen although nobody answered."""
+
+    def __init__(self, client: Client, factor: int) -> None:
+        self._client, self._factor = client, factor
+        self._random = client.world.stream("administrator")
+        self._created = 0
+        self.stopping = False
+
+    async def run(self) -> None:
+        """Until it is told to stop; it leaves no topic behind."""
+        while not self.stopping:
+            await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
+            self._created += 1
+            name = f"brief-{self._created}"
+            await self._create(name)
+            await asyncio.sleep(self._random.uniform(0.0, 4.0))
+            await self._delete(name)
+
+    async def _create(self, name: str) -> None:
+        topic = CreatableTopic(name, self._random.choice((1, 3)), self._factor)
+        for _ in range(3):
+            try:
+                answer = await kafka.create(await self._client.any_gateway(), [topic], REQUEST_S)
+                if answer[name][0] in CREATED_OR_THERE:
+                    return
+            except Disconnected:
+                pass
+            await asyncio.sleep(RETRY_S)
+
+    async def _delete(self, name: str) -> None:
+        """As often as it takes: first it may not be seen yet, then it may come late."""
+        gone = 0
+        while gone < 2:
+            try:
+                error = await kafka.delete(await self._client.any_gateway(), name, REQUEST_S)
+                gone = gone + 1 if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
+            except Disconnected:
+                gone = 0
+            await asyncio.sleep(5 * RETRY_S)

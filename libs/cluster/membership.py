@@ -31,7 +31,8 @@ class Membership:
 
     The first registration replaces whatever it finds at once: a restarted process does not wait for its former lease. A later
     one gives way to another incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so,
-    once. `follow` lets an image say it, since the lease of a member that was replaced may live on.
+    once. `follow` lets an image say it, since the lease of a member that was replaced may live on, and lets it say that our key
+    is gone: a controller took us for dead.
     An outage of the store alone is not a death: the lease is kept for as long as it may live.
     """
 
@@ -80,7 +81,9 @@ class Membership:
         if not self._registered_before or new.revision < self._revision:
             return  # it may still show whom we replaced
         shown = new.members(self._member.role).get(self._member.node_id)
-        if shown is not None and shown.incarnation != self._member.incarnation:
+        if shown is None:
+            self._changed.set()
+        elif shown.incarnation != self._member.incarnation:
             self._give_way(shown)
 
     async def close(self) -> None:

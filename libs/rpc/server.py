@@ -29,6 +29,7 @@ class RpcServer:
     """`max_outstanding` bounds, per connection, the bytes of requests without an answer, and of answers not yet sent.
 
     `on_turn_end` is called after all frames of one read were accepted: the place to do at once what they ask for together.
+    `on_lost` is told whose connection ended, unless it was replaced by a newer one.
     """
 
     def __init__(
@@ -40,10 +41,12 @@ class RpcServer:
         max_frame: int = MAX_FRAME,
         on_turn_end: Callable[[], None] | None = None,
         max_outstanding: int = MAX_OUTSTANDING,
+        on_lost: Callable[[Peer], None] | None = None,
     ) -> None:
         self._hello = hello
         self._transport = transport
         self._on_turn_end = on_turn_end
+        self._on_lost = on_lost
         self._listeners: list[Listener] = []
         self._connections: dict[int, ServerConnection] = {}
         self._accepted = 0
@@ -113,6 +116,8 @@ class RpcServer:
         peer = connection.peer
         if peer is not None and self._newest.get((peer.role, peer.node_id)) is connection:
             del self._newest[peer.role, peer.node_id]
+            if self._on_lost is not None:
+                self._on_lost(peer)
         self._changed.set()
 
     def turn_ended(self) -> None:

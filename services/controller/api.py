@@ -18,11 +18,12 @@ from services.controller.fencing import Unsettled
 from services.controller.isr_changes import change_isrs, withdraw_replicas
 from services.controller.service import Controller, NotElected
 from services.controller.term import Term
+from services.controller.vigil import Vigil
 
 R = TypeVar("R")
 
 
-def methods(controller: Controller) -> dict[str, Accept]:
+def methods(controller: Controller, vigil: Vigil) -> dict[str, Accept]:
     """One table: which method is answered by what."""
     return {
         contract.CREATE_TOPICS: _administrative(controller, contract.CreateTopics, Administration.create_topics),
@@ -34,6 +35,7 @@ def methods(controller: Controller) -> dict[str, Accept]:
         contract.WITHDRAW: _administrative(controller, contract.Withdraw, withdraw_replicas),
         contract.ELECT_LEADERS: _election(controller),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
+        contract.HEARTBEAT: vigil.heartbeat,
     }
 
 

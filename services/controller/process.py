@@ -13,13 +13,16 @@ from libs.cluster.store import MetadataStore
 from libs.rpc.client import RpcClient
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.transport import Transport
+from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle
 from services.controller.administration import Administration
 from services.controller.api import methods
 from services.controller.config import ControllerConfig
 from services.controller.core.assignment import Limits
 from services.controller.log_survey import LogSurvey
+from services.controller.obituaries import Obituaries, Succession
 from services.controller.service import FEATURE_LEVEL, Controller
+from services.controller.vigil import Vigil
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ async def serve(
     def connect(address: str, node_id: int) -> RpcClient:
         return RpcClient(address, hello, world.transport, expected=(STORAGE, node_id))
 
+    vigil = Vigil(follower, world.transport, world.host_id, config.node_id)
     controller = Controller(
         store,
         follower,
@@ -61,10 +65,12 @@ async def serve(
         LogSurvey(connect, world.host_id),
         cluster_defaults=config.cluster_defaults,
         patience_s=config.patience_s,
+        obituaries=Obituaries(vigil),
     )
+    vigil.answer_for(lambda: controller.elected)
     await on_built(controller)
     await follower.start()
-    server = RpcServer(hello, methods(controller), transport=world.transport)
+    server = RpcServer(hello, methods(controller, vigil), transport=world.transport, on_lost=vigil.connection_lost)
     lifecycle.on_stop(server.close)
     unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
     tcp = await server.listen(f"tcp:{config.rpc_tcp}") if config.rpc_tcp else ""
@@ -82,7 +88,18 @@ async def serve(
     lifecycle.on_stop(membership.close)
     follower.subscribe(membership.follow)
     await membership.start()
+    others = Controllers(hello, world.host_id, world.transport)
+    lifecycle.on_stop(others.close)
+    others.follow(follower.image)
+    follower.subscribe(lambda _, new: others.follow(new))
+    vigil.start()
+    succession = asyncio.create_task(Succession(store, follower, vigil).run(), name="succession")
 
+    async def end_vigil() -> None:
+        vigil.close()
+        await _ended(succession)
+
+    lifecycle.on_stop(end_vigil)
     office = asyncio.create_task(controller.run(), name="controller")
     lifecycle.on_stop(lambda: _ended(office))
     office.add_done_callback(lambda task: None if task.cancelled() else lifecycle.stop(task.exception()))

@@ -26,6 +26,7 @@ from services.controller.elections import Elections
 from services.controller.fencing import Conflict, Deposed, Unsettled
 from services.controller.identity import new_cluster_id
 from services.controller.log_survey import Survey
+from services.controller.obituaries import Obituaries
 from services.controller.term import Term
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,9 @@ class Controller:
         *,
         cluster_defaults: Mapping[str, str] | None = None,
         patience_s: float = 10.0,
+        obituaries: Obituaries | None = None,
     ) -> None:
+        """Without `obituaries` it believes that whoever is registered lives."""
         self._store = store
         self._follower = follower
         self._election = election
@@ -64,6 +67,7 @@ class Controller:
         self._random = random
         self._cluster_defaults = dict(cluster_defaults or {})
         self._patience_s = patience_s
+        self._obituaries = obituaries
         self._keeper = BrokerKeeper()
         self._pipeline = asyncio.Lock()
         self._elections = Elections(survey, self._pipeline, self._keeper.leaderless)
@@ -106,7 +110,7 @@ class Controller:
         try:
             await self._retire_former_life()
             while True:
-                leadership = await self._election.campaign()
+                leadership = await self._campaign()
                 try:
                     await self._serve(leadership)
                 finally:
@@ -115,6 +119,23 @@ class Controller:
                         await leadership.resign()
         finally:
             unsubscribe()
+
+    async def _campaign(self) -> Leadership:
+        """Returns when elected. Whoever is cut off from storage nodes leaves the office to others for a while."""
+        if self._obituaries is None:
+            return await self._election.campaign()
+        while True:
+            await self._obituaries.stand_back()
+            campaign = asyncio.ensure_future(self._election.campaign())
+            cut_off = asyncio.ensure_future(self._obituaries.stand_down())
+            try:
+                await asyncio.wait((campaign, cut_off), return_when=asyncio.FIRST_COMPLETED)
+                if campaign.done():
+                    return campaign.result()
+            finally:
+                for waiting in (campaign, cut_off):
+                    waiting.cancel()
+                await asyncio.gather(campaign, cut_off, return_exceptions=True)
 
     async def administer(self, job: Callable[[Administration, Term], Awaitable[T]]) -> T:
         """Runs `job` alone, on an image that holds all that was written before it. Raises NotElected."""
@@ -204,7 +225,14 @@ class Controller:
         self._term = term
         log.info("in office", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
         self._unsettled.set()
-        await alongside(self._settling(term), self._elections.run(term))
+        jobs = [self._settling(term), self._elections.run(term)]
+        if self._obituaries is not None:
+            jobs += [self._obituaries.write(term), self._resign_when_cut_off(self._obituaries, leadership=term.leadership)]
+        await alongside(*jobs)
+
+    async def _resign_when_cut_off(self, obituaries: Obituaries, leadership: Leadership) -> None:
+        await obituaries.stand_down()
+        leadership.lose("half of the storage nodes fell silent together")
 
     async def _settling(self, term: Term) -> None:
         while True:

@@ -16,11 +16,11 @@ from libs.cluster.records import STORAGE, InSync
 from libs.rpc.contracts.controller import ALTER_PARTITIONS, AlteredPartition, AlterPartitions, AlterPartitionsReply, NewIsr
 from libs.rpc.errors import ContractError, RpcFailure
 from libs.rpc.schema import unpack
+from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.follower_progress import LagLimits
 from services.storage.core.in_sync import Proposal
-from services.storage.elected_controller import ElectedControllerClient
 from services.storage.hosted import Hosted
 from services.storage.meters import Meters
 from services.storage.partitions import Partitions
@@ -46,7 +46,7 @@ class IsrChanges:
         node_id: int,
         incarnation: int,
         partitions: Partitions,
-        controller: ElectedControllerClient,
+        controller: Controllers,
         meters: Meters,
         *,
         limits: Callable[[], LagLimits],

@@ -6,8 +6,8 @@ from libs.cluster.configs.resolve import effective_broker_int
 from libs.rpc.contracts.replication import PROGRESS, PULL
 from libs.rpc.contracts.storage import END_OF_EPOCH, LOG_ENDS
 from libs.rpc.server import Accept
+from libs.runtime.controllers import Controllers
 from services.storage.core.follower_progress import LagLimits
-from services.storage.elected_controller import ElectedControllerClient
 from services.storage.epoch_ends import EpochEnds
 from services.storage.hosted import Hosted
 from services.storage.isr_changes import IsrChanges
@@ -28,7 +28,7 @@ class Leading:
         incarnation: int,
         partitions: Partitions,
         meters: Meters,
-        controller: ElectedControllerClient,
+        controller: Controllers,
         *,
         on_committed: Callable[[Hosted], None],
         static: Mapping[str, str],

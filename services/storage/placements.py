@@ -7,9 +7,9 @@ from collections.abc import Callable
 from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import ASSIGN_DIRS, AssignDirs
 from libs.rpc.errors import RpcFailure
+from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 from services.storage.core.leadership import assigned_directory, hosts
-from services.storage.elected_controller import ElectedControllerClient
 from services.storage.hosted import Key
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Placements:
     """`settled` for every partition once its log is open. What the image already says is not reported."""
 
     def __init__(
-        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: ElectedControllerClient
+        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: Controllers
     ) -> None:
         self._node_id = node_id
         self._incarnation = incarnation

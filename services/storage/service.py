@@ -135,11 +135,11 @@ class StorageNode:
         """Raises DirectoryLocked, DirectoryDamaged, OSError: then the node cannot run here."""
         self._state = "waiting for the cluster image"
         await self._follower.start()
-        self._controller.follow(self._follower.image)
-        self._follower.subscribe(lambda _, new: self._controller.follow(new))
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
         await self._presence.look_for_another()
+        self._controller.follow(self._follower.image)
+        self._follower.subscribe(lambda _, new: self._controller.follow(new))
         self._presence.look_back()
         self._disks = Disks(await open_disks(self._config, self._world, cluster_id, self, self._meters.offline))
         caller = self._config.node_id, self._incarnation

@@ -12,9 +12,9 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState
 from libs.rpc.contracts.controller import WITHDRAW, Withdraw
 from libs.rpc.errors import RpcFailure
+from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
 from services.storage.core.leadership import hosts
-from services.storage.elected_controller import ElectedControllerClient
 from services.storage.hosted import Key
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class Withdrawals:
     """`withdraw` for a log that does not open, `served` if it does after all. Either as often as it takes."""
 
     def __init__(
-        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: ElectedControllerClient
+        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: Controllers
     ) -> None:
         self._caller = InSync(node_id, incarnation)
         self._image = image

@@ -70,10 +70,11 @@ class Appends:
         """Batches that wait for a leader. One dead leader may fill the budget; the healthy never need it."""
         return self._parked
 
-    def follow(self, routes: Routes) -> None:
-        """A new image: those who wait may have a leader now, and those who were sent may have another."""
+    def follow(self, routes: Routes, *, moved: bool = True) -> None:
+        """A new image: those who wait may have a leader now, and if partitions `moved`, those who were sent another."""
         self._routes = routes
-        self._recall()
+        if moved:
+            self._recall()
         self.retry()
 
     def stage(self, batch: Batch) -> None:

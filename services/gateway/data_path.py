@@ -13,6 +13,7 @@ from services.gateway.files import Files
 from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes
 from services.gateway.outlines import Outlines
+from services.gateway.unready import Unready
 
 
 @dataclass(slots=True)
@@ -26,6 +27,7 @@ class DataPath:
     files: Files
     outlines: Outlines
     meters: Meters
+    unready: Unready
     orders: "itertools.count[int]"
     now: Callable[[], float]
     """Loop time."""

@@ -33,8 +33,10 @@ from services.gateway.listeners import Listeners
 from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes
 from services.gateway.outlines import Outlines
+from services.gateway.pending_fetch import PendingFetch
 from services.gateway.producer_ids import ProducerIds
 from services.gateway.state import ControllerUnavailable, NodeUnavailable, RequestContext
+from services.gateway.unready import Unready
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ class Gateway:
         now = asyncio.get_running_loop().time
         outlines = Outlines(self._nodes, now)
         self.data_path = DataPath(
-            config, routes, self._nodes, self._appends, self._files, outlines, self.meters, itertools.count(), now
+            config, routes, self._nodes, self._appends, self._files, outlines, self.meters, Unready(), itertools.count(), now
         )
         self._connections = Connections(config, self, self.data_path, self.meters)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
@@ -134,6 +136,7 @@ class Gateway:
         await self._connections.drain()
         self._producer_ids.close()
         self._appends.close()
+        self.data_path.unready.close()
         await self._nodes.close()
         self._files.close()
         await self._follower.close()
@@ -156,9 +159,19 @@ class Gateway:
                 self._files.forget(node_id, member.incarnation)
         self._nodes.follow(new)
         self.data_path.routes = routes = Routes(new)
-        self._appends.follow(routes)
+        moved = next(new.partition_changes_since(old), None) is not None
+        self._appends.follow(routes, moved=moved)
+        if moved:
+            self._follow_reads()
+        self.data_path.unready.tell()
         if self._started:
             self._listeners.follow(broker_ids(new))
+
+    def _follow_reads(self) -> None:
+        for node in self._nodes.known():
+            for _, whose in node.client.under_way():
+                if isinstance(whose, PendingFetch):
+                    whose.follow()
 
     def _superseded(self, other: Member) -> None:
         """Metadata sends clients to the other one: we must not stay as if nothing had happened."""
@@ -168,6 +181,7 @@ class Gateway:
     def _node_ready(self, node_id: int) -> None:
         log.info("storage node connected", extra=fields(node=node_id))
         self._appends.retry()
+        self.data_path.unready.tell()
 
     # --- what handlers may ask ----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from libs.cluster import keys
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange import Exchange
 from services.gateway.files import FileGone
-from services.gateway.handlers.fetch import PendingFetch
+from services.gateway.pending_fetch import PendingFetch
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
 from tests.gateway.fake_gateway import context
 from tests.gateway.kafka_client import FETCH, fetch_body, read_fetched
@@ -296,3 +296,67 @@ async def test_the_stages_of_a_request_are_counted_by_api(rig: Rig) -> None:
     for stage in ("sent", "answered"):
         assert f'penstock_gateway_request_stage_seconds_count{{api="fetch",stage="{stage}"}} 1.0' in metrics
     assert 'penstock_gateway_request_duration_seconds_count{api="fetch"} 2.0' in metrics
+
+
+async def test_a_fetch_that_is_parked_at_a_replaced_leader_hears_at_once_who_leads(rig: Rig) -> None:
+    """Also if that one is stopped, or cut off, and will never say so."""
+    await rig.start()
+    rig.nodes[1].holding_fetches = True
+    client = await rig.client(1)
+    client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+    await rig.lead(0, 2, 1)
+    _, (told,), endpoints = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (told.error, told.leader, told.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 1)
+    assert endpoints == [(2, "127.0.0.1", rig.port_base + 2)]
+    await until(lambda: rig.nodes[1].cancelled == 1)
+
+
+async def test_a_fetch_on_the_bootstrap_port_goes_to_the_new_leader(rig: Rig) -> None:
+    await rig.start()
+    content = with_file(rig, 1000)
+    rig.nodes[2].file = rig.nodes[1].file
+    rig.nodes[1].holding_fetches = True
+    client = await rig.client()
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=60_000))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+    await rig.lead(0, 2, 1)
+    _, (read,), _ = read_fetched((await client.answer(FETCH, 12))[1], 12)
+    assert (read.error, read.records) == (0, content)
+    assert rig.nodes[2].fetches[0].max_wait_ms < 60_000, "what is left of it"
+
+
+async def test_a_parked_fetch_stays_where_it_is_when_other_partitions_move(rig: Rig) -> None:
+    gateway = await rig.start()
+    content = with_file(rig, 1000)
+    rig.nodes[1].holding_fetches = True
+    client = await rig.client(1)
+    client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=60_000))
+    await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
+    await rig.lead(1, 2, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    rig.nodes[1].answer_fetch(rig.nodes[1].parked_fetches.pop())
+    _, (read,), _ = read_fetched((await client.answer(FETCH, 12))[1], 12)
+    assert (read.error, read.records) == (0, content)
+    assert (len(rig.nodes[1].fetches), rig.nodes[1].cancelled) == (1, 0)
+
+
+async def test_while_nobody_leads_a_fetch_waits_for_who_will(rig: Rig) -> None:
+    gateway = await rig.start()
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    client = await rig.client(1)
+    client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
+    await until(lambda: len(gateway.data_path.unready) == 1)
+    await rig.lead(0, 2, 2)
+    _, (told,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (told.error, told.leader, told.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 2)
+    await rig.lead(0, -1, 3)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=50))
+    _, (told,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (told.error, told.leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), "no longer than the client does"
+    client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
+    await until(lambda: len(gateway.data_path.unready) == 1)
+    await client.close()
+    await until(lambda: not gateway.data_path.unready)

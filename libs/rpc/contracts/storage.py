@@ -75,6 +75,8 @@ class Fetch:
     partitions: tuple[FetchPartition, ...]
     inline: bool = False  # True: bytes in the payload (no shared kernel). False: file ranges, opened with OPEN_FILE
     replica_id: int = -1
+    rack: str = ""  # of the consumer: a leader may name a replica that is nearer (KIP-392)
+    as_follower: bool = False  # answer also for partitions that are only followed, up to what is known to be committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class Fetched:
     leader: int = -1
     leader_epoch: int = -1
     readable_to: int = -1  # the last range's file has committed batches up to this position, for whoever reads on
+    preferred_read_replica: int = -1  # read there instead
 
 
 @dataclass(frozen=True, slots=True)

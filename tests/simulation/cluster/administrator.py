@@ -3,7 +3,7 @@
 import asyncio
 
 from libs.wire.errors import ErrorCode
-from libs.wire.messages.create_topics import CreatableTopic
+from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from tests.simulation.cluster import kafka
 from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
 from tests.simulation.cluster.kafka import Disconnected
@@ -32,7 +32,8 @@ class Administrator:
             await self._delete(name)
 
     async def _create(self, name: str) -> None:
-        topic = CreatableTopic(name, self._random.choice((1, 3)), self._factor)
+        small = [CreatableTopicConfig("segment.index.bytes", "4096")]  # an index is reserved whole
+        topic = CreatableTopic(name, self._random.choice((1, 3)), self._factor, configs=small)
         for _ in range(3):
             try:
                 answer = await kafka.create(await self._client.any_gateway(), [topic], REQUEST_S)

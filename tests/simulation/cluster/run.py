@@ -39,7 +39,7 @@ LOOK_EVERY_S = 0.05
 COMPARE_EVERY_S = 10.0
 CLIENTS = 4
 CONSUMER_PAUSE_S = 0.1
-PRODUCER_PAUSE_S = 0.18
+PRODUCER_PAUSE_S = 0.24
 FAULTS_LEAST, OPERATIONS_LEAST = 20, 5_000
 TOPICS = {"orders": 3, "clicks": 2, "pages": 2}
 """Partitions by name. Orders are acknowledged by all of the ISR, clicks by the leader alone; pages by the page caches of all."""

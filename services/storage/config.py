@@ -33,6 +33,8 @@ class StorageConfig:
     """Kafka's broker configs for this node, each `name=value`, until they are changed while it runs."""
     high_watermark_checkpoint_s: float = 5.0
     recovery_checkpoint_s: float = 60.0
+    hand_over_s: float = 5.0
+    """A node that is told to stop waits no longer for others to take over what they can."""
     rpc_max_frame: int = 128 << 20
 
     def __post_init__(self) -> None:

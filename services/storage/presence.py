@@ -106,6 +106,14 @@ class Presence:
             self._member = replace(self._member, log_dirs=directory_ids)
             await self._membership.update(self._member)
 
+    async def tell_stopping(self) -> bool:
+        """Asks for its leaderships to be moved. False if it is not registered: nobody counts on it."""
+        if self._membership is None or self._member is None or not self._membership.registered:
+            return False
+        self._member = replace(self._member, stopping=True)
+        await self._membership.update(self._member)
+        return True
+
     async def hang_up(self) -> None:
         if self.server is not None:
             await self.server.close(drain_s=2.0)

@@ -2,8 +2,8 @@
 
 Order of a start: lock → incarnation → image → log directories → logs → RPC → membership. It registers only once it can lead, and
 leads only when a partition state names the incarnation that registered (Rule: restarts).
-Order of a stop: no more appends → final sync → logs closed → clean mark → lease revoked, so that nobody is elected in its place
-while its last answers are still on their way.
+Order of a stop: others lead what they can → no more appends → final sync → logs closed → clean mark → lease revoked, so that
+nobody is elected in its place while its last answers are still on their way.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from services.storage.checkpoints import Checkpoints
 from services.storage.chores import Chores
 from services.storage.config import StorageConfig
 from services.storage.delete_records import RecordDeletion
+from services.storage.departure import hand_over
 from services.storage.disk_opening import open_disks
 from services.storage.disks import Disk, Disks
 from services.storage.fetches import Fetches
@@ -269,6 +270,7 @@ class StorageNode:
     async def stop(self) -> None:
         """Clean: what was acknowledged is on disk, and the next start reads nothing again."""
         self._state = "stopping"
+        await hand_over(self._config.node_id, self._presence, self._follower, self._config.hand_over_s)
         self._appends.stop()
         if self._following is not None:
             await self._following.close()

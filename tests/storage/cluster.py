@@ -69,6 +69,7 @@ class StorageCluster:
             etcd=(),
             rpc_unix=str(sockets / "s"),
             high_watermark_checkpoint_s=0.2,
+            hand_over_s=0.1,  # the controllers of these tests move no leaders
         )
         self.children: Callable[[str, int, int], Children] = lambda name, count, nice: InlineChildren()
         self.incarnation = 0

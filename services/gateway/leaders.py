@@ -1,8 +1,11 @@
-"""Asks the leader of each partition, wherever it is, and waits for one where there is none. For what may be asked twice."""
+"""Asks the leader of each partition, wherever it is, and waits for one where there is none. For what may be asked twice.
+
+One that another replaces while it is asked is not waited for: it may be stopped, or cut off, and never answer.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from typing import Any, TypeVar
 
 from services.gateway.state import GatewayState
 
@@ -10,12 +13,13 @@ K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
 
 RETRY_S = 0.25
+WATCH_S = 5.0
 
 
 async def ask_leaders(
     gateway: GatewayState,
     partitions: Mapping[K, tuple[bytes, int]],
-    ask: Callable[[int, list[K], float], Awaitable[Mapping[K, A]]],
+    ask: Callable[[int, list[K], float], Coroutine[Any, Any, Mapping[K, A]]],
     *,
     is_final: Callable[[A], bool],
     patience_s: float,
@@ -37,11 +41,40 @@ async def ask_leaders(
             if state is not None and state.leader >= 0:
                 by_leader.setdefault(state.leader, []).append(key)
         remaining_s = max(deadline - clock(), RETRY_S)
-        for answered in await asyncio.gather(*[ask(leader, keys, remaining_s) for leader, keys in by_leader.items()]):
-            answers.update(answered)
+        asked = {asyncio.create_task(ask(leader, keys, remaining_s)): leader for leader, keys in by_leader.items()}
+        try:
+            for answered in await _answered(gateway, partitions, by_leader, asked):
+                answers.update(answered)
+        finally:
+            for asking in asked:
+                asking.cancel()
         open_keys = [key for key in open_keys if key not in answers or not is_final(answers[key])]
         remaining_s = deadline - clock()
         if not open_keys or remaining_s <= 0:
             break
         await gateway.wait_for_revision(image.revision + 1, min(RETRY_S, remaining_s))
     return answers
+
+
+async def _answered(
+    gateway: GatewayState,
+    partitions: Mapping[K, tuple[bytes, int]],
+    by_leader: Mapping[int, list[K]],
+    asked: Mapping["asyncio.Task[Mapping[K, A]]", int],
+) -> list[Mapping[K, A]]:
+    """What those have answered who still lead something of what they were asked for."""
+    if asked:
+        await asyncio.wait(asked, timeout=RETRY_S)
+    while pending := [asking for asking in asked if not asking.done() and not asking.cancelling()]:
+        image = gateway.image
+        for asking in pending:
+            states = [image.partition(*partitions[key]) for key in by_leader[asked[asking]]]
+            if all(state is not None and state.leader != asked[asking] for state in states):
+                asking.cancel()
+        if pending := [asking for asking in pending if not asking.cancelling()]:
+            news: asyncio.Future[Any] = asyncio.ensure_future(gateway.wait_for_revision(image.revision + 1, WATCH_S))
+            try:
+                await asyncio.wait([*pending, news], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                news.cancel()
+    return [asking.result() for asking in asked if asking.done() and not asking.cancelled()]

@@ -22,6 +22,7 @@ from libs.wire.messages import incremental_alter_configs as incremental_alter_co
 from libs.wire.messages import init_producer_id as init_producer_id_wire
 from libs.wire.messages import list_offsets as list_offsets_wire
 from libs.wire.messages import metadata as metadata_wire
+from libs.wire.messages import offset_for_leader_epoch as offset_for_leader_epoch_wire
 from services.gateway.api import Api
 from services.gateway.handlers import (
     alter_configs,
@@ -38,6 +39,7 @@ from services.gateway.handlers import (
     init_producer_id,
     list_offsets,
     metadata,
+    offset_for_leader_epoch,
 )
 from services.gateway.state import GatewayState, RequestContext
 
@@ -137,6 +139,15 @@ _TABLE: Final = (
         init_producer_id_wire.read_request,
         init_producer_id_wire.write_response,
         init_producer_id.handle,
+    ),
+    Api(
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        "OffsetForLeaderEpoch",
+        2,
+        4,
+        offset_for_leader_epoch_wire.read_request,
+        offset_for_leader_epoch_wire.write_response,
+        offset_for_leader_epoch.handle,
     ),
     Api(
         ApiKey.DESCRIBE_CONFIGS,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.commitlog.durable_files import read_file, replace_file, write_all
+from libs.commitlog.durable_files import make_directory, read_file, replace_file, write_all
 from libs.commitlog.errors import DirectoryDamaged, DirectoryRetired
 from libs.commitlog.file_names import LOG, offsets_of
 from libs.commitlog.filesystem import FileSystem, OpenFile
@@ -58,7 +58,7 @@ class LogDirectory:
     def open(cls, path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str = "") -> "LogDirectory":
         """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryRetired, DirectoryDamaged,
         OSError."""
-        fs.make_directories(path)
+        make_directory(fs, path)
         reason = read_file(fs, f"{path}/{_RETIRED}")
         if reason is not None:
             raise DirectoryRetired(

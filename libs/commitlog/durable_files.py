@@ -15,6 +15,17 @@ class FileWrite(NamedTuple):
     content: bytes
 
 
+def make_directory(fs: FileSystem, path: str) -> None:
+    """With its parents, whose names are on disk afterwards: what is synced within a directory goes with the directory's name."""
+    missing, at = [], path
+    while at not in ("", "/") and not fs.exists(at):
+        missing.append(at)
+        at = posixpath.dirname(at)
+    fs.make_directories(path)
+    for made in missing:
+        fs.fsync_directory(posixpath.dirname(made) or ".")
+
+
 def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
     """Afterwards the file holds `content`, or, after a crash, its old content; never a mixture."""
     file = begin_file(fs, path, content)

@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from libs.clock import WallMs
-from libs.commitlog.durable_files import read_file, replace_file
+from libs.commitlog.durable_files import make_directory, read_file, replace_file
 from libs.commitlog.filesystem import FileSystem
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -33,7 +33,7 @@ def next_incarnation(fs: FileSystem, data_dir: str, now: WallMs) -> int:
     Persisted before it is used. The wall clock alone could jump back and repeat one; a counter alone would start anew with an
     emptied disk, and then an old partition state could name a process that knows nothing of it.
     """
-    fs.make_directories(data_dir)
+    make_directory(fs, data_dir)
     path = f"{data_dir}/incarnation"
     content = read_file(fs, path)
     try:

@@ -5,6 +5,7 @@ import sys
 
 from libs.clock import SystemClock
 from libs.cluster.etcd_store import EtcdStore
+from libs.commitlog.durable_files import make_directory
 from libs.commitlog.errors import DirectoryLocked
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.open_files import OpenFiles, open_files_max
@@ -27,7 +28,7 @@ def main() -> None:
     logs.configure("storage", f"storage-{config.node_id}", config.log_level)
     fs, clock = OsFileSystem(), SystemClock()
     try:
-        fs.make_directories(config.data_dir)
+        make_directory(fs, config.data_dir)
         # Held until the process ends: before anything else is touched, so that a second process changes nothing.
         lock = fs.lock(f"{config.data_dir}/.lock")
         incarnation = next_incarnation(fs, config.data_dir, clock.wall_ms())

@@ -250,11 +250,19 @@ class Faults:
     async def _failed_fsync(self) -> None:
         """The node retires the directory; an operator repairs the host later."""
         process = self._some(StorageProcess)
-        if process is None:
-            return
-        process.disk.faults.fail("fdatasync", errno.EIO, after=self.random.randrange(4))
-        await asyncio.sleep(OPERATOR_S)
-        self._operate(process)
+        if process is not None:
+            process.disk.faults.fail("fdatasync", errno.EIO, after=self.random.randrange(4))
+
+    async def operate(self) -> None:
+        """Until cancelled: looks after hosts whose disk has failed."""
+        failed_at: dict[str, float] = {}
+        while True:
+            await asyncio.sleep(1.0)
+            for process in self.storage:
+                if not process.disk.exists(RETIRED_MARK):
+                    failed_at.pop(process.host, None)
+                elif self.world.seconds - failed_at.setdefault(process.host, self.world.seconds) >= OPERATOR_S:
+                    self._operate(process)
 
     def _operate(self, process: Process) -> None:
         if not process.held_down and process.disk.exists(RETIRED_MARK):

@@ -5,6 +5,7 @@ from contextvars import Context
 from random import Random
 from typing import Any
 
+from libs.commitlog.durable_files import make_directory
 from libs.commitlog.open_files import OpenFiles
 from libs.runtime.identity import next_incarnation
 from libs.runtime.lifecycle import Lifecycle, supervise
@@ -190,7 +191,7 @@ class StorageProcess(Process):
             recovery_checkpoint_s=15.0,
         )
         disk = self.disk
-        disk.make_directories("/data")
+        make_directory(disk, "/data")
         disk.lock("/data/.lock")
         incarnation = self.incarnation()
         store = self.open_store()

@@ -143,7 +143,12 @@ class ClusterRun:
 
     async def _run(self) -> None:
         world = self.world
-        keepers = [self._start(self._look), self._start(self._compare), self._start(self._supervise)]
+        keepers = [
+            self._start(self._look),
+            self._start(self._compare),
+            self._start(self._supervise),
+            self._start(self.faults.operate),
+        ]
         for process in self.processes:
             process.start()
         await self._until(self._ready, BIRTH_S, "the cluster is not born")

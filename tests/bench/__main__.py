@@ -1,11 +1,11 @@
 """`make bench`: Penstock beside a warm Apache Kafka, alternating, one JSON line per case.
 
-    python -m tests.bench [--raw] [--java] [--synced] [--random] [--opened] [--memory] [--startup] [--recovery] [--partitions]
-                          [--compaction] [--background] [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40]
+    python -m tests.bench [--raw] [--java] [--synced] [--replicated] [--random] [--opened] [--memory] [--startup] [--recovery]
+                          [--partitions] [--compaction] [--background] [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40]
                           [--durability replicated|synced]
 
-Without a group, all of them; `--durability` is that of raw and java. Machines are shared and noisy: quote the ratio, which is
-the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each server process per request (or record), a median
+Without a group, all of them; `--durability` is that of raw, java and replicated, which compares three nodes with three. Machines
+are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each server process per request (or record), a median
 too.
 """
 
@@ -25,9 +25,10 @@ from tests.bench.java import java_cases
 from tests.bench.log_figures import compaction, recovery
 from tests.bench.opened_cases import opened_cases
 from tests.bench.partitions import many_partitions
+from tests.bench.replicated_cases import replicated_cases
 from tests.bench.sides import Side
 from tests.bench.storage_cases import random_read_cases, synced_cases
-from tests.bench.systems import start_kafka, start_penstock
+from tests.bench.systems import start_kafka, start_penstock, start_replicated_kafka, start_replicated_penstock
 
 CASES: dict[str, Callable[[], list[Case]]] = {
     "raw": raw_cases,
@@ -35,7 +36,13 @@ CASES: dict[str, Callable[[], list[Case]]] = {
     "synced": synced_cases,
     "random": random_read_cases,
     "opened": opened_cases,
+    "replicated": replicated_cases,
 }
+STARTS = {
+    False: (start_kafka, start_penstock),
+    True: (start_replicated_kafka, start_replicated_penstock),
+}
+"""Kafka, Penstock: one node each, or three."""
 DURABILITY = {"synced": "synced", "random": "replicated"}
 FIGURES: dict[str, Callable[[], list[dict[str, object]]]] = {
     "memory": memory,
@@ -114,10 +121,11 @@ def warm(sides: list[Side], cases: list[Case], seconds: float) -> None:
             case.clean(side, data)
 
 
-def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace) -> None:
+def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace, *, replicated: bool) -> None:
+    start_theirs, start_ours = STARTS[replicated]
     with ExitStack() as stack:
-        kafka = stack.enter_context(start_kafka(durability))
-        penstock = stack.enter_context(start_penstock(durability))
+        kafka = stack.enter_context(start_theirs(durability))
+        penstock = stack.enter_context(start_ours(durability))
         warm([penstock, kafka], cases, options.warm)
         for case in cases:
             print(json.dumps(compare(case, penstock, kafka, options.rounds, options.seconds)), flush=True)
@@ -134,17 +142,17 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--durability", choices=["replicated", "synced"], default="replicated")
     options = parser.parse_args(arguments)
     wanted = [group for group in (*CASES, *FIGURES) if getattr(options, group)] or [*CASES, *FIGURES]
-    by_durability: dict[str, list[Case]] = {}
+    chosen: dict[tuple[str, bool], list[Case]] = {}
     for group in wanted:
         if group in CASES:
             cases = [case for case in CASES[group]() if options.only in case.name]
-            by_durability.setdefault(DURABILITY.get(group, options.durability), []).extend(cases)
+            chosen.setdefault((DURABILITY.get(group, options.durability), group == "replicated"), []).extend(cases)
     figures = [FIGURES[group] for group in wanted if group in FIGURES and not options.only]
-    if not any(by_durability.values()) and not figures:
+    if not any(chosen.values()) and not figures:
         parser.error(f"no case has {options.only!r} in its name")
-    for durability, cases in by_durability.items():
+    for (durability, replicated), cases in chosen.items():
         if cases:
-            _compare_all(cases, durability, options)
+            _compare_all(cases, durability, options, replicated=replicated)
     for measure in figures:
         for figure in measure():
             print(json.dumps(figure), flush=True)

@@ -26,14 +26,23 @@ class Side:
     """Of the only server that has logs."""
     stopped: Callable[[], AbstractContextManager[None]] = nullcontext
     """That server is down meanwhile: its files may be put in place."""
+    nodes: tuple[int, ...] = ()
+    """Of a cluster: each has a replica of every partition, and they lead in turn. Else there is one, wherever."""
 
     def __post_init__(self) -> None:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
 
     def create_topic(self, topic: str, partitions: int, configs: dict[str, str] | None = None) -> None:
         wanted = {**self.topic_configs, **(configs or {})}
-        self.admin.create_topics([NewTopic(topic, partitions, 1, config=wanted)])[topic].result(timeout=30)
+        self.admin.create_topics([self._new_topic(topic, partitions, wanted)])[topic].result(timeout=30)
         self.wait_for_leaders(topic, partitions)
+
+    def _new_topic(self, topic: str, partitions: int, configs: dict[str, str]) -> NewTopic:
+        if not self.nodes:
+            return NewTopic(topic, partitions, 1, config=configs)
+        replicas = [[*self.nodes[first:], *self.nodes[:first]] for first in range(len(self.nodes))]
+        assigned = [replicas[index % len(replicas)] for index in range(partitions)]
+        return NewTopic(topic, partitions, replica_assignment=assigned, config=configs)
 
     def wait_for_leaders(self, topic: str, partitions: int) -> list[Address]:
         deadline = time.monotonic() + 30

@@ -1,4 +1,4 @@
-"""Starts the systems under comparison, each in its plainest shape: one broker, one storage node behind one gateway."""
+"""Starts the systems under comparison, each in its plainest shape: one broker, one storage node behind one gateway; or three."""
 
 import signal
 import tempfile
@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.bench.sides import Side
 from tests.cluster_harness import LocalCluster
 from tests.kafka.broker import KafkaBroker
+from tests.kafka.trio import NODES, KafkaTrio
 
 SEGMENT_BYTES = {"segment.bytes": str(1024**3)}
 
@@ -47,3 +48,22 @@ def start_kafka(durability: str) -> Iterator[Side]:
             pids["broker"] = broker.start().pid
 
         yield Side("kafka", broker.bootstrap, configs, named, pids, broker.log_directory, stopped)
+
+
+@contextmanager
+def start_replicated_penstock(durability: str) -> Iterator[Side]:
+    """Three storage nodes behind one gateway. Of every first partition, node 1 is the leader."""
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=len(NODES)) as cluster:
+        configs = {**SEGMENT_BYTES, "durability": durability, "min.insync.replicas": "2"}
+        pids = {name: cluster.pid(name) for name in ("gateway-1", *[f"storage-{node}" for node in NODES])}
+        yield Side("penstock", cluster.bootstrap, configs, durability, pids, nodes=NODES)
+
+
+@contextmanager
+def start_replicated_kafka(durability: str) -> Iterator[Side]:
+    configs = {**SEGMENT_BYTES, "file.delete.delay.ms": "1000", "min.insync.replicas": "2"}
+    if durability == "synced":
+        configs["flush.messages"] = "1"
+    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as root, KafkaTrio(Path(root)) as trio:
+        named = "flush.messages=1" if durability == "synced" else "page cache"
+        yield Side("kafka", trio.bootstrap, configs, named, trio.pids, nodes=NODES)

@@ -44,6 +44,10 @@ class KafkaTrio:
             list(pool.map(lambda broker: broker.start(), self._brokers.values()))
         return self
 
+    @property
+    def pids(self) -> dict[str, int]:
+        return {f"broker-{node}": broker.pid for node, broker in self._brokers.items()}
+
     def kill(self, node: int) -> None:
         self._brokers[node].stop(number=signal.SIGKILL)
 

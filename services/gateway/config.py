@@ -18,6 +18,8 @@ class GatewayConfig:
     advertised_host: str = "127.0.0.1"
     advertised_port_base: int = 0  # 0: port_base
     listener_name: str = "PLAINTEXT"
+    rpc_unix: str = ""  # path of the socket where controllers on this host find out whether it lives
+    rpc_tcp: str = ""  # host:port of the same, from anywhere; without either a gateway that ended is missed after its silence
     rack: str = ""
     host_id: str = ""  # processes of one kernel share it; "": the kernel's boot id
     admin_host: str = "127.0.0.1"

@@ -12,8 +12,8 @@ from typing import TypeVar
 from libs.clock import Clock
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.membership import Membership, Superseded
-from libs.cluster.records import GATEWAY, STORAGE, Listener, Member
+from libs.cluster.membership import Superseded
+from libs.cluster.records import GATEWAY, STORAGE, Member
 from libs.cluster.store import MetadataStore
 from libs.rpc.client import Hello, Response
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
@@ -34,6 +34,7 @@ from services.gateway.meters import Meters
 from services.gateway.nodes import Nodes
 from services.gateway.outlines import Outlines
 from services.gateway.pending_fetch import PendingFetch
+from services.gateway.presence import Presence
 from services.gateway.producer_ids import ProducerIds
 from services.gateway.state import ControllerUnavailable, NodeUnavailable, RequestContext
 from services.gateway.unready import Unready
@@ -85,11 +86,7 @@ class Gateway:
         self._connections = Connections(config, self, self.data_path, self.meters)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
-        advertised = Listener(
-            config.listener_name, config.advertised_host, config.advertised_port_base or config.port_base, "PLAINTEXT"
-        )
-        member = Member(GATEWAY, config.node_id, incarnation, host_id, rack=config.rack, listeners=(advertised,), version=version)
-        self._membership = Membership(store, member, config.member_ttl_s, on_superseded=self._superseded)
+        self._presence = Presence(config, hello, transport, store, host_id, self._superseded)
         self._die = die
         self._superseded_by: Member | None = None
         self._started = False
@@ -104,8 +101,8 @@ class Gateway:
         self._follower.subscribe(self._follow)
         await self._listeners.start(broker_ids(self.image))
         self._listeners.follow(broker_ids(self.image))
-        self._follower.subscribe(self._membership.follow)
-        await self._membership.start()
+        self._follower.subscribe(self._presence.follow)
+        await self._presence.start()
         await self._in_own_image()
         self._producer_ids.prefetch()
         self._started = True
@@ -131,7 +128,7 @@ class Gateway:
     async def stop(self) -> None:
         """Leaves Metadata, accepts no more, answers what was asked, then closes."""
         self._stopping = True
-        await self._membership.close()
+        await self._presence.leave()
         self._listeners.close()
         await self._connections.drain()
         self._producer_ids.close()
@@ -139,6 +136,7 @@ class Gateway:
         self.data_path.unready.close()
         await self._nodes.close()
         self._files.close()
+        await self._presence.close()
         await self._follower.close()
 
     def debug(self) -> dict[str, object]:

@@ -78,8 +78,7 @@ def _service(role: str, node_id: int, shape: Shape, run: RunDirectory, python: P
     }
     ports: tuple[int, ...] = (admin,)
     addresses = f"admin {HOST}:{admin}"
-    if role in ("controller", "storage"):
-        environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))
+    environment["PENSTOCK_RPC_UNIX"] = str(run.socket(name))
     if role == "gateway":
         bootstrap = shape.bootstrap_port(node_id)
         environment["PENSTOCK_LISTEN_HOST"] = HOST

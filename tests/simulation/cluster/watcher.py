@@ -36,6 +36,8 @@ class Watcher:
     """The highest high watermark that any leader of its time had."""
     acknowledged: dict[Key, int] = field(default_factory=dict)
     changes: int = 0
+    _lost_power: dict[tuple[int, int], None] = field(default_factory=dict)
+    """Nodes, by the incarnation in which they did."""
     _seen: dict[tuple[str, Key], _Seen] = field(default_factory=dict)
     _led: dict[tuple[Key, int], str] = field(default_factory=dict)
 
@@ -65,6 +67,10 @@ class Watcher:
             self.world.violation(f"6: {self.name_of(key)}: the ISR is empty")
         if state.leader >= 0 and state.leader not in isr and not state.recovering:
             self.world.violation(f"6: {self.name_of(key)}: leader {state.leader} is not in its ISR {isr}")
+        if self.name_of(key).rpartition("-")[0] in self.paged:
+            # The last that had it left in good order, while nobody knew yet that the others had lost their power.
+            if all((member.node_id, member.incarnation) in self._lost_power for member in state.isr):
+                self.world.excused[self.name_of(key)] = None
         if before is None:
             return
         led_before, leads = (before.leader, before.leader_incarnation), (state.leader, state.leader_incarnation)
@@ -82,8 +88,10 @@ class Watcher:
         held: dict[Key, set[tuple[int, int]]] = {}
         node = next((process.node_id for process in self.storage if process.host == host), -1)
         for process in self.storage:
-            if process.host != host:
-                for key, _, incarnation in hosted_by(process):
+            for key, _, incarnation in hosted_by(process):
+                if process.host == host:
+                    self._lost_power[process.node_id, incarnation] = None
+                else:
                     held.setdefault(key, set()).add((process.node_id, incarnation))
         for key, state in self.states.items():
             if self.name_of(key).rpartition("-")[0] not in self.paged:

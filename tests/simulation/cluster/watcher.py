@@ -67,10 +67,10 @@ class Watcher:
             self.world.violation(f"6: {self.name_of(key)}: the ISR is empty")
         if state.leader >= 0 and state.leader not in isr and not state.recovering:
             self.world.violation(f"6: {self.name_of(key)}: leader {state.leader} is not in its ISR {isr}")
-        if self.name_of(key).rpartition("-")[0] in self.paged:
+        gone = all((member.node_id, member.incarnation) in self._lost_power for member in state.isr)
+        if gone and self.name_of(key).rpartition("-")[0] in self.paged:
             # The last that had it left in good order, while nobody knew yet that the others had lost their power.
-            if all((member.node_id, member.incarnation) in self._lost_power for member in state.isr):
-                self.world.excused[self.name_of(key)] = None
+            self.world.excused[self.name_of(key)] = None
         if before is None:
             return
         led_before, leads = (before.leader, before.leader_incarnation), (state.leader, state.leader_incarnation)

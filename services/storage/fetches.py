@@ -15,6 +15,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.parked_fetches import ParkedFetches
 from services.storage.hosted import Key
 from services.storage.meters import Meters
+from services.storage.near_readers import NearReaders
 from services.storage.partitions import Partitions
 from services.storage.reading import PartitionRead, Reading, read
 
@@ -39,8 +40,9 @@ class PendingFetch:
 class Fetches:
     """`accept` answers at once or parks; `wake` is told of every partition whose committed end, leader or existence changed."""
 
-    def __init__(self, partitions: Partitions, meters: Meters) -> None:
+    def __init__(self, partitions: Partitions, meters: Meters, near: NearReaders) -> None:
         self._partitions = partitions
+        self._near = near
         self._meters = meters
         self._loop = asyncio.get_running_loop()
         self._parked: ParkedFetches[Key, PendingFetch] = ParkedFetches()
@@ -66,7 +68,7 @@ class Fetches:
         if request.inline and request.max_bytes > INLINE_BYTES_MAX:
             call.fail(INVALID_FETCH_SIZE, f"an inline fetch asks for at most {INLINE_BYTES_MAX} bytes")
             return
-        reading = read(request, self._partitions.serving)
+        reading = self._read(request)
         if reading.complete or request.max_wait_ms <= 0 or self._stopping:
             self._answer(call, request, reading)
             return
@@ -84,7 +86,7 @@ class Fetches:
     def wake(self, key: Key) -> None:
         """Those who wait on the partition look again."""
         for fetch in self._parked.waiting_on(key):
-            reading = read(fetch.request, self._partitions.serving)
+            reading = self._read(fetch.request)
             if reading.complete:
                 self._forget(fetch)
                 self._answer(fetch.call, fetch.request, reading)
@@ -95,9 +97,14 @@ class Fetches:
         for fetch in self._parked.everyone():
             self._time_out(fetch)
 
+    def _read(self, request: Fetch) -> Reading:
+        if request.rack:
+            return read(request, self._near.shown if request.as_follower else self._partitions.serving, self._near.nearer)
+        return read(request, self._partitions.serving)
+
     def _time_out(self, fetch: PendingFetch) -> None:
         self._forget(fetch)
-        self._answer(fetch.call, fetch.request, read(fetch.request, self._partitions.serving))
+        self._answer(fetch.call, fetch.request, self._read(fetch.request))
 
     def _forget(self, fetch: PendingFetch) -> None:
         self._parked.remove(fetch)
@@ -157,4 +164,5 @@ def _fetched(result: PartitionRead, *, inline: bool) -> list[object]:
         result.leader,
         result.leader_epoch,
         readable_to,
+        result.preferred_read_replica,
     ]

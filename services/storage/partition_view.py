@@ -12,7 +12,13 @@ from services.storage.failed_reads import FailedReads
 
 
 class PartitionView(Protocol):
-    failed_reads: FailedReads
+    @property
+    def failed_reads(self) -> FailedReads: ...
+
+    @property
+    def leading(self) -> bool:
+        """False: it is followed here, and its ends rise when the leader tells."""
+        ...
 
     @property
     def node_id(self) -> int:

@@ -17,6 +17,8 @@ OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
 Lookup = Callable[[tuple[bytes, int]], PartitionView | Refusal]
+Nearer = Callable[[tuple[bytes, int], str, int], int]
+"""(partition, the reader's rack, offset) → the node to read from instead, -1: from this one."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class PartitionRead:
     divergence: Divergence | None = None
     leader: int = -1
     leader_epoch: int = -1
+    preferred_read_replica: int = -1
     final: bool = False
     """Waiting would bring nothing: an error, a divergence, or bytes that end with a file that grows no more."""
 
@@ -45,7 +48,7 @@ class Reading:
     """Enough bytes, or nothing to wait for."""
 
 
-def read(request: Fetch, lookup: Lookup) -> Reading:
+def read(request: Fetch, lookup: Lookup, nearer: Nearer | None = None) -> Reading:
     budget = FetchBudget(min_bytes=request.min_bytes, max_bytes=request.max_bytes)
     committed = request.isolation == READ_COMMITTED
     partitions: list[PartitionRead] = []
@@ -55,7 +58,7 @@ def read(request: Fetch, lookup: Lookup) -> Reading:
         if isinstance(view, Refusal):
             result = _error(view.error, leader=view.leader, leader_epoch=view.leader_epoch)
         else:
-            result = _read_partition(view, wanted, budget, committed=committed)
+            result = _read_partition(view, wanted, budget, committed=committed, rack=request.rack, nearer=nearer)
         final = final or result.final
         partitions.append(result)
     return Reading(partitions, budget.taken, budget.enough or final)
@@ -65,7 +68,9 @@ def _error(error: int, *, leader: int = -1, leader_epoch: int = -1) -> Partition
     return PartitionRead(error, leader=leader, leader_epoch=leader_epoch, final=True)
 
 
-def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBudget, *, committed: bool) -> PartitionRead:
+def _read_partition(
+    view: PartitionView, wanted: FetchPartition, budget: FetchBudget, *, committed: bool, rack: str, nearer: Nearer | None
+) -> PartitionRead:
     # Epochs come before offsets: an offset means nothing in an epoch that the client does not know.
     # Any negative one is none, but only here: in a ListOffsets it would be a very old one.
     if error := refuse_client_epoch(max(wanted.current_leader_epoch, NO_EPOCH), view.leader_epoch):
@@ -81,9 +86,14 @@ def _read_partition(view: PartitionView, wanted: FetchPartition, budget: FetchBu
                 return result
             case int() as unknown:
                 return _error(unknown)
+    if rack and nearer is not None and view.leading:
+        result.preferred_read_replica = nearer((wanted.topic_id, wanted.partition), rack, offset)
+        if result.preferred_read_replica >= 0:
+            result.final = True
+            return result
     end = result.last_stable_offset if committed else result.high_watermark
     limit = budget.limit(wanted.max_bytes)
-    if offset >= end and view.is_behind:
+    if offset >= end and (view.is_behind or (offset > result.high_watermark and not view.leading)):
         return PartitionRead(OFFSET_NOT_AVAILABLE)  # worth waiting for; nothing and an end would say that there is no more
     if offset >= end or (not limit and not budget.owes_a_batch):
         return result

@@ -39,6 +39,7 @@ from services.storage.hosted import Hosted
 from services.storage.leading import Leading
 from services.storage.list_offsets import OffsetListing
 from services.storage.meters import Meters
+from services.storage.near_readers import NearReaders
 from services.storage.open_file import FileOpening
 from services.storage.openings import Openings
 from services.storage.outline import Outlining
@@ -82,7 +83,7 @@ class StorageNode:
         self._registry = FileRegistry(world.open_files)
         self._meters = Meters(world.metrics, self._partitions)
         self._controller = Controllers(self._presence.hello, world.host_id, world.transport)
-        self._fetches = Fetches(self._partitions, self._meters)
+        self._fetches = Fetches(self._partitions, self._meters, NearReaders(self._partitions, config.static))
         self._leading = Leading(
             *(incarnation, self._partitions, self._meters, self._controller),
             on_committed=lambda hosted: self._appends.committed(hosted),

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from libs.cluster.configs.topic_table import TOPIC_CONFIGS
-from libs.cluster.configs.values import ConfigDef, ConfigType, at_least, not_zero
+from libs.cluster.configs.values import ConfigDef, ConfigType, ConfigValue, at_least, not_zero
+
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 INT, LONG, BOOLEAN, STRING, LIST = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
 
@@ -99,7 +101,14 @@ _PRODUCERS = (
               at_least(1), "low"),
 )  # fmt: skip
 
+
+def _is_rack_aware(value: ConfigValue) -> str | None:
+    return None if value == RACK_AWARE else f"the only replica selector is {RACK_AWARE}"
+
+
 _REPLICATION = (
+    ConfigDef("replica.selector.class", STRING, None, "Set to " + RACK_AWARE + ", a leader names to consumers that name their "
+              "rack an in-sync replica there to read from; without it, all read from leaders.", _is_rack_aware, read_only=True),
     ConfigDef("replica.lag.time.max.ms", LONG, "30000", "A follower that has not caught up with its leader for so long leaves "
               "the ISR.", at_least(1), "high"),
     ConfigDef("replica.lag.max.messages", LONG, "0", "A follower that is more records than this behind leaves the ISR at once; "

@@ -170,6 +170,15 @@ class Replica:
         """Whether as many as `min_in_sync` have what is committed now. The maximal ISR is asked, by which it was committed."""
         return len(self._counted) >= self.min_in_sync
 
+    def readers(self, offset: int) -> list[tuple[int, int]]:
+        """In-sync followers that have all before `offset`, with their log ends."""
+        found = []
+        for node_id, incarnation in self.isr.committed.items():
+            follower = self._followers.get(node_id)
+            if follower is not None and follower.reported and follower.incarnation == incarnation and follower.log_end >= offset:
+                found.append((node_id, follower.log_end))
+        return found
+
     def may_join(self, node_id: int) -> bool:
         """It is outside, and has all that is committed and all from before this epoch: what a candidate for leader must have."""
         follower = self._followers.get(node_id)

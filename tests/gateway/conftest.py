@@ -91,9 +91,13 @@ class Rig:
         await self.put(keys.node(node.node_id), NodeRecord(node.node_id))
         await self.put(keys.member("storage", node.node_id), member)
 
-    async def lead(self, index: int, leader: int, epoch: int = 0) -> None:
+    async def lead(self, index: int, leader: int, epoch: int = 0, followers: tuple[int, ...] = ()) -> None:
         node = self.nodes.get(leader)
-        await self.put(keys.partition(TOPIC_ID, index), _state(leader, node.incarnation if node else 0, epoch))
+        state = _state(leader, node.incarnation if node else 0, epoch)
+        replicas = tuple(Replica(follower, "") for follower in followers)
+        in_sync = tuple(InSync(follower, 1) for follower in followers)
+        state = dataclasses.replace(state, replicas=state.replicas + replicas, isr=state.isr + in_sync)
+        await self.put(keys.partition(TOPIC_ID, index), state)
 
     async def client(self, broker_id: int = 0) -> RawClient:
         """Connected to a broker id's port, 0 for the bootstrap port."""

@@ -52,6 +52,7 @@ class FakeNode:
         self.backlog: dict[int, int] = {}  # offset → position in `file`: fetches are answered from there, as a log would
         self.fetches: list[Fetch] = []
         self.holding_fetches = False
+        self.told: Fetched | None = None  # of every partition, instead of records
         self.parked_fetches: list[Call] = []
         self.asked_by: Peer | None = None
         self.cancelled = 0
@@ -138,6 +139,9 @@ class FakeNode:
         size = self.file.stat().st_size
         if self.backlog:
             self._fetch_on(call, request, size)
+            return
+        if self.told is not None:
+            call.reply(FetchReply(tuple(self.told for _ in request.partitions)))
             return
         if request.inline or self.inline:
             data = self.file.read_bytes()

@@ -94,6 +94,7 @@ def fetch_body(
     leader_epoch: int = -1,
     replica_id: int = -1,
     isolation: int = 0,
+    rack: str = "",
 ) -> bytes:
     """`topics`: (topic, [(partition, offset)])."""
     writer, flexible = Writer(), version >= 12
@@ -124,7 +125,7 @@ def fetch_body(
     if version >= 7:
         writer.array_length(0, flexible)
     if version >= 11:
-        writer.string("", flexible)
+        writer.string(rack, flexible)
     _no_tags(writer, flexible)
     return bytes(writer.buffer)
 
@@ -140,6 +141,8 @@ class Fetched:
     leader_epoch: int = -1
     last_stable_offset: int = -1
     aborted: list[tuple[int, int]] | None = None  # (producer id, first offset)
+    preferred: int = -1
+    diverging: tuple[int, int] = (-1, -1)  # (epoch, end offset)
 
 
 def read_fetched(reader: Reader, version: int) -> tuple[int, list[Fetched], list[tuple[int, str, int]]]:
@@ -163,10 +166,12 @@ def read_fetched(reader: Reader, version: int) -> tuple[int, list[Fetched], list
                 result.aborted.append((reader.int64(), reader.int64()))
                 _skip_tags(reader, flexible)
             if version >= 11:
-                reader.int32()
+                result.preferred = reader.int32()
             result.records = bytes(reader.nullable_data(flexible) or b"")
             if flexible:
                 for tag, field in reader.tagged_fields():
+                    if tag == 0:
+                        result.diverging = field.int32(), field.int64()
                     if tag == 1:
                         result.leader, result.leader_epoch = field.int32(), field.int32()
             fetched.append(result)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from libs.cluster import keys
+from libs.rpc.contracts.storage import Fetched
 from libs.wire.errors import ErrorCode
 from services.gateway.exchange import Exchange
 from services.gateway.files import FileGone
@@ -360,3 +361,45 @@ async def test_while_nobody_leads_a_fetch_waits_for_who_will(rig: Rig) -> None:
     await until(lambda: len(gateway.data_path.unready) == 1)
     await client.close()
     await until(lambda: not gateway.data_path.unready)
+
+
+async def test_a_follower_in_the_isr_is_asked_by_who_names_a_rack_and_by_nobody_else(rig: Rig) -> None:
+    gateway = await rig.start()
+    content = with_file(rig, 1000)
+    rig.nodes[2].file = rig.nodes[1].file
+    await rig.lead(0, 1, 1, followers=(2,))
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    client = await rig.client(2)
+    _, (read,) = await client.fetch(11, fetch_body(11, [(TOPIC, [(0, 0)])], rack="b"))
+    assert (read.error, read.records) == (0, content)
+    assert [(request.rack, request.as_follower) for request in rig.nodes[2].fetches] == [("b", True)]
+    _, (refused,) = await client.fetch(11, fetch_body(11, [(TOPIC, [(0, 0)])]))
+    assert refused.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    rig.nodes[2].holding_fetches = True
+    client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], rack="b", max_wait_ms=60_000))
+    await until(lambda: len(rig.nodes[2].parked_fetches) == 1)
+    await rig.lead(0, 1, 1)  # it left the ISR: it may be cut off
+    _, (told,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (told.error, told.leader, told.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 1)
+
+
+@pytest.mark.parametrize("version", range(11, 19))
+async def test_the_replica_that_a_leader_prefers_is_told_to_every_version_that_names_racks(rig: Rig, version: int) -> None:
+    await rig.start()
+    with_file(rig, 10)
+    rig.nodes[1].told = Fetched(0, 9, 9, 0, preferred_read_replica=2)
+    client = await rig.client(1)
+    for _ in range(3):  # also those that repeat the first
+        _, (told,) = await client.fetch(version, fetch_body(version, [(name_of(version), [(0, 0)])], rack="b"))
+        assert (told.error, told.preferred, told.high_watermark, told.records) == (0, 2, 9, b"")
+
+
+@pytest.mark.parametrize("version", range(12, 19))
+async def test_a_client_is_told_where_its_log_leaves_the_leaders(rig: Rig, version: int) -> None:
+    await rig.start()
+    with_file(rig, 10)
+    rig.nodes[1].told = Fetched(0, 9, 9, 0, diverging_epoch=3, diverging_end_offset=7)
+    client = await rig.client(1)
+    for _ in range(3):
+        _, (told,) = await client.fetch(version, fetch_body(version, [(name_of(version), [(0, 8)])]))
+        assert (told.error, told.diverging, told.records) == (0, (3, 7), b"")

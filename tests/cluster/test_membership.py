@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from libs.cluster import keys
-from libs.cluster.codec import decode
+from libs.cluster.codec import decode, encode
 from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
 from libs.cluster.membership import Membership
 from libs.cluster.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import Member
-from libs.cluster.store import MetadataStore, WatchBatch
+from libs.cluster.store import Delete, MetadataStore, Put, WatchBatch
 from libs.cluster.watching import watching
 
 Virtually = Callable[[Coroutine[Any, Any, None]], None]
@@ -238,3 +238,44 @@ async def test_on_etcd_a_member_outlives_its_first_lease_and_a_restart_of_the_se
     await membership.close()
     assert await listed(store) is None
     await store.close()
+
+
+def test_a_member_whose_key_was_deleted_though_it_lives_registers_again(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        membership = Membership(store.peer(), member(1), 3600)
+        follower = ImageFollower(store.peer())
+        await follower.start()
+        follower.subscribe(membership.follow)
+        await membership.start()
+        for _ in range(3):
+            taken_for_dead = await store.txn([], [Delete(KEY)])
+            await follower.wait_for(taken_for_dead.revision + 1, 1.0)
+            assert await listed(store) == member(1)
+        await membership.close()
+        assert await listed(store) is None
+        await follower.close()
+
+    virtually(scenario())
+
+
+def test_a_member_that_was_taken_for_dead_does_not_come_back_over_its_next_life(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        replaced: list[Member] = []
+        membership = Membership(store.peer(), member(1), 3600, on_superseded=replaced.append)
+        late = store.peer()
+        late.watch_delay_s = 1.0
+        follower = ImageFollower(late)
+        await follower.start()
+        follower.subscribe(membership.follow)
+        await membership.start()
+        await store.txn([], [Delete(KEY)])
+        await store.txn([], [Put(KEY, encode(member(2)))])
+        await asyncio.sleep(10)
+        assert await listed(store) == member(2)
+        assert replaced == [member(2)]
+        await follower.close()
+        await membership.close()
+
+    virtually(scenario())

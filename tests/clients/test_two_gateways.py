@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.clients.admin import Admin
 from tests.clients.five_clients import CLIENTS, Record, consume
@@ -56,10 +56,13 @@ def test_brokers_are_spread_over_the_gateways_and_both_tell_the_same(pair: Local
     assert len({port - node for node, port in told[0].items()}) == 2
 
 
-def test_a_producer_loses_nothing_when_a_gateway_dies_and_comes_back(pair: LocalCluster, topic: str) -> None:
+def test_a_producer_and_a_consumer_go_on_when_a_gateway_dies_and_comes_back(pair: LocalCluster, topic: str) -> None:
     first = f"127.0.0.1:{port_base(pair, 1)}"
     admin = Admin(first)
-    admin.create(topic, partitions=STORAGE)
+    admin.create(topic, partitions=STORAGE, replicas=3)
+    consumer = Consumer({"bootstrap.servers": pair.bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 0})
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(STORAGE)])
+    read: list[int] = []
     producer = Producer({"bootstrap.servers": pair.bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
     delivered: list[Message] = []
     failed: list[KafkaError] = []
@@ -80,7 +83,10 @@ def test_a_producer_loses_nothing_when_a_gateway_dies_and_comes_back(pair: Local
                 producer.produce(topic, b"%d" % sent, partition=sent % STORAGE, on_delivery=report)
                 sent += 1
             producer.poll(0.01)
-            if len(delivered) >= goal:
+            for message in consumer.consume(num_messages=1_000, timeout=0.002):
+                assert message.error() is None, message.error()
+                read.append(int(message.value()))
+            if min(len(delivered), len(read)) >= goal:
                 return
 
     produce_more("before", 1_000)
@@ -92,6 +98,12 @@ def test_a_producer_loses_nothing_when_a_gateway_dies_and_comes_back(pair: Local
     produce_more("with it again", 1_000)
     assert producer.flush(WAIT_S) == 0
     assert not failed
+    for _ in rounds("the rest", within_s=WAIT_S):
+        read += [int(message.value()) for message in consumer.consume(num_messages=1_000, timeout=0.1)]
+        if len(read) >= sent:
+            break
+    consumer.close()
+    assert sorted(read) == list(range(sent)), "each once"
     found = []
     for partition in range(STORAGE):
         count = sum(1 for number in range(sent) if number % STORAGE == partition)

@@ -1,0 +1,77 @@
+"""What Kafka's tools show of partitions with three replicas while nodes are gone."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import PartitionMetadata
+
+from tests.clients.admin import Admin
+from tests.clients.waiting import eventually
+from tests.cluster_harness import LocalCluster
+from tests.kafka.tools import run_tool
+
+WAIT_S = 60.0
+LINE = re.compile(r"Partition: (\d+)\tLeader: (\w+)\tReplicas: ([\d,]+)\tIsr: ([\d,]*)")
+
+
+@pytest.fixture
+def three() -> Iterator[LocalCluster]:
+    with LocalCluster(storage=3) as running:
+        yield running
+
+
+class Shown:
+    """`kafka-topics --describe` with these arguments."""
+
+    def __init__(self, bootstrap: str, *arguments: str) -> None:
+        text = run_tool("kafka-topics", "--bootstrap-server", bootstrap, "--describe", *arguments).text
+        self.partitions = {
+            int(index): (leader, set(replicas.split(",")), {node for node in isr.split(",") if node})
+            for index, leader, replicas, isr in LINE.findall(text)
+        }
+
+
+def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> None:
+    bootstrap, everyone = three.bootstrap, {"1", "2", "3"}
+    admin = Admin(bootstrap)
+    admin.create("three", partitions=3, replicas=3)
+    admin.create("one", partitions=3, replicas=1)
+    described = Shown(bootstrap, "--topic", "three").partitions
+    assert {index: (replicas, isr) for index, (_, replicas, isr) in described.items()} == dict.fromkeys(
+        range(3), (everyone, everyone)
+    )
+    for question in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
+        assert Shown(bootstrap, question).partitions == {}
+
+    three.kill("storage-3")
+
+    def of_three() -> dict[int, PartitionMetadata]:
+        return admin.client.list_topics("three", timeout=WAIT_S).topics["three"].partitions
+
+    eventually(lambda: all(set(p.isrs) == {1, 2} and p.leader in (1, 2) for p in of_three().values()), WAIT_S)
+    missing = Shown(bootstrap, "--under-replicated-partitions", "--topic", "three").partitions
+    assert {index: (replicas, isr) for index, (_, replicas, isr) in missing.items()} == dict.fromkeys(
+        range(3), (everyone, {"1", "2"})
+    )
+    assert Shown(bootstrap, "--under-min-isr-partitions", "--topic", "three").partitions == {}
+    assert set(Shown(bootstrap, "--at-min-isr-partitions", "--topic", "three").partitions) == {0, 1, 2}
+    (alone,) = [index for index, (_, replicas, _) in Shown(bootstrap, "--topic", "one").partitions.items() if replicas == {"3"}]
+    gone = Shown(bootstrap, "--unavailable-partitions").partitions
+    assert {index: (leader, replicas) for index, (leader, replicas, _) in gone.items()} == {alone: ("none", {"3"})}
+    (unled,) = [p for p in admin.client.list_topics("one", timeout=WAIT_S).topics["one"].partitions.values() if p.leader < 0]
+    assert (unled.id, unled.error.name()) == (alone, "LEADER_NOT_AVAILABLE")
+
+    three.kill("storage-2")
+    eventually(lambda: all(list(p.isrs) == [1] and p.leader == 1 for p in of_three().values()), WAIT_S)
+    assert set(Shown(bootstrap, "--under-min-isr-partitions", "--topic", "three").partitions) == {0, 1, 2}
+    brokers = run_tool("kafka-broker-api-versions", "--bootstrap-server", bootstrap).text
+    assert re.findall(r"\(id: (\d+) ", brokers) == ["1"]
+
+    for name in ("storage-2", "storage-3"):
+        three.start(name)
+    three.wait_ready()
+    eventually(lambda: all(set(p.isrs) == {1, 2, 3} for p in of_three().values()), WAIT_S)
+    assert Shown(bootstrap, "--under-replicated-partitions").partitions == {}
+    assert Shown(bootstrap, "--unavailable-partitions").partitions == {}
+    admin.close()

@@ -247,6 +247,7 @@ class GatewayProcess(Process):
             "/data",
             listen_host=self.host,
             advertised_host=self.host,
+            rpc_tcp=f"{self.host}:{RPC_PORT}",
             rack=f"rack-{self.node_id}",
         )
         store = self.open_store()

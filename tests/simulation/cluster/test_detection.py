@@ -1,0 +1,263 @@
+"""Deaths, silences and shutdowns in a whole cluster: who notices, how soon, and who is left alone. Time is virtual."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.memory_store import MemoryStore
+from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE, PartitionState
+from libs.rpc.contracts.controller import CreateTopics, NewTopic
+from tests.simulation.cluster.processes import ControllerProcess, GatewayProcess, Process, StorageProcess
+from tests.simulation.cluster.world import World
+
+LONG_S = 60.0
+AT_ONCE_S = 0.3
+SEEDS = pytest.mark.parametrize("seed", range(3))
+
+
+class Cluster:
+    def __init__(self, seed: int, storage: int = 3) -> None:
+        self.world = world = World(seed)
+        self.controllers = [ControllerProcess(world, node) for node in (1, 2, 3)]
+        self.storage = [StorageProcess(world, node) for node in range(1, storage + 1)]
+        self.gateways = [GatewayProcess(world, node) for node in (1, 2)]
+        self.processes: list[Process] = [*self.controllers, *self.storage, *self.gateways]
+        self._store = MemoryStore(world.keyspace)
+
+    async def born(self, factor: int = 3) -> None:
+        """With one topic, of one partition."""
+        for process in self.processes:
+            process.start()
+        await self.until(lambda image: len(image.members(STORAGE)) == len(self.storage) and len(image.members(GATEWAY)) == 2)
+        await self.until(lambda image: len(image.members(CONTROLLER)) == 3 and self.elected() is not None)
+        await asyncio.sleep(1.0)  # heartbeats reach everybody
+        elected = self.elected()
+        assert elected is not None
+        topics = CreateTopics((NewTopic("t", 1, factor),))
+        await elected.what.administer(lambda administration, term: administration.create_topics(term, topics))
+        await self.until(lambda image: len(self.state(image).isr) == factor)
+
+    def elected(self) -> ControllerProcess | None:
+        return next((c for c in self.controllers if c.running and c.what is not None and c.what.elected), None)
+
+    async def image(self) -> ClusterImage:
+        return ClusterImage.from_range(await self._store.range("/penstock/"))
+
+    def state(self, image: ClusterImage) -> PartitionState:
+        (state,) = image.partitions_of(bytes.fromhex(image.topics["t"].topic_id))
+        assert state is not None
+        return state
+
+    async def now(self) -> PartitionState:
+        return self.state(await self.image())
+
+    async def leader(self) -> StorageProcess:
+        return self.storage[(await self.now()).leader - 1]
+
+    async def until(self, holds: Callable[[ClusterImage], bool], within_s: float = LONG_S) -> float:
+        """How long it took."""
+        begun = self.world.seconds
+        while not holds(await self.image()):
+            assert self.world.seconds - begun < within_s, "\n".join(self.world.story[-30:])
+            await asyncio.sleep(0.005)
+        return self.world.seconds - begun
+
+    async def steadily(self, holds: Callable[[ClusterImage], bool], for_s: float) -> None:
+        begun = self.world.seconds
+        while self.world.seconds - begun < for_s:
+            assert holds(await self.image()), "\n".join(self.world.story[-30:])
+            await asyncio.sleep(0.02)
+
+    def cut(self, one: Process, others: list[Process]) -> None:
+        for other in others:
+            self.world.network.block(one.host, other.host)
+            self.world.network.block(other.host, one.host)
+
+
+def play(seed: int, scenario: Callable[[Cluster], Awaitable[None]], storage: int = 3) -> None:
+    cluster = Cluster(seed, storage)
+    loop = cluster.world.loop
+
+    async def run() -> None:
+        await cluster.born(min(storage, 3))
+        await scenario(cluster)
+
+    try:
+        loop.run(run())
+        failures = list(loop.failures)
+    finally:
+        with loop.burying():
+            for process in cluster.processes:
+                process.__dict__.clear()
+            cluster.__dict__.clear()
+            loop.close()
+    assert failures == []
+
+
+@SEEDS
+def test_a_killed_leader_is_replaced_at_once(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        former = await cluster.leader()
+        former.kill()
+        took_s = await cluster.until(lambda image: cluster.state(image).leader not in (-1, former.node_id))
+        assert took_s < AT_ONCE_S
+        state = await cluster.now()
+        assert all(member.node_id != former.node_id for member in state.isr), "leader and ISR change together"
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_killed_follower_leaves_the_isr_at_once(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        before = await cluster.now()
+        follower = next(node for node in cluster.storage if node.node_id != before.leader)
+        follower.kill()
+        assert await cluster.until(lambda image: len(cluster.state(image).isr) == 2) < AT_ONCE_S
+        after = await cluster.now()
+        assert (after.leader, after.leader_epoch) == (before.leader, before.leader_epoch)
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_killed_controller_is_replaced_at_once_and_disturbs_no_partition(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        before, former = await cluster.now(), cluster.elected()
+        assert former is not None
+        former.kill()
+        assert await cluster.until(lambda image: cluster.elected() is not None) < 1.0
+        await cluster.steadily(lambda image: cluster.state(image) == before, for_s=6.0)
+        assert former.node_id not in (await cluster.image()).members(CONTROLLER)
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_leader_and_the_controller_that_die_together_are_replaced_within_three_seconds(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        former, controller = await cluster.leader(), cluster.elected()
+        assert controller is not None
+        controller.kill()
+        former.kill()
+        assert await cluster.until(lambda image: cluster.state(image).leader not in (-1, former.node_id)) < 1.0
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_killed_gateway_leaves_the_list_of_members(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.gateways[0].kill()
+        assert await cluster.until(lambda image: 1 not in image.members(GATEWAY)) < AT_ONCE_S
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_silent_leader_is_replaced_after_two_seconds_and_registers_again_when_it_wakes(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        former = await cluster.leader()
+        life = (await cluster.image()).members(STORAGE)[former.node_id].incarnation
+        former.pause()
+        took_s = await cluster.until(lambda image: cluster.state(image).leader not in (-1, former.node_id))
+        assert 1.5 < took_s < 2.6
+        former.resume()
+        await cluster.until(lambda image: former.node_id in image.members(STORAGE), 2.0)
+        assert (await cluster.image()).members(STORAGE)[former.node_id].incarnation == life
+        await cluster.until(lambda image: len(cluster.state(image).isr) == 3)
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_connections_that_are_reset_kill_nobody(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        before = await cluster.now()
+        for _ in range(10):
+            for controller in cluster.controllers:
+                for other in cluster.processes:
+                    cluster.world.network.reset(controller.host, other.host)
+            await cluster.steadily(lambda image: cluster.state(image) == before, for_s=0.7)
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_controller_that_hears_no_storage_node_resigns_and_declares_nobody_dead(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        before, former = await cluster.image(), cluster.elected()
+        assert former is not None
+        cluster.cut(former, [*cluster.storage])
+
+        def unharmed(image: ClusterImage) -> bool:
+            return image.members(STORAGE) == before.members(STORAGE) and cluster.state(image) == cluster.state(before)
+
+        taken_s = await cluster.until(lambda image: cluster.elected() not in (None, former), 4.0)
+        assert taken_s > 1.5
+        await cluster.steadily(lambda image: unharmed(image) and cluster.elected() is not former, for_s=10.0)
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_one_silent_node_of_three_is_dead_though_its_lease_is_held(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        former = await cluster.leader()
+        cluster.cut(former, [other for other in cluster.processes if other is not former])
+        await cluster.until(lambda image: cluster.state(image).leader not in (-1, former.node_id), 2.6)
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_nobody_is_dead_while_that_cannot_be_written(seed: int) -> None:
+    """Rule: an outage of the store is not a death. What happened meanwhile is noticed afterwards."""
+
+    async def scenario(cluster: Cluster) -> None:
+        before, former = await cluster.now(), await cluster.leader()
+        for process in cluster.processes:
+            assert process.store is not None
+            process.store.unavailable = True
+        await asyncio.sleep(0.5)
+        former.kill()
+        await cluster.steadily(lambda image: cluster.state(image) == before, for_s=1.0)
+        for process in cluster.processes:
+            if process.store is not None:
+                process.store.unavailable = False
+        await cluster.until(lambda image: cluster.state(image).leader not in (-1, former.node_id), 8.0)
+
+    play(seed, scenario)
+
+
+@SEEDS
+def test_a_leader_that_is_told_to_stop_hands_over_before_it_does(seed: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        former = await cluster.leader()
+        former.stop()
+        begun = cluster.world.seconds
+
+        def led(image: ClusterImage) -> bool:
+            state = cluster.state(image)
+            return state.leader != -1 and state.leader in image.members(STORAGE)
+
+        while former.running:
+            assert led(await cluster.image())
+            await asyncio.sleep(0.005)
+        assert cluster.world.seconds - begun < 3.0
+        assert (await cluster.now()).leader != former.node_id
+        assert former.node_id not in (await cluster.image()).members(STORAGE)
+
+    play(seed, scenario)
+
+
+def test_the_only_replica_is_not_waited_for() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.storage[0].stop()
+        begun = cluster.world.seconds
+        await cluster.storage[0].ended.wait()
+        assert cluster.world.seconds - begun < 2.0
+
+    play(1, scenario, storage=1)

@@ -1,16 +1,20 @@
 """One row of the table of APIs: what connection, ApiVersions and docs/protocol.md need to know of an API."""
 
+import struct
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from libs.wire.api import ApiKey
+from libs.wire.headers import write_response_header
 from libs.wire.primitives import Reader, Writer
 from services.gateway.state import GatewayState, RequestContext
 
 if TYPE_CHECKING:
     from services.gateway.data_path import DataPath
     from services.gateway.exchange import Exchange
+
+_LENGTH = struct.Struct(">i")
 
 
 def data_plane(*_: object) -> Any:
@@ -42,3 +46,12 @@ class Api:
     def __post_init__(self) -> None:
         if self.advertised_min_version < 0:
             object.__setattr__(self, "advertised_min_version", self.min_version)
+
+    def written(self, version: int, correlation_id: int, response: object) -> bytearray:
+        """The response's whole frame."""
+        writer = Writer()
+        writer.buffer += b"\0\0\0\0"
+        write_response_header(writer, self.key, version, correlation_id)
+        self.write_response(writer, response, version)
+        _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
+        return writer.buffer

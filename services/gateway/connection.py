@@ -13,10 +13,11 @@ from libs.rpc.transport import Stream
 from libs.telemetry.logs import fields
 from libs.wire.api import ApiKey
 from libs.wire.frames import FrameError, FrameReader
-from libs.wire.headers import read_request_header, write_response_header
-from libs.wire.primitives import ProtocolError, Reader, Writer
+from libs.wire.headers import read_request_header
+from libs.wire.primitives import ProtocolError, Reader
 from services.gateway.api import Api
 from services.gateway.core.fetch_shape import FetchShape
+from services.gateway.core.patience import Patience
 from services.gateway.core.produce_shape import ProduceShape
 from services.gateway.core.session import Session
 from services.gateway.exchange import Answer, Exchange, FilePart, drop_answer
@@ -37,7 +38,6 @@ SHAPE_MISSES_MAX = 8
 """A producer to many topics would otherwise pay for learning a shape with each request."""
 
 _PEEK = struct.Struct(">h")
-_LENGTH = struct.Struct(">i")
 
 
 class Connection:
@@ -48,6 +48,7 @@ class Connection:
         "_fetch_shape",
         "_loop",
         "_misses",
+        "_patience",
         "_paused",
         "_produce_shape",
         "_pumping",
@@ -62,10 +63,8 @@ class Connection:
         "half_frame_since",
         "last_active",
         "listener",
-        "output_seen",
         "software_name",
         "software_version",
-        "stalled_since",
     )
 
     def __init__(self, connections: "Connections", stream: Stream, broker_id: int, listener: str) -> None:
@@ -77,6 +76,7 @@ class Connection:
         self._produce_shape: ProduceShape | None = None
         self._fetch_shape: FetchShape | None = None
         self._misses = 0
+        self._patience = Patience(connections.patience)
         self._paused = False
         self._pumping = False
         self._task: asyncio.Task[None] | None = None
@@ -90,8 +90,6 @@ class Connection:
         # For the sweep, in loop time: 0.0 means "not now".
         self.last_active = self._loop.time()
         self.half_frame_since = 0.0
-        self.stalled_since = 0.0
-        self.output_seen = 0
 
     # --- what the stream tells us -------------------------------------------------------------------------------------
 
@@ -175,7 +173,7 @@ class Connection:
                 reader.expect_end()
                 answer = api.at_once(self._connections.data_path, exchange, request)
                 if answer is not None:
-                    self.finish(exchange, _written(api, exchange, answer))
+                    self.finish(exchange, api.written(exchange.api_version, exchange.correlation_id, answer))
                     return
                 self._task = self._loop.create_task(self._handle(api, exchange, request))
         except ProtocolError as error:
@@ -204,7 +202,7 @@ class Connection:
         try:
             response = await api.handle(self._connections.gateway, context, request)
             self.software_name, self.software_version = context.software_name, context.software_version
-            written = _written(api, exchange, response)
+            written = api.written(exchange.api_version, exchange.correlation_id, response)
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -284,26 +282,16 @@ class Connection:
 
     def check(self, now: float) -> None:
         """Called by the sweep: closes whoever is too slow to be let wait."""
-        config = self._connections.config
-        if self._paused and self._stream.pending_bytes:
-            pending = self._stream.pending_bytes
-            if not self.stalled_since or pending != self.output_seen:
-                self.stalled_since, self.output_seen = now, pending
-            elif now - self.stalled_since > config.unread_answers_s_max:
-                self.close("unread", f"{pending} bytes of answers unread, requests piled up")
-                return
-        else:
-            self.stalled_since = 0.0
-        if self.half_frame_since and not self._paused:
-            # Bytes buy time, so that a slow link may send a large batch; one byte a second buys none.
-            patience = config.half_frame_s_max + self._reader.pending / 16_384
-            if now - self.half_frame_since > patience:
-                self.close("half-frame", f"{self._reader.pending} bytes of a frame in {now - self.half_frame_since:.0f} s")
-        elif self._session.idle:
-            if now - self.last_active > config.idle_s_max:
-                self.close("idle")
-            elif not self._reader.pending:
+        patience = self._patience
+        verdict = patience.with_unread(now, self._stream.pending_bytes if self._paused else 0)
+        if verdict is None and self.half_frame_since and not self._paused:
+            verdict = patience.with_half_frame(now, self.half_frame_since, self._reader.pending)
+        elif verdict is None and self._session.idle:
+            verdict = patience.with_silence(now, self.last_active)
+            if verdict is None and not self._reader.pending:
                 self._reader.rest()
+        if verdict is not None:
+            self.close(*verdict)
 
     def drain(self) -> None:
         """No further request is read; the connection closes when those it has are answered."""
@@ -343,12 +331,3 @@ class Connection:
             elif exchange.on_hang_up is not None:
                 hang_up, exchange.on_hang_up = exchange.on_hang_up, None
                 hang_up()
-
-
-def _written(api: Api, exchange: Exchange, response: object) -> bytearray:
-    writer = Writer()
-    writer.buffer += b"\0\0\0\0"
-    write_response_header(writer, api.key, exchange.api_version, exchange.correlation_id)
-    api.write_response(writer, response, exchange.api_version)
-    _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
-    return writer.buffer

@@ -7,6 +7,7 @@ from libs.runtime.memory import give_back_memory
 from libs.wire.frames import ChunkPool
 from services.gateway.config import GatewayConfig
 from services.gateway.connection import Connection
+from services.gateway.core.patience import PatienceLimits
 from services.gateway.core.session import SessionLimits
 from services.gateway.data_path import DataPath
 from services.gateway.meters import Meters
@@ -25,6 +26,7 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.chunks = ChunkPool()
         self.session_limits = SessionLimits(config.connection_requests_max, config.connection_bytes_max)
+        self.patience = PatienceLimits(config.half_frame_s_max, config.unread_answers_s_max, config.idle_s_max)
         self._meters = meters
         self.answered = meters.answered
         self._live: set[Connection] = set()

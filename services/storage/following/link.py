@@ -198,7 +198,7 @@ class LeaderLink:
             if followed is not None and followed.fetching:
                 standing[key] = followed.standing()
         number = session.number
-        sequence, partitions, dropped = session.next_pull(standing)
+        sequence, partitions, dropped = session.next_pull(standing, unanswered=bool(self._calls))
         return Pull(
             *(puller.node_id, puller.incarnation, number, sequence, self._wait_ms(), RESPONSE_BYTES, PARTITION_BYTES),
             partitions=partitions,

@@ -8,7 +8,7 @@ A position counts only once it was compared in this leader epoch: before, the fo
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from libs.cluster.records import STORAGE
@@ -79,6 +79,7 @@ class Pulls:
         self._sessions = PullSessions()
         self._parked: dict[PullSession, _Parked] = {}
         self._moved: dict[PullSession, None] = {}
+        self._moved_a_little: dict[PullSession, None] = {}
         self._soon: asyncio.Handle | None = None
         self._later: asyncio.TimerHandle | None = None
         self._stopping = False
@@ -109,13 +110,21 @@ class Pulls:
             key = named.topic_id, named.partition
             self._compare(session, key, self._sessions.name(session, named), now)
         self._leave(session, request.dropped)
-        if not self._answer(session, call, request, final=request.max_wait_ms <= 0):
-            wait_s = request.max_wait_ms / 1000
-            if self._stopping:
-                wait_s = min(wait_s, STOPPING_WAIT_S)
-            timer = self._loop.call_later(wait_s, self._time_out, session)
-            self._parked[session] = _Parked(call, request, timer)
-            call.on_cancel(partial(self._forget, session, call))
+        if request.max_wait_ms <= 0:
+            self._answer(session, call, request, final=True)
+        elif not self._has_urgent_news(session):
+            self._answer_later(session)
+            self._park(session, call, request)
+        elif not self._answer(session, call, request, final=False):
+            self._park(session, call, request)
+
+    def _park(self, session: PullSession, call: Call, request: Pull) -> None:
+        wait_s = request.max_wait_ms / 1000
+        if self._stopping:
+            wait_s = min(wait_s, STOPPING_WAIT_S)
+        timer = self._loop.call_later(wait_s, self._time_out, session)
+        self._parked[session] = _Parked(call, request, timer)
+        call.on_cancel(partial(self._forget, session, call))
 
     def progress(self, call: Call) -> None:
         """One-way, so whatever is wrong with it is passed over."""
@@ -163,6 +172,7 @@ class Pulls:
             parked.timer.cancel()
             parked.call.fail(int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND), "another session has begun")
         self._moved.pop(session, None)
+        self._moved_a_little.pop(session, None)
         for key in keys:
             self._left(session, key)
 
@@ -194,10 +204,8 @@ class Pulls:
     def committed(self, key: Key) -> None:
         """The high watermark or the log's start rose."""
         for session in self._sessions.on(key):
-            if session.moved(key) and session in self._parked:
-                self._moved[session] = None
-                if self._later is None:
-                    self._later = self._loop.call_later(HIGH_WATERMARK_PATIENCE_S, self._answer_moved)
+            if session.moved(key):
+                self._answer_later(session)
 
     def wake(self, key: Key) -> None:
         """The leader, its epoch, or the partition's existence changed."""
@@ -262,12 +270,35 @@ class Pulls:
             if self._soon is None:
                 self._soon = self._loop.call_soon(self._answer_moved)
 
+    def _answer_later(self, session: PullSession) -> None:
+        if session.news:
+            self._moved_a_little[session] = None
+            if self._later is None:
+                self._later = self._loop.call_later(HIGH_WATERMARK_PATIENCE_S, self._answer_moved_a_little)
+
+    def _has_urgent_news(self, session: PullSession) -> bool:
+        """More than a high watermark or a log start that rose."""
+        by_key = self._partitions.by_key
+        for key in session.news:
+            position = session.positions[key]
+            if not position.compared or position.told_high_watermark < 0:
+                return True
+            hosted = by_key.get(key)
+            if hosted is None or not hosted.leading or position.fetch_offset < hosted.log.log_end_offset:
+                return True
+        return False
+
     def _answer_moved(self) -> None:
-        for handle in (self._soon, self._later):
-            if handle is not None:
-                handle.cancel()
-        self._soon = self._later = None
+        self._soon = None
         moved, self._moved = self._moved, {}
+        self._answer_all(moved)
+
+    def _answer_moved_a_little(self) -> None:
+        self._later = None
+        moved, self._moved_a_little = self._moved_a_little, {}
+        self._answer_all(moved)
+
+    def _answer_all(self, moved: Iterable[PullSession]) -> None:
         for session in moved:
             parked = self._parked.get(session)
             if parked is not None and self._answer(session, parked.call, parked.request, final=False):

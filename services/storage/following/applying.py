@@ -7,7 +7,7 @@ turn, and what may have happened to the partition meanwhile is asked again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.replicated import FarAhead, NotReplicable, StartsBefore, read_replicated, record_producers
@@ -22,6 +22,7 @@ from services.storage.core.following import (
     Operation,
     Retry,
     Skip,
+    State,
     Truncate,
     begins_within,
     decide,
@@ -32,7 +33,6 @@ from services.storage.following.starts import LogStarts
 from services.storage.following.throttle import FollowerThrottle
 from services.storage.hosted import Hosted, Key
 from services.storage.sync_scheduler import SyncScheduler
-from services.storage.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -58,48 +58,43 @@ class Applying:
         self._throttle = throttle
         self._loop = asyncio.get_running_loop()
 
-    async def apply(
-        self, answers: Sequence[tuple[Pulled, memoryview]], session: PullSession, followed_by_key: dict[Key, Followed]
-    ) -> None:
-        dirty: dict[SyncScheduler, None] = {}
-        try:
-            await self._apply_all(answers, session, followed_by_key, dirty)
-        finally:
-            for sync in dirty:
-                sync.kick()
-
-    async def _apply_all(
+    def steps(
         self,
         answers: Sequence[tuple[Pulled, memoryview]],
         session: PullSession,
         followed_by_key: dict[Key, Followed],
-        dirty: dict[SyncScheduler, None],
-    ) -> None:
-        turns = Turns()
-        for answer, view in answers:
-            key = answer.topic_id, answer.partition
-            followed, asked = followed_by_key.get(key), session.asked(key)
-            if followed is None or asked is None or not followed.fetching:
-                continue  # it left, or this node leads it by now (KAFKA-13207)
-            if (asked.leader_epoch, asked.fetch_offset) != (followed.leader_epoch, followed.position):
-                session.name_anyway(key)
-                continue
-            try:
-                await self._apply(answer, view, followed, turns, dirty)
-            except Exception:
-                # A mistake of ours. The others have nothing to do with it.
-                log.exception("a leader's answer was not applied", extra=fields(partition=followed.hosted))
-                if followed.fetching:
-                    followed.put_off(self._loop.time())
-            if followed.fetching and (view or answer.error):
-                session.name_anyway(key)
-            else:
-                session.name(key)
-            await turns.taken()
+        waiting: dict[Key, Followed],
+    ) -> Generator[None, None, None]:
+        """Applies them, a piece at each step; closing it leaves out what is left. Who is put off is `waiting` then."""
+        dirty: dict[SyncScheduler, None] = {}
+        try:
+            for answer, view in answers:
+                key = answer.topic_id, answer.partition
+                followed, asked = followed_by_key.get(key), session.asked(key)
+                if followed is None or asked is None or not followed.fetching:
+                    continue  # it left, or this node leads it by now (KAFKA-13207)
+                if (asked.leader_epoch, asked.fetch_offset) != (followed.leader_epoch, followed.position):
+                    session.name_anyway(key)
+                    continue
+                try:
+                    yield from self._apply(answer, view, followed, dirty)
+                except Exception:
+                    # A mistake of ours. The others have nothing to do with it.
+                    log.exception("a leader's answer was not applied", extra=fields(partition=followed.hosted))
+                    if followed.fetching:
+                        followed.put_off(self._loop.time())
+                if followed.state is State.WAITING:
+                    waiting[key] = followed
+                if followed.fetching and (view or answer.error):
+                    session.name_anyway(key)
+                else:
+                    session.name(key)
+                yield
+        finally:
+            for sync in dirty:
+                sync.kick()
 
-    async def _apply(
-        self, answer: Pulled, view: memoryview, followed: Followed, turns: Turns, dirty: dict[SyncScheduler, None]
-    ) -> None:
+    def _apply(self, answer: Pulled, view: memoryview, followed: Followed, dirty: dict[SyncScheduler, None]) -> Iterator[None]:
         hosted = followed.hosted
         if hosted.offline:
             followed.happened(Event.BROKEN)
@@ -109,7 +104,7 @@ class Applying:
             return
         decision = decide(answer, followed.own())
         if isinstance(decision, Append):
-            found = await self._append(view, followed, turns, dirty, answer.log_start_offset)
+            found = yield from self._append(view, followed, dirty, answer.log_start_offset)
             if found is None:
                 if followed.fetching:
                     self._learn(answer, followed)
@@ -134,9 +129,9 @@ class Applying:
             case Append():
                 raise AssertionError("appended already")
 
-    async def _append(
-        self, view: memoryview, followed: Followed, turns: Turns, dirty: dict[SyncScheduler, None], leaders_start: int
-    ) -> Decision | None:
+    def _append(
+        self, view: memoryview, followed: Followed, dirty: dict[SyncScheduler, None], leaders_start: int
+    ) -> Generator[None, None, Decision | None]:
         """None: done, or nothing more to do."""
         hosted, at = followed.hosted, 0
         while at < len(view) and followed.fetching and not hosted.offline:
@@ -173,7 +168,7 @@ class Applying:
             at += piece.size
             self._appended(hosted, dirty)
             self._on_copied(followed.leader, piece.size)
-            await turns.taken()
+            yield
         return None
 
     def _appended(self, hosted: Hosted, dirty: dict[SyncScheduler, None]) -> None:

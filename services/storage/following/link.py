@@ -7,7 +7,7 @@ first, for the connection keeps the order, and counts. Once the later one is ans
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from libs.cluster.backoff import Backoff
@@ -22,6 +22,7 @@ from services.storage.core.pulling import PullSession
 from services.storage.following.applying import Applying
 from services.storage.following.followed import Followed
 from services.storage.hosted import Hosted, Key
+from services.storage.turns import STRETCH_S
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,19 @@ class Puller:
     on_pulled: Callable[[int], None]
 
 
+class _PullCall:
+    """One that is under way."""
+
+    __slots__ = ("_on_answer", "request_id")
+
+    def __init__(self, on_answer: "Callable[[_PullCall, Response | Exception], None]") -> None:
+        self._on_answer = on_answer
+        self.request_id = 0
+
+    def answered(self, outcome: Response | Exception) -> None:
+        self._on_answer(self, outcome)
+
+
 class LeaderLink:
     """`add` and `remove` partitions at any time; `reach` it, again whenever its address or incarnation changes."""
 
@@ -55,13 +69,15 @@ class LeaderLink:
         self._session = PullSession(puller.new_session)
         self.followed: dict[Key, Followed] = {}
         self._client: RpcClient | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
-        self._urged: asyncio.Future[None] | None = None
-        self._urging: asyncio.TimerHandle | None = None
-        self._due: asyncio.TimerHandle | None = None
         self._waiting: dict[Key, Followed] = {}
-        self._calls: list[asyncio.Future[Response]] = []
+        self._calls: list[_PullCall] = []
+        self._answers: list[tuple[_PullCall, Response | Exception]] = []
+        """That came while another was being applied."""
+        self._steps: Generator[None, None, None] | None = None
+        self._stepping: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._resting = False
+        """After a failure, until the timer is over."""
         self._backoff = Backoff()
         self._failure = ""
 
@@ -101,93 +117,142 @@ class LeaderLink:
 
     def reach(self, client: RpcClient | None) -> RpcClient | None:
         """Pulls by this connection from now on. Returns the one before, for the caller to close."""
-        before, self._client = self._client, client
+        before = self._client
         self._begin_anew()
+        self._client = client
         self._backoff.reset()
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
         if client is not None:
-            self._task = self._loop.create_task(self._run(client), name=f"following {self.leader}")
+            self._pull_after(0.0)
         return before
 
     async def close(self) -> None:
-        for timer in (self._urging, self._due):
-            if timer is not None:
-                timer.cancel()
-        task = self._task
         client = self.reach(None)
-        if task is not None:
-            await asyncio.gather(task, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
         if client is not None:
             await client.close()
 
     def urge(self) -> None:
         """Something must not wait for the end of the pull that is under way."""
-        self._wanted.set()
-        if self._urged is not None and self._urging is None:
-            self._urging = self._loop.call_later(GATHER_S, self._urge)
-
-    def _urge(self) -> None:
-        self._urging = None
-        if self._urged is not None and not self._urged.done():
-            self._urged.set_result(None)
+        if self._client is not None and not self._resting:
+            self._pull_after(GATHER_S if self._calls else 0.0)
 
     # -- pulling ----------------------------------------------------------------------------------------------------------
 
-    async def _run(self, client: RpcClient) -> None:
-        while True:
-            await self._wanted.wait()
+    def _pull_after(self, seconds: float) -> None:
+        """Or sooner, when an answer comes."""
+        due_at = self._loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= due_at:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due_at, self._pull_now)
+
+    def _pull_now(self) -> None:
+        self._timer = None
+        self._resting = False
+        if self._steps is None:
+            self._pull()
+
+    def _pull(self) -> None:
+        """Unless there is nothing to pull, whether or not another pull is under way."""
+        client = self._client
+        if client is None:
+            return
+        if self._waiting:
             self._call_up_due()
-            if not any(followed.fetching for followed in self.followed.values()):
-                self._wanted.clear()
-                self._wake_when_due()
-                continue
-            try:
-                self._send(client)
-                await self._answered()
-            except (RpcFailure, ContractError) as error:
-                self._begin_anew()
-                self._tell(str(error))
-                if not (isinstance(error, RpcError) and error.code in OUT_OF_STEP):
-                    await asyncio.sleep(self._backoff.next_s())
-            except Exception:
-                log.exception("pull failed", extra=fields(leader=self.leader))
-                self._begin_anew()
-                await asyncio.sleep(self._backoff.next_s())
-
-    def _send(self, client: RpcClient) -> None:
-        """Raises RpcFailure."""
-        pull = self._next_pull()
-        self._calls.append(client.call(PULL, pull, timeout_s=pull.max_wait_ms / 1000 + ANSWER_S))
-
-    async def _answered(self) -> None:
-        """Returns when an answer was applied, or another pull should be sent without one. Raises RpcFailure, ContractError."""
-        urged = self._urged = self._loop.create_future()
+        if not any(followed.fetching for followed in self.followed.values()):
+            due_at = self._next_due()
+            if due_at is not None:
+                self._pull_after(max(0.0, due_at - self._loop.time()))
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         try:
-            await asyncio.wait((*self._calls, urged), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._urged = None
-        while (done := next((slot for slot, call in enumerate(self._calls) if call.done()), -1)) >= 0:
-            given_up, call = self._calls[:done], self._calls[done]
-            del self._calls[: done + 1]
-            for earlier in given_up:
-                earlier.cancel()
-            answers = _read(call.result())
-            self._backoff.reset()
-            self._failure = ""
-            self._puller.on_pulled(self.leader)
-            await self._puller.applying.apply(answers, self._session, self.followed)
-            for answer, _ in answers:
-                followed = self.followed.get((answer.topic_id, answer.partition))
-                if followed is not None and followed.state is State.WAITING:
-                    self._waiting[followed.key] = followed
+            pull = self._next_pull()
+            call = _PullCall(self._answered)
+            self._calls.append(call)
+            timeout_s = pull.max_wait_ms / 1000 + ANSWER_S
+            call.request_id = client.send(PULL, pull, (), call.answered, timeout_s=timeout_s)
+        except RpcFailure as error:
+            self._failed(error)
+
+    def _answered(self, call: "_PullCall", outcome: Response | Exception) -> None:
+        """Applies the answer, in this very turn unless there is much of it, and pulls again."""
+        if call not in self._calls:
+            return
+        if self._steps is not None:
+            self._answers.append((call, outcome))  # to the pull before this one is being applied
+            return
+        given_up = self._calls[: self._calls.index(call)]
+        del self._calls[: len(given_up) + 1]
+        for earlier in given_up:
+            self._cancel(earlier)
+        if isinstance(outcome, Exception):
+            self._failed(outcome)
+            return
+        try:
+            answers = _read(outcome)
+        except ContractError as error:
+            self._failed(error)
+            return
+        self._backoff.reset()
+        self._failure = ""
+        self._puller.on_pulled(self.leader)
+        self._steps = self._puller.applying.steps(answers, self._session, self.followed, self._waiting)
+        self._step()
+
+    def _step(self) -> None:
+        """Others get their turn every few milliseconds."""
+        self._stepping = None
+        steps = self._steps
+        if steps is None:
+            return
+        until = self._loop.time() + STRETCH_S
+        try:
+            for _ in steps:
+                if self._loop.time() >= until:
+                    self._stepping = self._loop.call_soon(self._step)
+                    return
+        except Exception as error:
+            log.exception("pull failed", extra=fields(leader=self.leader))
+            self._failed(error)
+            return
+        self._steps = None
+        if self._answers:
+            self._answered(*self._answers.pop(0))
+        else:
+            self._pull()
+
+    def _failed(self, error: Exception) -> None:
+        self._begin_anew()
+        self._tell(str(error))
+        if isinstance(error, RpcError) and error.code in OUT_OF_STEP:
+            self._pull_after(0.0)
+        else:
+            self._resting = True
+            self._pull_after(self._backoff.next_s())
 
     def _begin_anew(self) -> None:
+        """What was asked for before counts no longer, and what was answered is left."""
         self._session.begin_anew()
+        self._answers.clear()
         calls, self._calls = self._calls, []
         for call in calls:
-            call.cancel()
+            self._cancel(call)
+        steps, self._steps = self._steps, None
+        if steps is not None:
+            steps.close()
+        for handle in (self._stepping, self._timer):
+            if handle is not None:
+                handle.cancel()
+        self._stepping = self._timer = None
+        self._resting = False
+
+    def _cancel(self, call: "_PullCall") -> None:
+        if self._client is not None:
+            self._client.cancel(call.request_id)
 
     def _next_pull(self) -> Pull:
         puller, session = self._puller, self._session
@@ -224,14 +289,6 @@ class LeaderLink:
 
     def _next_due(self) -> float | None:
         return min((followed.due_at for followed in self._waiting.values()), default=None)
-
-    def _wake_when_due(self) -> None:
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
-        due_at = self._next_due()
-        if due_at is not None:
-            self._due = self._loop.call_at(due_at, self._wanted.set)
 
     def _tell(self, failure: str) -> None:
         if failure != self._failure:

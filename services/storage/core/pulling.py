@@ -47,18 +47,29 @@ class PullSession:
         if self._told.pop(key, None) is not None or self.sequence:
             self._dropped[key] = None
 
-    def next_pull(self, standing: Mapping[Key, PulledFrom]) -> tuple[int, tuple[PulledFrom, ...], tuple[Key, ...]]:
-        """(sequence, partitions, dropped). `standing`: of all in a new session, else at least of those that were named."""
+    def next_pull(
+        self, standing: Mapping[Key, PulledFrom], *, unanswered: bool = False
+    ) -> tuple[int, tuple[PulledFrom, ...], tuple[Key, ...]]:
+        """(sequence, partitions, dropped). `standing`: of all in a new session, else at least of those that were named.
+
+        `unanswered`: an earlier pull may have been answered, and the answer be on its way. What the leader was told is not told
+        anew until then: it would answer twice, and take what the second answer says for known, which is an answer to nothing.
+        """
         keys: Iterable[Key] = standing if self.is_new else self._changed
         partitions = []
+        later: dict[Key, None] = {}
         for key in keys:
-            where = standing.get(key)
-            if where is not None and self._told.get(key) != where:
-                partitions.append(where)
-                self._told[key] = where
-                self._dropped.pop(key, None)
+            where, told = standing.get(key), self._told.get(key)
+            if where is None or told == where:
+                continue
+            if told is not None and unanswered:
+                later[key] = None
+                continue
+            partitions.append(where)
+            self._told[key] = where
+            self._dropped.pop(key, None)
         dropped = tuple(self._dropped) if not self.is_new else ()
-        self._changed.clear()
+        self._changed = later
         self._dropped.clear()
         sequence = self.sequence
         self.sequence += 1

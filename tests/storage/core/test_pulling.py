@@ -39,6 +39,24 @@ def test_what_the_leader_has_answered_is_named_again_even_if_nothing_changed() -
     assert one.next_pull({A: at(A, 1)}) == (1, (at(A, 1),), ())
 
 
+def test_what_only_became_durable_is_not_named_while_an_answer_may_be_on_its_way() -> None:
+    """The leader would send the same batches twice, and count what it says the second time as known here."""
+    one = session()
+    one.next_pull({A: at(A, 1)})
+    one.name(A)
+    one.name_anyway(B)
+    assert one.next_pull({A: at(A, 1, durable=1), B: at(B, 2)}, unanswered=True) == (1, (at(B, 2),), ())
+    assert one.asked(A) == at(A, 1)
+    assert one.next_pull({A: at(A, 1, durable=1)}) == (2, (at(A, 1, durable=1),), ())
+
+
+def test_what_was_answered_is_named_whatever_is_on_its_way() -> None:
+    one = session()
+    one.next_pull({A: at(A, 1)})
+    one.name_anyway(A)
+    assert one.next_pull({A: at(A, 5)}, unanswered=True) == (1, (at(A, 5),), ())
+
+
 def test_what_left_is_dropped_once_and_answers_to_it_count_no_more() -> None:
     one = session()
     one.next_pull({A: at(A, 1), B: at(B, 2)})

@@ -16,7 +16,8 @@ async def change_isrs(administration: Administration, term: Term, request: Alter
     def decide() -> Changed:
         nonlocal results
         image = term.image
-        decision = alter_partitions(image, request, live_nodes(image.members(STORAGE)), TopicRules(image).synced)
+        live, synced = live_nodes(image.members(STORAGE)), TopicRules(image).synced
+        decision = alter_partitions(image, request, live, synced, term.in_doubt)
         results = decision.results
         return decision.changed
 

@@ -43,6 +43,8 @@ class Term:
         self._patience_s = patience_s
         self.unfinished = False
         """A write failed, so that partitions without a topic may lie about."""
+        self.in_doubt: set[tuple[bytes, int]] = set()
+        """Partitions of which a write may still be applied, however late: until another one was."""
 
     @property
     def image(self) -> ClusterImage:
@@ -98,10 +100,15 @@ class Term:
         for _ in range(ATTEMPTS):
             image = self.image
             changed = decide()
+            written = {(topic_id, index) for topic_id, index, _ in changed}
+            self.in_doubt |= written
             try:
-                return changed, await self.commit_all(writes.partition_changes(image, changed)) or image.revision
+                revision = await self.commit_all(writes.partition_changes(image, changed)) or image.revision
             except Conflict as conflict:
                 await self.catch_up(conflict.revision)
+            else:
+                self.in_doubt -= written
+                return changed, revision
         raise Unsettled("the image was behind each time")
 
     async def reach(self, revision: int) -> None:

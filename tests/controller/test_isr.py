@@ -122,6 +122,17 @@ def test_two_proposals_for_one_partition_in_one_request_are_taken_one_after_the_
     assert (state.isr, state.partition_epoch) == ((InSync(1, 1),), 10)
 
 
+def test_what_may_have_been_accepted_before_is_refused_for_good() -> None:
+    """A leader counts on a replica no longer once it is refused: the write that was to let it in must not be applied later."""
+    image = cluster(three(isr=(1, 2)), storage(1), storage(2))
+    request = AlterPartitions(1, 1, (proposed((1, 1), (2, 1), (3, 1)),))
+    decision = alter_partitions(image, request, live_nodes(image.members("storage")), lambda _: True, {(topic_id(1), 0)})
+    ((_, _, state),) = decision.changed
+    assert (state.isr, state.leader_epoch, state.partition_epoch) == ((InSync(1, 1), InSync(2, 1)), 5, 9)
+    (result,) = decision.results
+    assert (result.error, result.partition_epoch, result.isr) == (ErrorCode.INELIGIBLE_REPLICA, 9, ((1, 1), (2, 1)))
+
+
 def drawn_back(image: ClusterImage, node_id: int, incarnation: int = 1) -> list[PartitionState]:
     request = Withdraw(node_id, incarnation, ((topic_id(1), 0), (topic_id(1), 0), (topic_id(1), 5), (topic_id(9), 0)))
     return [state for _, _, state in withdraw(image, request, live_nodes(image.members("storage")), lambda _: True)]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,22 +11,25 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory_store import LostAnswer, MemoryStore
-from libs.cluster.records import ElectedController, InSync, Topic
+from libs.cluster.records import ElectedController, InSync, PartitionState, Topic
 from libs.cluster.store import Delete, Put
 from libs.rpc.contracts.controller import (
     AlterConfigs,
+    AlterPartitions,
     AssignDirs,
     ConfigChange,
     ConfigResource,
     CreatePartitions,
     DeleteTopics,
     MorePartitions,
+    NewIsr,
     NewTopic,
     TopicRef,
 )
 from libs.wire.errors import ErrorCode
 from services.controller.core.refusal import Refused
-from services.controller.fencing import Deposed, FencedWriter
+from services.controller.fencing import Deposed, FencedWriter, Unsettled
+from services.controller.isr_changes import change_isrs
 from services.controller.service import NotElected
 from services.controller.writes import Write
 from tests.cluster.conftest import run_virtually
@@ -339,6 +343,47 @@ async def test_a_node_tells_where_its_replicas_lie() -> None:
         assert chair.image.partition(t, 0) is state
         with pytest.raises(Refused, match="not registered with incarnation 2"):
             await administer(chair, "assign_dirs", AssignDirs(1, 2, ((t, 0, "a1"),)))
+
+
+@story
+async def test_a_replica_that_may_have_been_let_into_the_isr_is_refused_by_a_step_of_the_state() -> None:
+    """Its leader forgets it once it is refused; the write that was to let it in must then come too late."""
+    store = MemoryStore()
+    await register(store, storage(1), storage(2))
+    async with office(store, patience_s=1.0) as chair:
+        await chair.elected()
+        t = (await chair.create(NewTopic("t", 1, 2))).topics[0].topic_id
+        await vanish(store.peer(), 2)
+        await chair.settled(lambda image: leaders(image, "t") == [1])
+        await register(store, storage(2))
+        state = await until_alone(chair, t)
+        wanted = AlterPartitions(1, 1, (NewIsr(t, 0, state.leader_epoch, state.partition_epoch, ((1, 1), (2, 1))),))
+        store.unavailable = True
+        with pytest.raises(Unsettled):
+            await chair.controller.administer(lambda administration, term: change_isrs(administration, term, wanted))
+        store.unavailable = False
+        await vanish(store.peer(), 2)
+        await chair.settled(lambda image: 2 not in image.members("storage"))
+        reply = await chair.controller.administer(lambda administration, term: change_isrs(administration, term, wanted))
+        assert reply.partitions[0].error == ErrorCode.INELIGIBLE_REPLICA
+        assert reply.partitions[0].partition_epoch == state.partition_epoch + 1
+        assert chair.image.partition(t, 0) == replace(state, partition_epoch=state.partition_epoch + 1)
+        # Nothing is in doubt any more.
+        again = replace(wanted.partitions[0], partition_epoch=state.partition_epoch + 1)
+        asked = AlterPartitions(1, 1, (again,))
+        reply = await chair.controller.administer(lambda administration, term: change_isrs(administration, term, asked))
+        assert reply.partitions[0].partition_epoch == state.partition_epoch + 1
+
+
+async def until_alone(chair: Office, topic: bytes) -> PartitionState:
+    def alone() -> bool:
+        state = chair.image.partition(topic, 0)
+        return state is not None and state.isr == (InSync(1, 1),) and 2 in chair.image.members("storage")
+
+    await until(alone)
+    found = chair.image.partition(topic, 0)
+    assert found is not None
+    return found
 
 
 @story

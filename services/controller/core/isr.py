@@ -37,8 +37,18 @@ def require_registered(image: ClusterImage, node_id: int, incarnation: int) -> N
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"node {node_id} is not registered with incarnation {incarnation}")
 
 
-def alter_partitions(image: ClusterImage, request: AlterPartitions, live: Mapping[int, LiveNode], synced: Synced) -> IsrDecision:
-    """Raises Refused with STALE_BROKER_EPOCH for a caller of another life."""
+def alter_partitions(
+    image: ClusterImage,
+    request: AlterPartitions,
+    live: Mapping[int, LiveNode],
+    synced: Synced,
+    in_doubt: Collection[tuple[bytes, int]] = (),
+) -> IsrDecision:
+    """Raises Refused with STALE_BROKER_EPOCH for a caller of another life.
+
+    `in_doubt`: partitions of which an earlier write may still be applied. Whoever hears that the state stands as it was counts on
+    no proposal any more; so where one that was accepted before is refused now, the state takes a step that leaves no room for it.
+    """
     require_registered(image, request.node_id, request.incarnation)
     changed: dict[tuple[bytes, int], PartitionState] = {}
     results = []
@@ -51,6 +61,8 @@ def alter_partitions(image: ClusterImage, request: AlterPartitions, live: Mappin
         state = changed.get(key, state)
         isr = tuple(InSync(*member) for member in proposal.isr)
         error = _refusal(state, proposal, isr, InSync(request.node_id, request.incarnation), live)
+        if error == ErrorCode.INELIGIBLE_REPLICA and key in in_doubt:
+            state = changed[key] = replace(state, partition_epoch=state.partition_epoch + 1)
         if not error and set(isr) != set(state.isr):
             state = changed[key] = _with_isr(state, isr, live, synced=synced(proposal.topic_id))
             if state.leader != request.node_id:

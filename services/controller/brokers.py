@@ -1,10 +1,12 @@
 """Keeps partition states and node records true to who is registered. See core/brokers.py for what is decided."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, NodeRecord, PartitionState
+from libs.telemetry.durations import Durations
 from services.controller import writes
 from services.controller.core.brokers import AtRest, live_nodes, lost_directories, settle
 from services.controller.core.topic_rules import TopicRules
@@ -23,6 +25,8 @@ class BrokerKeeper:
     """
 
     def __init__(self) -> None:
+        self.elections = Durations()
+        """How long it took until leaders that were decided on were leaders for everybody who follows the image."""
         self._reported: set[tuple[bytes, int]] = set()
         self._leaderless: dict[tuple[bytes, int], None] = {}
         self._settled = ClusterImage()
@@ -43,7 +47,10 @@ class BrokerKeeper:
         if changed:
             leaderless = sum(1 for _, _, state in changed if state.leader < 0)
             log.info("settling partitions", extra={"fields": {"partitions": len(changed), "leaderless": leaderless}})
+        begun = asyncio.get_running_loop().time()
         await term.commit_all(writes.partition_changes(image, changed))
+        elected = sum(1 for change in changed if change[2].leader >= 0 and change[2].leader_epoch != _leader_epoch(image, change))
+        self.elections.observe(asyncio.get_running_loop().time() - begun, elected)
         self._settled = image
 
     def _changed_partitions(self, image: ClusterImage) -> list[Change]:

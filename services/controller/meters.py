@@ -11,6 +11,7 @@ from libs.telemetry.metrics import Metrics
 from services.controller.service import Controller
 
 KAFKA = "kafka_controller_kafkacontroller_"
+ELECTIONS = "kafka_controller_controllerstats_leaderelectionrateandtime_seconds"
 UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections"
 
 
@@ -23,6 +24,8 @@ class _State(Collector):
     def collect(self) -> Iterator[Metric]:
         for name, doc, value in gauges(self._controller):
             yield GaugeMetricFamily(name, doc, value)
+        doc = "Leaders elected, and how long each took from the decision until it was written and seen"
+        yield self._controller.election_times.family(ELECTIONS, doc)
         doc = "Leaders elected that may lack acknowledged records: nobody else was left, or unclean election is allowed"
         yield CounterMetricFamily(UNCLEAN, doc, self._controller.elections_at_a_loss)
 

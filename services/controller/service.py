@@ -17,6 +17,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, ElectedController
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, StoreUnavailable
 from libs.rpc.contracts.controller import ElectLeaders, ElectLeadersReply, ProducerIdBlock
+from libs.telemetry.durations import Durations
 from services.controller import writes
 from services.controller.administration import Administration
 from services.controller.alongside import alongside
@@ -84,6 +85,10 @@ class Controller:
     @property
     def elections_at_a_loss(self) -> int:
         return self._elections.at_a_loss
+
+    @property
+    def election_times(self) -> Durations:
+        return self._keeper.elections
 
     @property
     def image(self) -> ClusterImage:

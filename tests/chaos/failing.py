@@ -21,6 +21,7 @@ from tests.history.judge import judge
 from tests.history.model import write
 from tests.history.report import told
 
+ANY_TIMESTAMP = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # a leader whose clock went back would refuse most
 PROGRESS_WITHIN_S = 60.0
 WHOLE_WITHIN_S = 60.0
 READ_WITHIN_S = 90.0
@@ -78,7 +79,7 @@ class FailingRun:
         self._topics = faults.topics
         admin = Admin(cluster.bootstrap)
         for topic, partitions in self._topics.items():
-            admin.create(topic, partitions, {"durability": topic.partition("-")[0]}, self._factor)
+            admin.create(topic, partitions, {"durability": topic.partition("-")[0], **ANY_TIMESTAMP}, self._factor)
         admin.close()
         with self._producing(cluster) as producers, self._reading(cluster):
             self._advance(producers, 20)

@@ -11,18 +11,22 @@ from pathlib import Path
 
 from tests.requirements import require
 
-_WHOLE = re.compile(r"^(\d+) +(\w+)\((.*)\) += +(-?\d+|\?)(.*)$")
-_BEGUN = re.compile(r"^(\d+) +(\w+)\((.*) <unfinished \.\.\.>$")
-_ENDED = re.compile(r"^(\d+) +<\.\.\. (\w+) resumed>(.*)\) += +(-?\d+|\?)(.*)$")
+_RESULT = r"(.*)\) += +(-?\d+|\?)(?:.* <([\d.]+)>)?.*$"
+_WHOLE = re.compile(r"^(\d+) +([\d.]+) (\w+)\(" + _RESULT)
+_BEGUN = re.compile(r"^(\d+) +([\d.]+) (\w+)\((.*) <unfinished \.\.\.>$")
+_ENDED = re.compile(r"^(\d+) +[\d.]+ <\.\.\. (\w+) resumed>" + _RESULT)
 
 
 @dataclass(frozen=True)
 class SystemCall:
-    """In the order of their returns. `file` is what its first argument, a descriptor, stands for."""
+    """In the order of their returns. `file` is what its first argument, a descriptor, stands for. Times are seconds of a clock
+    that all processes share."""
 
     name: str
     arguments: str
     result: int
+    begun: float
+    ended: float
 
     @property
     def file(self) -> str:
@@ -47,7 +51,7 @@ def traced(pid: int, *options: str) -> Iterator[Trace]:
     trace = Trace()
     with tempfile.TemporaryDirectory(prefix="penstock-strace-") as directory:
         output = Path(directory) / "calls"
-        command = ["strace", "-f", "-yy", "-s", "16", "-o", str(output), *options, "-p", str(pid)]
+        command = ["strace", "-f", "-yy", "-ttt", "-T", "-s", "16", "-o", str(output), *options, "-p", str(pid)]
         strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert strace.stderr is not None
         said = strace.stderr.readline()
@@ -61,15 +65,16 @@ def traced(pid: int, *options: str) -> Iterator[Trace]:
 
 
 def _parse(text: str) -> Iterator[SystemCall]:
-    begun: dict[str, str] = {}
+    begun: dict[str, tuple[float, str]] = {}
     for line in text.splitlines():
         if found := _WHOLE.match(line):
-            yield SystemCall(found[2], found[3], _number(found[4]))
+            yield _call(found[3], found[4], found[5], float(found[2]), found[6])
         elif found := _BEGUN.match(line):
-            begun[found[1]] = found[3]
-        elif found := _ENDED.match(line):
-            yield SystemCall(found[2], begun.pop(found[1], "") + found[3], _number(found[4]))
+            begun[found[1]] = (float(found[2]), found[4])
+        elif (found := _ENDED.match(line)) and found[1] in begun:
+            at, arguments = begun.pop(found[1])
+            yield _call(found[2], arguments + found[3], found[4], at, found[5])
 
 
-def _number(text: str) -> int:
-    return -1 if text == "?" else int(text)
+def _call(name: str, arguments: str, result: str, begun: float, took: str | None) -> SystemCall:
+    return SystemCall(name, arguments, -1 if result == "?" else int(result), begun, begun + float(took or 0))

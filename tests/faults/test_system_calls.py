@@ -1,7 +1,9 @@
 """Promises that only the kernel can witness: bytes that no process reads, and syncs that come before answers."""
 
+import contextlib
 import os
 import re
+from itertools import pairwise
 from pathlib import Path
 
 from libs.wire.errors import ErrorCode
@@ -75,28 +77,50 @@ async def test_a_storage_node_maps_no_file_of_a_log(cluster: LocalCluster, topic
         assert topic not in mapped(cluster.pid(f"storage-{number}"))
 
 
-async def test_an_acks_all_answer_leaves_after_the_sync_that_covers_it(cluster: LocalCluster, topic: str) -> None:
-    """For the storage node that has it: written → synced → answered, in the order in which the kernel saw it."""
+def sockets(pid: int) -> set[str]:
+    """Their inodes."""
+    found = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.update(re.findall(r"^socket:\[(\d+)\]$", os.readlink(descriptor)))
+    return found
+
+
+async def test_an_acks_all_answer_leaves_after_the_syncs_that_cover_it(cluster: LocalCluster, topic: str) -> None:
+    """Each of the three writes and syncs before the leader answers, as the kernel saw it."""
     admin = Admin(cluster.bootstrap)
     admin.create(topic)
-    name = f"storage-{leaders(admin, topic)[0]}"
+    leader = leaders(admin, topic)[0]
     watched = "trace=pwrite64,pwritev,pwritev2,writev,fdatasync,fsync,syncfs,sendmsg,sendto,write"
-    async with raw_client(cluster.shape.port) as client:
-        assert await produce(client, topic, batch(b"first")) == 0
-        with traced(cluster.pid(name), "-e", watched) as trace:
+    with contextlib.ExitStack() as stack:
+        async with raw_client(cluster.shape.port) as client:
+            assert await produce(client, topic, batch(b"first")) == 0
+            nodes = (1, 2, 3)
+            traces = {node: stack.enter_context(traced(cluster.pid(f"storage-{node}"), "-e", watched)) for node in nodes}
             for number in range(10):
                 assert await produce(client, topic, batch(b"%d" % number)) == 0
+            of_gateway = sockets(cluster.pid("gateway-1"))
     log = rf"/{topic}-0/\d+\.log"
-    story = []
-    for call in trace.calls:
-        if call.name.startswith("pwrite") and re.search(log, call.file):
-            story.append("written")
-        elif (call.name == "fdatasync" and re.search(log, call.file)) or call.name == "syncfs":
-            assert call.result == 0
-            story.append("synced")
-        elif call.name in ("sendmsg", "sendto") and call.file.startswith("UNIX") and f"{name}.sock" in call.file:
-            story.append("answered")
-    assert story == ["written", "synced", "answered"] * 10
+    happened: list[tuple[float, int, str]] = []
+    for node, trace in traces.items():
+        for call in trace.calls:
+            if call.name.startswith("pwrite") and re.search(log, call.file):
+                happened.append((call.begun, node, "written"))
+            elif (call.name == "fdatasync" and re.search(log, call.file)) or call.name == "syncfs":
+                assert call.result == 0
+                happened.append((call.ended, node, "synced"))
+            elif node == leader and call.name in ("sendmsg", "sendto"):
+                peer = re.match(r"UNIX[^[]*\[\d+->(\d+),", call.file)
+                if peer is not None and peer[1] in of_gateway:
+                    happened.append((call.begun, node, "answered"))
+    story = [(node, what) for _, node, what in sorted(happened)]
+    ends = [index for index, (_, what) in enumerate(story) if what == "answered"]
+    assert len(ends) == 10
+    for begin, end in pairwise([-1, *ends]):
+        produced = story[begin + 1 : end]
+        for node in nodes:
+            assert [what for where, what in produced if where == node] == ["written", "synced"], (node, story)
+    assert len(story) == ends[-1] + 1
 
 
 async def test_a_disk_that_fails_to_sync_is_retired_and_never_acknowledges_again(topic: str) -> None:

@@ -1,6 +1,7 @@
 """The operating system's files, with a hand on them: syncs can be held back, and operations can be made to fail."""
 
 import errno
+import os
 import threading
 from collections.abc import Sequence
 
@@ -22,6 +23,7 @@ class HeldDisk(OsFileSystem):
         self.writes_refused = 0
         self.fail_writes: int | None = None
         self.fail_syncs: int | None = None
+        self.fail_syncs_below = "/"
 
     def hold(self) -> None:
         self._open.clear()
@@ -44,17 +46,17 @@ class HeldDisk(OsFileSystem):
         return super().pread_cached(fd, length, position) if self._readable.is_set() else None
 
     def fdatasync(self, fd: int) -> None:
-        self._sync()
+        self._sync(os.readlink(f"/proc/self/fd/{fd}"))
         super().fdatasync(fd)
 
     def sync_all(self, path: str) -> None:
-        self._sync()
+        self._sync(path)
         super().sync_all(path)
 
-    def _sync(self) -> None:
+    def _sync(self, path: str) -> None:
         self.syncs_begun += 1
         self._open.wait()
-        if self.fail_syncs is not None:
+        if self.fail_syncs is not None and path.startswith(self.fail_syncs_below):
             raise OSError(self.fail_syncs, errno.errorcode[self.fail_syncs])
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:

@@ -181,7 +181,7 @@ async def test_a_sync_that_fails_before_anything_is_read_retires_the_directory_t
     cluster: StorageCluster, disk: HeldDisk
 ) -> None:
     topic = await crashed(cluster)
-    disk.fail_syncs = errno.EIO
+    disk.fail_syncs, disk.fail_syncs_below = errno.EIO, str(log_directory(cluster))
     await cluster.start()
     await cluster.state(topic, epoch=1)
     await eventually(lambda: (log_directory(cluster) / ".retired").exists())

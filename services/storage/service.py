@@ -178,6 +178,7 @@ class StorageNode:
             *(residents, self._checkpoints, self._shortening),
         )
         self._chores.start()
+        await self._withdrawals.tell_first()
         await self._presence.register()
         self._following.begin()
         self._withdrawals.start()

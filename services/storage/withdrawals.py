@@ -38,8 +38,21 @@ class Withdrawals:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
+    async def tell_first(self) -> None:
+        """To be called before this node registers; returns once a controller has heard of what others hold too. As soon as it is
+        registered it may be elected, with nobody else left in the ISR."""
+        told: set[Key] = set()
+        while batch := [key for key in self._damaged if key not in told and self._is_shared(key)][:BATCH]:
+            try:
+                await self._controller.call(WITHDRAW, Withdraw(*self._caller, tuple(batch), ()))
+            except RpcFailure as error:
+                log.info("registration waits for a controller", extra=fields(reason=error, damaged=len(batch)))
+                await asyncio.sleep(RETRY_S)
+            else:
+                told.update(batch)
+
     def start(self) -> None:
-        """This node is registered: the controller would not hear of it before."""
+        """This node is registered."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="withdrawn replicas")
 
     async def close(self) -> None:
@@ -90,11 +103,13 @@ class Withdrawals:
     def _batch(self) -> list[Key]:
         image = self._image()
         batch = [key for key in self._damaged if self._counts_on(image.partition(*key))]
-        for key in self._standing_down:
-            state = image.partition(*key)
-            if state is not None and len(state.isr) > 1 and self._counts_on(state):
-                batch.append(key)
+        batch += filter(self._is_shared, self._standing_down)
         return batch[:BATCH]
+
+    def _is_shared(self, key: Key) -> bool:
+        """This replica is in the ISR, and not alone."""
+        state = self._image().partition(*key)
+        return state is not None and len(state.isr) > 1 and self._counts_on(state)
 
     def _taken_back(self) -> list[Key]:
         """Those whose states still say that they are damaged. One that is not told yet may say so later."""

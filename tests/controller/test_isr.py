@@ -8,6 +8,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, Member, PartitionState, Replica
 from libs.rpc.contracts.controller import AlterPartitions, NewIsr, Withdraw
 from libs.wire.errors import ErrorCode
+from services.controller.core.brokers import settle
 from services.controller.core.isr import IsrDecision, alter_partitions, withdraw
 from services.controller.core.refusal import Refused
 from services.controller.core.standing import live_nodes
@@ -159,6 +160,23 @@ def test_a_damaged_replica_outside_the_isr_changes_nothing() -> None:
 def test_a_former_life_withdraws_nothing() -> None:
     with pytest.raises(Refused):
         drawn_back(cluster(three(), storage(1, 2)), 1)
+
+
+def test_a_damaged_replica_leaves_to_the_dead_before_its_node_registers() -> None:
+    """All stopped at once. Registered, it would be elected alone, and those that lost nothing would be in the ISR no more."""
+    down = replace(three(), leader=-1, leader_incarnation=0)
+    (state,) = drawn_back(image_of(topics={"t": [down]}), 1, incarnation=2)
+    assert (state.leader, state.isr) == (-1, (InSync(2, 1), InSync(3, 1)))
+    back = live_nodes(cluster(state, storage(1, 2), storage(3, 2)).members("storage"))
+    assert (settle(state, back).leader, settle(state, back).isr) == (3, (InSync(3, 2),))
+
+
+def test_a_last_member_tells_of_its_damage_before_it_registers_once_its_former_life_is_gone() -> None:
+    alone = three(isr=(1,))
+    assert drawn_back(cluster(alone, storage(1, 1)), 1, incarnation=2) == []
+    (state,) = drawn_back(image_of(storage(2), topics={"t": [replace(alone, leader=-1)]}), 1, incarnation=2)
+    assert (state.isr, state.withdrawn) == ((InSync(1, 1),), (InSync(1, 2),))
+    assert settle(state, live_nodes(cluster(state, storage(1, 2)).members("storage"))).leader == -1
 
 
 def test_a_replica_that_is_served_again_after_an_operator_accepted_the_loss_leads_again() -> None:

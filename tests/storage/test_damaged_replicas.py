@@ -23,6 +23,8 @@ class PlayedController:
 
     def __init__(self, cluster: StorageCluster, sockets: Path) -> None:
         self.withdrawals: list[Withdraw] = []
+        self.registered: list[bool] = []
+        """Whether the node was, when it told."""
         self._cluster = cluster
         self._address = f"unix:{sockets}/controller"
         hello = Hello("controller", 0, 1, "test", 1, "test-cluster")
@@ -38,7 +40,9 @@ class PlayedController:
         await self._server.close(drain_s=0.0)
 
     def _withdraw(self, call: Call) -> None:
-        self.withdrawals.append(unpack(Withdraw, call.body))
+        told = unpack(Withdraw, call.body)
+        self.withdrawals.append(told)
+        self.registered.append(self._cluster.store.keyspace.get(keys.member("storage", told.node_id)) is not None)
         call.reply(WithdrawReply(1))
 
 
@@ -93,6 +97,16 @@ async def test_a_damaged_replica_is_withdrawn_and_copied_anew_when_it_is_not_cou
     assert (topic, 0) not in three[3].node._partitions.broken
     strays = [path.name for path in log_directory(three, 3).iterdir() if path.name.endswith("-stray")]
     assert len(strays) == (how == "cut")
+
+
+async def test_a_damaged_replica_is_withdrawn_before_its_node_registers(three: Nodes, controller: PlayedController) -> None:
+    """When all stopped at once, the first one back is elected, and alone in the ISR: that must not be the damaged one."""
+    topic = await three.topic("early", leader=1)
+    await three[1].append(topic, batch(b"x"))
+    await damaged(three, 3, topic, "early", "gone")
+    await three[3].start()
+    assert controller.registered[0] is False
+    assert controller.withdrawals[0].partitions == ((topic, 0),)
 
 
 async def test_a_copy_that_was_made_anew_outlives_an_unclean_stop(three: Nodes, controller: PlayedController) -> None:

@@ -102,8 +102,11 @@ def _with_isr(state: PartitionState, isr: tuple[InSync, ...], live: Mapping[int,
 
 
 def withdraw(image: ClusterImage, request: Withdraw, live: Mapping[int, LiveNode], synced: Synced) -> Changed:
-    """The states that change. Raises Refused with STALE_BROKER_EPOCH for a caller of another life."""
-    require_registered(image, request.node_id, request.incarnation)
+    """The states that change. A node tells before it registers, too: as soon as it has, it may be elected and others dropped from
+    the ISR. Raises Refused with STALE_BROKER_EPOCH for a caller whose next life is registered."""
+    member = image.members(STORAGE).get(request.node_id)
+    if member is not None and member.incarnation > request.incarnation:
+        raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"node {request.node_id} is registered with {member.incarnation}")
     caller = InSync(request.node_id, request.incarnation)
     changed = list(_withdrawn(image, caller, request.partitions, live, synced))
     return changed + list(_restored(image, caller, set(request.restored).difference(request.partitions), live, synced))
@@ -121,6 +124,8 @@ def _withdrawn(
         if state is None or caller in state.withdrawn or all(member.node_id != caller.node_id for member in state.isr):
             continue  # outside the ISR it harms nobody: its node sets the log aside and copies it anew
         others = tuple(member for member in state.isr if member.node_id != caller.node_id)
+        if not others and caller.node_id in live and live[caller.node_id].incarnation != caller.incarnation:
+            continue  # while its former life is registered: it tells again
         left = replace(state, isr=others) if others else replace(state, withdrawn=(*state.withdrawn, caller))
         settled = settle(left, live, synced=synced(topic_id))
         yield topic_id, index, replace(settled, partition_epoch=state.partition_epoch + 1)

@@ -160,6 +160,20 @@ DIFFERENCES: Final = (
         unseen="Kafka has no such port",
     ),
     Difference(
+        "fetch-from-followers",
+        ApiKey.FETCH,
+        "A follower serves consumers that name a rack, while it is in the ISR. Kafka's serve any consumer, in the ISR or not: "
+        "one that is cut off lets its readers stand still until their metadata is refreshed.",
+        unseen="it takes a second broker",
+    ),
+    Difference(
+        "fetch-waits-for-a-leader",
+        ApiKey.FETCH,
+        "While nobody leads any of its partitions, a fetch waits for who will, no longer than it would for records; Kafka "
+        "answers NOT_LEADER_OR_FOLLOWER at once.",
+        unseen="it takes a broker that died",
+    ),
+    Difference(
         "list-offsets-isolation-level",
         ApiKey.LIST_OFFSETS,
         "An isolation level that does not exist answers INVALID_REQUEST for each partition; Kafka: UNKNOWN_SERVER_ERROR.",
@@ -173,6 +187,12 @@ DIFFERENCES: Final = (
     Difference(
         "delete-records-anywhere",
         ApiKey.DELETE_RECORDS,
+        "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
+        unseen="it takes a second broker",
+    ),
+    Difference(
+        "ends-of-epochs-anywhere",
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
         "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
         unseen="it takes a second broker",
     ),

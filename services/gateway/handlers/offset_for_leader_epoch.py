@@ -63,9 +63,8 @@ async def handle(
     )
     response = OffsetForLeaderEpochResponse()
     indexes: dict[str, dict[int, None]] = {}
-    for asked in request.topics:
-        for p in asked.partitions:
-            indexes.setdefault(asked.topic, {})[p.partition] = None
+    for asked in request.topics:  # as in Kafka, also one without partitions is mentioned
+        indexes.setdefault(asked.topic, {}).update({p.partition: None for p in asked.partitions})
     for name, of_topic in indexes.items():
         found = [_result(index, answers.get((name, index), NOBODY)) for index in of_topic]
         response.topics.append(OffsetForLeaderTopicResult(name, found))

@@ -34,6 +34,15 @@ def survived_from(fs: FileSystem, data_dir: str, incarnation: int, *, boot_id: s
     return since
 
 
+def forget_survival(fs: FileSystem, data_dir: str) -> None:
+    """A directory has failed in this life: the page cache need not hold any more what its disk lacks, though the kernel lives on.
+    The next life counts as one that may have lost something. Raises OSError."""
+    path = f"{data_dir}/survival"
+    if fs.exists(path):
+        fs.unlink(path)
+        fs.fsync_directory(data_dir)
+
+
 def _read(fs: FileSystem, path: str) -> dict[str, object] | None:
     content = read_file(fs, path)
     if content is None:

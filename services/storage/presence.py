@@ -13,7 +13,7 @@ from libs.rpc.contracts.storage import LOG_ENDS, LogEnds
 from libs.rpc.errors import RpcFailure
 from libs.rpc.schema import pack
 from libs.rpc.server import Accept, Hello, RpcServer
-from libs.runtime.survival import survived_from
+from libs.runtime.survival import forget_survival, survived_from
 from services.storage.config import StorageConfig
 from services.storage.surroundings import Surroundings
 
@@ -56,6 +56,10 @@ class Presence:
         self._survived_from = survived_from(
             *(world.fs, config.data_dir, self._incarnation), boot_id=world.boot_id, directories=config.directories
         )
+
+    def doubt_survival(self) -> None:
+        """A log directory failed. Blocks. Raises OSError."""
+        forget_survival(self._world.fs, self._config.data_dir)
 
     def hello(self) -> Hello:
         image = self._follower.image

@@ -260,8 +260,9 @@ class StorageNode:
         self._residents.retire(disk)
         # The process stays, even without any directory: after a failed fsync the page cache may hold what the disk does not, and
         # a restarted process would recover from the page cache. The mark keeps it from doing so.
-        self._marks.append(disk.files.submit(partial(disk.directory.mark_retired, str(error))))
-        self._marks[-1].add_done_callback(partial(_marked, disk.path))
+        for mark in (partial(disk.directory.mark_retired, str(error)), self._presence.doubt_survival):
+            self._marks.append(disk.files.submit(mark))
+            self._marks[-1].add_done_callback(partial(_marked, disk.path))
         self._tasks.append(self._loop.create_task(self._tell_directories(), name="log directories changed"))
 
     async def _tell_directories(self) -> None:

@@ -26,9 +26,7 @@ RETRY_S = 1.0
 class Withdrawals:
     """`withdraw` for a log that does not open, `served` if it does after all. Either as often as it takes."""
 
-    def __init__(
-        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: Controllers
-    ) -> None:
+    def __init__(self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: Controllers) -> None:
         self._caller = InSync(node_id, incarnation)
         self._image = image
         self._controller = controller

@@ -6,7 +6,7 @@ import pytest
 
 from libs.commitlog.directory import LogDirectory
 from libs.commitlog.filesystem import OsFileSystem
-from libs.runtime.survival import survived_from
+from libs.runtime.survival import forget_survival, survived_from
 
 FS = OsFileSystem()
 
@@ -83,6 +83,14 @@ def test_a_retired_directory_counts_as_lost_in_the_life_that_finds_it(node: Node
     mark.write_text("a sync failed")
     assert node.life(11, "boot") == 11
     mark.unlink()
+    assert node.life(12, "boot") == 11
+
+
+def test_a_life_in_which_a_directory_failed_counts_as_lost_whatever_became_of_its_mark(node: Node, tmp_path: Path) -> None:
+    node.life(10, "boot", stops_cleanly=True)
+    forget_survival(FS, str(tmp_path))
+    forget_survival(FS, str(tmp_path))
+    assert node.life(11, "boot") == 11
     assert node.life(12, "boot") == 11
 
 

@@ -73,6 +73,7 @@ class StorageCluster:
         )
         self.children: Callable[[str, int, int], Children] = lambda name, count, nice: InlineChildren()
         self.incarnation = 0
+        self.boot_id = "a kernel"
         self.deaths: list[BaseException] = []
         self.node: StorageNode | None = None
         self.client: RpcClient | None = None
@@ -99,6 +100,7 @@ class StorageCluster:
             version="test",
             die=self.deaths.append,
             open_files=self.open_files,
+            boot_id=self.boot_id,
         )
         self.node = StorageNode(self.config, self.incarnation, world)
         async with asyncio.timeout(wait_s):

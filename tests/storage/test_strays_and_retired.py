@@ -111,6 +111,27 @@ async def test_a_retired_directory_is_refused_until_an_operator_removes_the_mark
     assert [disk.path for disk in cluster.node._disks.all] == [str(one), str(two)]
 
 
+async def test_after_a_failed_sync_nobody_trusts_the_page_cache_though_an_operator_removes_the_mark(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
+    """The kernel may have dropped what it could not write: the next life must not claim to have all of it."""
+    assert cluster.node is not None
+    cluster.node._disks.all[0].sync.fail(OSError(errno.EIO, "the sync failed"))
+    mark = Path(cluster.config.directories[0]) / ".retired"
+    await eventually(mark.exists)
+    await cluster.stop()
+    mark.unlink()
+    await cluster.start()
+    member = await cluster.member()
+    assert member is not None
+    assert (member.incarnation, member.survived_from) == (2, 2)
+    await cluster.stop()
+    await cluster.start()
+    member = await cluster.member()
+    assert member is not None
+    assert (member.incarnation, member.survived_from) == (3, 2)
+
+
 async def test_a_failed_sync_leaves_the_mark_though_nothing_can_be_synced(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic("broken")
     disk.fail_syncs = errno.EIO

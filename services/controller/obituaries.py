@@ -36,6 +36,10 @@ class Obituaries:
         self._changed = asyncio.Event()
         vigil.subscribe(self._changed.set)
 
+    def debug(self) -> object:
+        """For the admin port."""
+        return self._vigil.debug()
+
     async def write(self, term: Term) -> None:
         """Lasts for a term. Raises Deposed."""
         while True:

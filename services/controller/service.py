@@ -107,7 +107,10 @@ class Controller:
 
     def debug(self) -> dict[str, Callable[[], object]]:
         """Views for the admin port."""
-        return {"image": self._summary}
+        views: dict[str, Callable[[], object]] = {"image": self._summary}
+        if self._obituaries is not None:
+            views["detection"] = self._obituaries.debug
+        return views
 
     async def run(self) -> None:
         """Needs a started follower. When cancelled, it resigns, so that a successor need not wait for a lease to expire."""

@@ -192,3 +192,13 @@ def test_elections_are_counted_and_timed() -> None:
         assert 0 < times.total_s < AT_ONCE_S
 
     play(1, scenario)
+
+
+def test_a_controller_shows_who_it_takes_for_what() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        standby = next(c for c in cluster.controllers if c is not cluster.elected())
+        others = [process for process in cluster.processes if process is not standby]
+        shown = standby.what.debug()["detection"]()
+        assert shown == {"cut_off": False, "processes": {process.host: "alive" for process in others}}
+
+    play(1, scenario)

@@ -83,7 +83,11 @@ class IsrChanges:
         now = self._loop.time()
         if hosted.offline or self._refused_until.get(hosted, 0.0) > now:
             return
-        proposal = hosted.replica.decide(now, self._lag, self._is_eligible)
+        replica = hosted.replica
+        committed = replica.high_watermark
+        proposal = replica.decide(now, self._lag, self._is_eligible)
+        if replica.high_watermark > committed:
+            self._on_committed(hosted)  # a member that restarted counts in its new life too, from the moment it is proposed
         if proposal is not None:
             self._unsent[hosted] = proposal
             self._proposed.set()

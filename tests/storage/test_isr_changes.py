@@ -1,5 +1,6 @@
 """Who joins and who leaves the ISR, and what counts while nobody knows."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import ConfigOverrides
+from libs.cluster.records import ConfigOverrides, InSync
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
 from tests.storage.fake_controller import FakeController
@@ -81,6 +82,20 @@ async def test_a_joining_replica_counts_from_when_it_is_proposed(
     assert hosted(cluster, topic).replica.in_sync == 1  # or not
     await two.pull(at(topic, 1))
     assert hosted(cluster, topic).high_watermark == 1
+
+
+async def test_a_member_that_restarted_and_is_proposed_again_commits_what_it_has(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    """In its new life. Nobody was told of the high watermark that rose with the proposal, and producers waited for the next."""
+    topic = await replicated_topic(cluster, "restarted", [1], durability="replicated")
+    former = (InSync(1, cluster.incarnation), InSync(2, 9))
+    await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=1), isr=former)
+    controller.answer = lambda wanted: None
+    waiting = asyncio.create_task(cluster.append(topic, batch(b"a")))
+    await eventually(lambda: hosted(cluster, topic).log_end_offset == 1)
+    await two.pull(at(topic, 1))
+    assert (await waiting).error == 0
 
 
 async def test_an_answer_that_was_lost_is_made_up_for_by_the_image(

@@ -1,6 +1,7 @@
 """`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FIRST on.
 
-KIND=disk: one disk whose power is cut everywhere. KIND=cluster: a whole cluster. Without it both, one after the other.
+KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=cluster: a whole
+cluster. Without it all of them, one after the other.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import time
 
 from tests.simulation.cluster import telling
 from tests.simulation.many import run_many, run_one, story_of
+from tests.simulation.replication import many as component
 from tests.simulation.run import STEPS
 from tests.simulation.sometimes import POINTS, Sometimes
 
@@ -22,15 +24,25 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--steps", type=int, default=STEPS, help="acts of the workload in each")
     parser.add_argument("--cluster", action="store_true", help="a whole cluster only")
+    parser.add_argument("--component", action="store_true", help="the replication of one partition only")
     parser.add_argument("--disk", action="store_true", help="one disk only")
     parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
     chosen = parser.parse_args()
     failed = 0
-    if chosen.disk or not chosen.cluster:
+    all_kinds = not (chosen.disk or chosen.component or chosen.cluster)
+    if chosen.disk or all_kinds:
         failed |= simulate_disks(chosen)
-    if chosen.cluster or not chosen.disk:
+    if chosen.component or all_kinds:
+        failed |= simulate_components(chosen)
+    if chosen.cluster or all_kinds:
         failed |= simulate_clusters(chosen)
     return failed
+
+
+def simulate_components(chosen: argparse.Namespace) -> int:
+    if chosen.seed is not None:
+        return component.replay(chosen.seed, everything=chosen.story)
+    return component.run_seeds(chosen.first, chosen.seeds)
 
 
 def simulate_clusters(chosen: argparse.Namespace) -> int:

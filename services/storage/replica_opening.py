@@ -1,7 +1,8 @@
 """From a partition that this node shall have to its open log: in which directory, from which state, and what if it is damaged.
 
 A damaged log of a replica that is outside the ISR, while another node leads, is worth nothing any more: it is set aside, and the
-replica begins empty and copies what the leader has. Until then the controller is asked to take it out of the ISR (WITHDRAW).
+replica begins empty and copies what the leader has. Until then the controller is asked to take it out of the ISR (WITHDRAW). The
+same is asked for one that cannot be opened for now, since its disk is full or does not read: others lead then, if they can.
 """
 
 import logging
@@ -71,11 +72,14 @@ class ReplicaOpening:
             self._openings.tell(disk, key, topic.name, error)
             if isinstance(error, DAMAGE):
                 self._withdrawals.withdraw(key)
+            else:
+                self._withdrawals.stand_down(key)
             if not disk.sync.failed:
                 self._timers.later(RETRY_S, again)
             return None
         self._partitions.broken.discard(key)
         self._withdrawals.served(key)
+        self._withdrawals.stand_up(key)
         hosted = self._hosted(disk, key, topic, opened)
         if assigned != disk.directory_id:
             self._placements.settled(key, disk.directory_id)

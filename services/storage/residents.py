@@ -150,6 +150,7 @@ class Residents:
         if desired is None:
             self._partitions.broken.discard(key)
             self._withdrawals.served(key)
+            self._withdrawals.stand_up(key)
             if (name := self._openings.forget(key)) is not None:
                 self._disks.forget_gone(name, key[1])
         role = decide_role(desired[1], node_id=self._node_id, incarnation=self._incarnation) if desired is not None else None

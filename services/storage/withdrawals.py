@@ -1,7 +1,7 @@
 """Tells the elected controller which replicas this node cannot serve, until the states show it.
 
-For good, since their logs are damaged; or for now, since their disk hangs: those leave only where another member is left, for the
-last one has nobody to copy from, and will serve again.
+For good, since their logs are damaged; or for now, since their disk hangs or does not let them be opened: those leave only where
+another member is left, for the last one has nobody to copy from, and will serve again.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ RETRY_S = 1.0
 
 
 class Withdrawals:
-    """`withdraw` for a log that does not open, `served` if it does after all. Either as often as it takes."""
+    """`withdraw` for a damaged log, `served` if it opens after all; `stand_down` and `stand_up` for what may pass. As often as it
+    takes."""
 
     def __init__(self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: Controllers) -> None:
         self._caller = InSync(node_id, incarnation)
@@ -40,7 +41,8 @@ class Withdrawals:
         """To be called before this node registers; returns once a controller has heard of what others hold too. As soon as it is
         registered it may be elected, with nobody else left in the ISR."""
         told: set[Key] = set()
-        while batch := [key for key in self._damaged if key not in told and self._is_shared(key)][:BATCH]:
+        while unserved := [key for key in {**self._damaged, **self._standing_down} if key not in told and self._is_shared(key)]:
+            batch = unserved[:BATCH]
             try:
                 await self._controller.call(WITHDRAW, Withdraw(*self._caller, tuple(batch), ()))
             except RpcFailure as error:

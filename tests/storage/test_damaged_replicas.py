@@ -8,7 +8,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import ElectedController, Member
+from libs.cluster.records import ElectedController, Member, Topic
 from libs.rpc.call import Call
 from libs.rpc.contracts.controller import WITHDRAW, Withdraw, WithdrawReply
 from libs.rpc.schema import unpack
@@ -107,6 +107,25 @@ async def test_a_damaged_replica_is_withdrawn_before_its_node_registers(three: N
     await three[3].start()
     assert controller.registered[0] is False
     assert controller.withdrawals[0].partitions == ((topic, 0),)
+
+
+async def test_a_replica_that_cannot_be_opened_for_now_leaves_the_lead_to_others(
+    three: Nodes, controller: PlayedController
+) -> None:
+    """Nothing is wrong with what it has; but nobody could write or read while its node had the lead."""
+    topic_id = b"unopened".ljust(16, b"\0")
+    in_the_way = log_directory(three, 1) / "unopened-0"
+    in_the_way.write_text("not a directory")
+    await three.elect(topic_id, 1)
+    await three[1].write(keys.topic("unopened"), encode(Topic("unopened", topic_id.hex(), 1)))
+    await eventually(lambda: controller.withdrawals)
+    assert (controller.withdrawals[0].node_id, controller.withdrawals[0].partitions) == (1, ((topic_id, 0),))
+    await three.lead(topic_id, 2, isr=(2, 3))
+    asked = len(controller.withdrawals)
+    assert (await three[2].append(topic_id, batch(b"x"))).error == 0
+    in_the_way.unlink()
+    await three.alike(topic_id)
+    assert len(controller.withdrawals) == asked
 
 
 async def test_a_copy_that_was_made_anew_outlives_an_unclean_stop(three: Nodes, controller: PlayedController) -> None:

@@ -106,6 +106,7 @@ def test_a_malformed_value_is_refused_in_kafkas_words(name: str, value: str, com
         ("retention.ms", " 1000 "),
         ("retention.ms", "-1"),
         ("segment.bytes", "1048576"),
+        ("leader.replication.throttled.replicas", "0:1, 1:2,"),
         ("message.timestamp.type", "LogAppendTime"),
         ("durability", "replicated"),
         ("flush.messages", "1"),

@@ -195,9 +195,9 @@ def list_of(*allowed: str) -> Check:
 
 
 def throttled_replicas(value: ConfigValue) -> str | None:
-    """Empty, "*", or partition:broker pairs (KIP-73)."""
+    """All (`*`), or partition:broker pairs among which there may be nothing (KIP-73)."""
     assert isinstance(value, tuple)
-    if value in ((), ("",), ("*",)) or all(re.fullmatch(r"[0-9]{1,9}:[0-9]{1,9}", item, re.ASCII) for item in value):
+    if value == ("*",) or all(re.fullmatch(r"([0-9]{1,9}:[0-9]{1,9})?", item, re.ASCII) for item in value):
         return None
     return (
         "must be the literal '*' or a list of replicas in the following format: "

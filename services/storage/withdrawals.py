@@ -44,7 +44,7 @@ class Withdrawals:
         while unserved := [key for key in {**self._damaged, **self._standing_down} if key not in told and self._is_shared(key)]:
             batch = unserved[:BATCH]
             try:
-                await self._controller.call(WITHDRAW, Withdraw(*self._caller, tuple(batch), ()))
+                await self._controller.call(WITHDRAW, self._request(batch, []))
             except RpcFailure as error:
                 log.info("registration waits for a controller", extra=fields(reason=error, damaged=len(batch)))
                 await asyncio.sleep(RETRY_S)
@@ -92,13 +92,18 @@ class Withdrawals:
             if not batch and not repaired:
                 continue
             try:
-                await self._controller.call(WITHDRAW, Withdraw(*self._caller, tuple(batch), tuple(repaired)))
+                await self._controller.call(WITHDRAW, self._request(batch, repaired))
             except RpcFailure as error:
                 log.info("withdrawn replicas not told yet", extra=fields(reason=error, partitions=len(batch)))
                 await asyncio.sleep(RETRY_S)
                 self._changed.set()
                 continue
             log.warning("replicas withdrawn", extra=fields(partitions=len(batch), restored=len(repaired)))
+
+    def _request(self, batch: list[Key], repaired: list[Key]) -> Withdraw:
+        damaged = tuple(key for key in batch if key in self._damaged)
+        for_now = tuple(key for key in batch if key not in self._damaged)
+        return Withdraw(*self._caller, damaged, tuple(repaired), for_now)
 
     def _batch(self) -> list[Key]:
         image = self._image()

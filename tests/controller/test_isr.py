@@ -162,6 +162,15 @@ def test_a_former_life_withdraws_nothing() -> None:
         drawn_back(cluster(three(), storage(1, 2)), 1)
 
 
+def test_a_replica_whose_disk_hangs_leaves_to_others_and_stays_where_there_are_none() -> None:
+    """The others may have gone before its request came. Taken for damaged it would not have led again in this life."""
+    request = Withdraw(1, 1, (), (), ((topic_id(1), 0),))
+    for isr, changes in ((1, 2), [(InSync(2, 1),)]), ((1,), []):
+        image = cluster(three(isr=isr))
+        found = withdraw(image, request, live_nodes(image.members("storage")), lambda _: True)
+        assert [(state.isr, state.withdrawn) for _, _, state in found] == [(one, ()) for one in changes]
+
+
 def test_a_damaged_replica_leaves_to_the_dead_before_its_node_registers() -> None:
     """All stopped at once. Registered, it would be elected alone, and those that lost nothing would be in the ISR no more."""
     down = replace(three(), leader=-1, leader_incarnation=0)

@@ -83,5 +83,6 @@ class FakeController:
         return AlteredPartition(error, state.leader, state.leader_epoch, state.partition_epoch, isr)
 
     def _withdraw(self, call: Call) -> None:
-        self.withdrawn += unpack(Withdraw, call.body).partitions
+        told = unpack(Withdraw, call.body)
+        self.withdrawn += (*told.partitions, *told.for_now)
         call.reply(WithdrawReply(0))

@@ -119,7 +119,8 @@ async def test_a_replica_that_cannot_be_opened_for_now_leaves_the_lead_to_others
     await three.elect(topic_id, 1)
     await three[1].write(keys.topic("unopened"), encode(Topic("unopened", topic_id.hex(), 1)))
     await eventually(lambda: controller.withdrawals)
-    assert (controller.withdrawals[0].node_id, controller.withdrawals[0].partitions) == (1, ((topic_id, 0),))
+    asked_for = controller.withdrawals[0]
+    assert (asked_for.node_id, asked_for.partitions, asked_for.for_now) == (1, (), ((topic_id, 0),))
     await three.lead(topic_id, 2, isr=(2, 3))
     asked = len(controller.withdrawals)
     assert (await three[2].append(topic_id, batch(b"x"))).error == 0

@@ -182,13 +182,14 @@ class AlterPartitionsReply:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A node cannot serve these replicas, though it lives and their directory is there: their logs are damaged. They leave the
-    ISR where another member is left, and their node does not lead them."""
+    """A node cannot serve these replicas, though their directory is there: the logs of `partitions` are damaged. They leave the
+    ISR where another member is left, and their node does not lead them. A node tells before it registers, too."""
 
     node_id: int
     incarnation: int
     partitions: tuple[tuple[bytes, int], ...]  # (topic id, partition)
     restored: tuple[tuple[bytes, int], ...] = ()  # withdrawn before, and served again: an operator accepted what is lost
+    for_now: tuple[tuple[bytes, int], ...] = ()  # their disk hangs or does not open them: they stay where nobody else is in sync
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def withdraw(image: ClusterImage, request: Withdraw, live: Mapping[int, LiveNode
     if member is not None and member.incarnation > request.incarnation:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"node {request.node_id} is registered with {member.incarnation}")
     caller = InSync(request.node_id, request.incarnation)
-    changed = list(_withdrawn(image, caller, request.partitions, live, synced))
+    changed = list(_withdrawn(image, caller, (*request.partitions, *request.for_now), set(request.partitions), live, synced))
     return changed + list(_restored(image, caller, set(request.restored).difference(request.partitions), live, synced))
 
 
@@ -116,6 +116,7 @@ def _withdrawn(
     image: ClusterImage,
     caller: InSync,
     partitions: Iterable[tuple[bytes, int]],
+    damaged: Collection[tuple[bytes, int]],
     live: Mapping[int, LiveNode],
     synced: Synced,
 ) -> Iterable[tuple[bytes, int, PartitionState]]:
@@ -124,6 +125,8 @@ def _withdrawn(
         if state is None or caller in state.withdrawn or all(member.node_id != caller.node_id for member in state.isr):
             continue  # outside the ISR it harms nobody: its node sets the log aside and copies it anew
         others = tuple(member for member in state.isr if member.node_id != caller.node_id)
+        if not others and (topic_id, index) not in damaged:
+            continue  # it will serve again, and nobody else has what it has
         if not others and caller.node_id in live and live[caller.node_id].incarnation != caller.incarnation:
             continue  # while its former life is registered: it tells again
         left = replace(state, isr=others) if others else replace(state, withdrawn=(*state.withdrawn, caller))

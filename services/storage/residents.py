@@ -263,8 +263,8 @@ class Residents:
             hosted.sync.owe(hosted)
             log.info("leading", extra=fields(partition=hosted, leader_epoch=role.leader_epoch, log_end=hosted.log_end_offset))
         minimum = effective_min_in_sync(hosted.config.min_insync_replicas, state.replication_factor)
-        hosted.replica.configure(synced=hosted.config.synced, min_in_sync=minimum)
-        if hosted.replica.lead(role):
+        lowered = hosted.replica.configure(synced=hosted.config.synced, min_in_sync=minimum)
+        if hosted.replica.lead(role) or lowered:
             self._appends.committed(hosted)
         self._readers.wake(hosted.key)
         hosted.sync.kick()

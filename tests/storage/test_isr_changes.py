@@ -209,6 +209,18 @@ async def test_the_high_watermark_stands_while_fewer_than_the_minimum_are_in_syn
     await eventually(lambda: hosted(cluster, topic).high_watermark == 2)
 
 
+async def test_who_waits_for_the_minimum_is_answered_when_fewer_replicas_lower_it(cluster: StorageCluster) -> None:
+    """A reassignment to one replica ends. Whoever had waited timed out: the high watermark rose, and nobody was told."""
+    topic = await replicated_topic(cluster, "fewer", [1, 2], min_insync_replicas="2")
+    waiting = cluster.send([(topic, 0, batch(b"a"))])
+    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=1))
+    assert hosted(cluster, topic).high_watermark == 0
+    await show(cluster, topic, replicated_state(cluster, [1], replicas=[1], partition_epoch=2))
+    assert appended(await waiting)[0].error == 0
+    assert hosted(cluster, topic).log.high_watermark == 1
+
+
 async def test_what_is_committed_by_fewer_than_the_minimum_is_no_success(cluster: StorageCluster, two: FakeFollower) -> None:
     """The high watermark stands still then, so only a minimum that is raised at that very moment comes to this."""
     topic = await replicated_topic(cluster, "raised", [1, 2])

@@ -60,7 +60,8 @@ def cut_at(segment: Path, offset: int) -> int:
 
 def test_a_consumer_comes_to_the_end_before_anybody_writes(cut: LocalCluster) -> None:
     consumer = Consumer({
-        "bootstrap.servers": cut.bootstrap, "group.id": "lost", "enable.partition.eof": True, "auto.offset.reset": "error",
+        "bootstrap.servers": cut.bootstrap, "group.id": "lost", "enable.auto.commit": False, "enable.partition.eof": True,
+        "auto.offset.reset": "error",
     })  # fmt: skip
     try:
         consumer.assign([TopicPartition(TOPIC, 0, KEPT - 1)])

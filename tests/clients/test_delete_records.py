@@ -47,7 +47,9 @@ def test_librdkafka_deletes_and_its_consumer_starts_behind(bootstrap: str, admin
     with pytest.raises(KafkaException) as refused:
         done.result()
     assert code_of(refused.value) == KafkaError.OFFSET_OUT_OF_RANGE
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "error"})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": topic, "enable.auto.commit": False, "auto.offset.reset": "error"}
+    )
     try:
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30) == (2, 5)
         consumer.assign([TopicPartition(topic, 0, 0)])

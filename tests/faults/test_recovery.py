@@ -52,7 +52,9 @@ def test_what_was_acknowledged_is_read_back_by_child_processes(alone: LocalClust
     assert int(summary[1]) > 64
     assert len(re.findall(rf"recovered.*{topic}-\d.*cut=0", told)) == PARTITIONS
 
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "auto.offset.reset": "error"})
+    consumer = Consumer({
+        "bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False, "auto.offset.reset": "error",
+    })  # fmt: skip
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     found: dict[tuple[int, int], bytes] = {}
     while len(found) < len(acknowledged):

@@ -1,7 +1,7 @@
 """`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FIRST on.
 
 KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=cluster: a whole
-cluster. Without it all of them, one after the other.
+cluster. Without it all of these, one after the other. KIND=planted: does KIND=component catch the bugs that it should?
 """
 
 import argparse
@@ -11,6 +11,7 @@ import time
 from tests.simulation.cluster import telling
 from tests.simulation.many import run_many, run_one, story_of
 from tests.simulation.replication import many as component
+from tests.simulation.replication.mutants import MUTANTS, tell_all
 from tests.simulation.run import STEPS
 from tests.simulation.sometimes import POINTS, Sometimes
 
@@ -25,9 +26,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="acts of the workload in each")
     parser.add_argument("--cluster", action="store_true", help="a whole cluster only")
     parser.add_argument("--component", action="store_true", help="the replication of one partition only")
+    parser.add_argument("--planted", action="store_true", help="only bugs planted into the replication of one partition")
     parser.add_argument("--disk", action="store_true", help="one disk only")
     parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
     chosen = parser.parse_args()
+    if chosen.planted:
+        return tell_all(list(MUTANTS))
     failed = 0
     all_kinds = not (chosen.disk or chosen.component or chosen.cluster)
     if chosen.disk or all_kinds:

@@ -10,6 +10,9 @@ from libs.commitlog.reading import Slice
 from libs.commitlog.segment_batches import BatchMeta
 from tests.simulation.replication.bench import Bench
 
+READ_TOGETHER = 4
+"""Batches in one answer: whoever was away catches up in steps."""
+
 
 class _Bytes:
     """What a slice says it is of."""
@@ -53,7 +56,7 @@ class MemoryLog:
                 self.epochs.assign(batch.leader_epoch, batch.base_offset)
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Slice | None:
-        end = min(end_offset, len(self.batches))
+        end = min(end_offset, len(self.batches), offset + READ_TOGETHER)
         if offset >= end:
             return None
         content = b"".join(self.batches[offset:end])
@@ -125,6 +128,8 @@ class Sync:
 
     def _ended(self, end: int, epochs: list[tuple[int, int]]) -> None:
         self._running = False
+        if end > self._log.log_end_offset:
+            self._bench.violation(f"3: {end} are durable of a log that was cut to {self._log.log_end_offset} meanwhile")
         self._log.durable_offset = max(self._log.durable_offset, end)
         self._log.durable_epochs = epochs
         self._ended_well()

@@ -39,6 +39,8 @@ class Office:
         self.revision = 1
         self.image = self._make_image()
         self._settling = False
+        self.lateness = 0.0
+        """Of what nodes see of the metadata, in seconds."""
 
     @property
     def synced(self) -> bool:
@@ -158,5 +160,5 @@ class Office:
     def show(self, node: StorageMember) -> None:
         """Whoever watches sees it after a while; a later one may come first."""
         if node.life is not None:
-            at = self._lines.arrival(0, node.node_id, 0.0)
+            at = self._lines.arrival(0, node.node_id, self._bench.loop.time() + self.lateness * self._random.random())
             self._bench.loop.call_at(at, node.see, self.image, context=node.context)

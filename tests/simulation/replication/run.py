@@ -76,6 +76,7 @@ class ReplicationRun:
             (2, self._deafen),
             (1, self._configure),
         ]
+        self._faults = [one for one in self._faults if self.random.random() < 0.5] or self._faults  # those of this run
 
     def run(self) -> Report:
         bench, report = self.bench, self.report
@@ -228,6 +229,8 @@ class ReplicationRun:
 
     def _kill(self, node: StorageMember) -> None:
         self._crash(node, power=False)
+        if self.random.random() < 0.3:
+            self._later(0.5 * self.random.random() ** 2, self._kill, self.random.choice(self.nodes))
 
     def _cut_power(self, node: StorageMember) -> None:
         self._crash(node, power=True)
@@ -266,6 +269,8 @@ class ReplicationRun:
         able = elections.electable(state, self.office.live)
         if state.leader >= 0 and able:
             self.office.lead(self.random.choice(able))
+        if self.random.random() < 0.4:
+            self._later(0.1 * self.random.random() ** 2, self._move_leader, node)
 
     def _lose_answers(self, node: StorageMember) -> None:
         self.loss = 0.6
@@ -283,7 +288,8 @@ class ReplicationRun:
             self._later(0.3 * self.random.random(), self._kill, node)
 
     def _deafen(self, node: StorageMember) -> None:
-        """It hears nothing of the metadata."""
+        """It hears nothing of the metadata, and others perhaps late."""
+        self.office.lateness = self.random.choice((0.0, 0.05, 0.3))
         self.lines.blocked[0, node.node_id] = self.bench.loop.time() + 1.5 * self.random.random()
 
     def _configure(self, node: StorageMember) -> None:
@@ -292,7 +298,7 @@ class ReplicationRun:
     def _heal(self) -> None:
         self.bench.tell("everything heals")
         self.lines.blocked.clear()
-        self.loss = 0.0
+        self.loss = self.office.lateness = 0.0
         for node in self.nodes:
             node.disk_slowness = 1.0
             if node.life is not None and node.life.paused:

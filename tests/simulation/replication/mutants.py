@@ -1,0 +1,227 @@
+"""Bugs that are planted one at a time into the code that replicates a partition: each one line that somebody might write.
+
+`python -m tests.simulation.replication.mutants` tells how many seeds each takes to be caught; `NAME…` for those alone.
+"""
+
+import inspect
+import multiprocessing
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from libs.commitlog.epochs import LeaderEpochs
+from services.controller.core import brokers, elections, isr, standing
+from services.storage import isr_changes, pulls, residents
+from services.storage.appends import Appends
+from services.storage.core import fetch_rules, following, leadership
+from services.storage.core.in_sync import InSyncReplicas
+from services.storage.core.pull_sessions import PullSessions
+from services.storage.core.replica import Replica
+from services.storage.following.applying import Applying
+from services.storage.following.followed import Followed
+from services.storage.following.following import Following
+from services.storage.following.link import LeaderLink
+from services.storage.following.surgery import Surgery
+from tests.simulation.replication.run import Report, run_one
+
+MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    where: Callable[..., Any]
+    right: str
+    wrong: str
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """Whoever has imported the function has the wrong one too: its code is exchanged, not its name."""
+        function: Any = self.where
+        before: CodeType = function.__code__
+        function.__code__ = self._code(function)
+        try:
+            yield
+        finally:
+            function.__code__ = before
+
+    def _code(self, function: Any) -> CodeType:
+        source = textwrap.dedent(inspect.getsource(function))
+        assert source.count(self.right) == 1, f"{self.right!r} does not stand in {function.__qualname__} once: adapt the mutant"
+        made: dict[str, Any] = {}
+        exec(compile(source.replace(self.right, self.wrong), function.__code__.co_filename, "exec"), function.__globals__, made)
+        code: CodeType = made[function.__name__].__code__
+        return code
+
+
+M = Mutant
+MUTANTS: dict[str, Mutant] = {
+    # the leader's numbers
+    "a high watermark below the minimum ISR": M(Replica._advance, " or self.in_sync < self.min_in_sync", ""),
+    "what one of the ISR has made durable is committed": M(Replica._held, "min([member.durable", "max([member.durable"),
+    "what one of the ISR has is committed": M(Replica._held, "min([member.log_end", "max([member.log_end"),
+    "written counts as durable at the leader": M(Replica._held, "if self.synced:", "if False:"),
+    "what was not compared counts": M(Replica.made_durable, "or not follower.reported ", ""),
+    "a produce is answered before it is committed": M(
+        Appends._written, "one.request.acks != -1 or one.end_offset <= hosted.replica.high_watermark", "True"
+    ),
+    "committed one early": M(Replica._advance, "self.high_watermark = committed", "self.high_watermark = committed + 1"),
+    # the ISR, as the leader sees it
+    "who leaves stops counting when it is proposed": M(
+        InSyncReplicas.maximal, "in self.committed.items()}", "in self.committed.items() if self.proposal is None}"
+    ),
+    "who joins counts only when it is known": M(InSyncReplicas.maximal, "if self.proposal is not None:", "if False:"),
+    "who is behind joins": M(Replica.may_join, ">= max(self.high_watermark, self.epoch_start)", ">= 0"),
+    "who lacks what came before the epoch joins": M(
+        Replica.may_join, "max(self.high_watermark, self.epoch_start)", "self.high_watermark"
+    ),
+    "no answer is taken for a refusal": M(
+        isr_changes.IsrChanges._send,
+        "self._ask_again(batch)\n                continue",
+        "[hosted.replica.isr_refused(it) for hosted, it in batch]\n                continue",
+    ),
+    # pulls
+    "logs are not compared": M(pulls.Pulls._compare, "if not position.error and epoch >= 0:", "if False:"),
+    "logs are compared by their ends alone": M(fetch_rules.diverges, "epoch < fetched_epoch or ", ""),
+    "every epoch ends at the log's end": M(
+        LeaderEpochs.end_offset_for,
+        "return self._epochs[slot - 1], self._starts[slot]",
+        "return self._epochs[slot - 1], log_end_offset",
+    ),
+    # the follower
+    "written counts as durable in pulls": M(Followed.standing, "min(found.durable_offset, at)", "at"),
+    "progress is told before the sync": M(LeaderLink.made_durable, "hosted.log.durable_offset", "hosted.log.log_end_offset"),
+    "the log is appended to where it parted": M(following.decide, "answer.diverging_epoch != NO_EPOCH", "False"),
+    "followers begin at their high watermark": M(
+        Following.follow,
+        "hosted.log.epochs.truncate_end(hosted.log.log_end_offset)",
+        "hosted.log.truncate_to(hosted.replica.high_watermark), hosted.replica.cut(hosted.log.log_end_offset)",
+    ),
+    "the leader's high watermark counts beyond the own end": M(
+        Replica.copied, "min(leaders_high_watermark, log_end)", "leaders_high_watermark"
+    ),
+    "the high watermark of a late answer": M(Replica.copied, "self.leading or committed <= self.high_watermark", "self.leading"),
+    "a cut leaves what was durable": M(Replica.cut, "self._own.durable = min(self._own.durable, log_end)", "pass"),
+    "a cut does not wait for the sync that runs": M(Surgery.perform, "await disk.sync.quiet()", "pass"),
+    # roles
+    "who restarted leads on": M(leadership.decide_role, " and state.leader_incarnation == incarnation", ""),
+    # the controller
+    "the ISR is emptied": M(brokers._isr, " or state.isr", ""),
+    "a dead leader is kept": M(
+        elections.leader_of, "return leader if stand is Standing.STEADY else offline(state, live)", "return leader"
+    ),
+    "whoever lives leads": M(
+        elections.offline,
+        "next(iter(electable(state, live)), None)",
+        "next((InSync(r.node_id, live[r.node_id].incarnation) for r in state.replicas if r.node_id in live), None)",
+    ),
+    "unclean elections by default": M(elections.whom_to_ask, "if unclean and (", "if ("),
+    "who restarted is as it was": M(standing.standing, "if node.incarnation == member.incarnation:", "if True:"),
+    "a new leader opens no epoch": M(elections.led_by, "leader_epoch=state.leader_epoch + 1", "leader_epoch=state.leader_epoch"),
+    "a new state has the old epoch": M(
+        brokers.settle, "partition_epoch=state.partition_epoch + 1", "partition_epoch=state.partition_epoch"
+    ),
+    "proposals on an older state are taken": M(
+        isr._refusal, "if proposal.partition_epoch < state.partition_epoch and", "if False and"
+    ),
+}
+"""By name. Each is caught."""
+
+GUARDED: dict[str, Mutant] = {
+    "reports count over epochs": M(Replica.lead, "self._followers = {}", "pass"),
+    "an old incarnation counts": M(
+        Replica._recount, "follower is not None and follower.incarnation in incarnations", "follower is not None"
+    ),
+    "a former life speaks for the present one": M(Replica._follower, "follower.incarnation > incarnation", "False"),
+    "progress of another epoch counts": M(pulls.Pulls.progress, " or hosted.leader_epoch != made.leader_epoch", ""),
+    "an older state of the ISR is believed": M(InSyncReplicas.shown, "partition_epoch <= self.partition_epoch", "False"),
+    "any refusal takes a proposal back": M(
+        isr_changes.IsrChanges._settled,
+        "is_ours and answer.partition_epoch == proposal.partition_epoch and answer.error not in (0, NOT_CONTROLLER)",
+        "answer.error",
+    ),
+    "who is not registered may join": M(
+        isr_changes.IsrChanges._is_eligible, "return member is not None and", "return True or member is not None and"
+    ),
+    "the follower's epoch is not looked at": M(
+        pulls.Pulls._compare, "refuse_client_epoch(max(position.leader_epoch, 0), found.leader_epoch)", "0"
+    ),
+    "any number in a session will do": M(PullSessions.take, "elif pull.sequence != session.next_sequence:", "elif False:"),
+    "an older session takes over": M(
+        PullSessions.take, "(session.incarnation, session.number) >= (pull.incarnation, pull.session)", "False"
+    ),
+    "answers of another epoch are applied": M(following.decide, "answer.leader_epoch != own.followed_epoch", "False"),
+    "answers to another position are applied": M(
+        Applying.steps, "(asked.leader_epoch, asked.fetch_offset) != (followed.leader_epoch, followed.position)", "False"
+    ),
+    "the log is cut where the leader's epoch ends, if it knows that epoch or not": M(
+        following._parted, "offset = min(own_end, own.log_end)", "offset = min(end_offset, own.log_end)"
+    ),
+    "a cut leaves the high watermark": M(Replica.cut, "self.high_watermark = min(self.high_watermark, log_end)", "pass"),
+    "no epoch begins at an election": M(
+        residents.Residents._play, "hosted.log.epochs.assign(role.leader_epoch, hosted.log_end_offset)", "pass"
+    ),
+    "a deposed leader goes on until its log is looked at": M(
+        residents.Residents._take_away,
+        "self._resign(hosted, -1 if isinstance(role, Lead) else role.leader, role.leader_epoch)",
+        "pass",
+    ),
+    "a deposed leader goes on": M(Following.follow, "hosted.replica.resign(role.leader_epoch)", "pass"),
+    "who lost its page cache is intact": M(standing.standing, "synced or 0 < node.survived_from <= member.incarnation", "True"),
+    "proposals of an older leader epoch are taken": M(
+        isr._refusal, "if proposal.leader_epoch < state.leader_epoch:", "if False:"
+    ),
+    "whoever is proposed may join": M(isr._refusal, "member not in state.isr and not may_join(state, member, live)", "False"),
+}
+"""Not caught within 1,000 seeds: another line holds what this one drops, or it takes more than these runs do."""
+
+
+RARE = (
+    "what was not compared counts",
+    "who lacks what came before the epoch joins",
+    "no answer is taken for a refusal",
+    "logs are compared by their ends alone",
+    "the high watermark of a late answer",
+    "a cut leaves what was durable",
+    "a cut does not wait for the sync that runs",
+    "proposals on an older state are taken",
+)
+"""These take hundreds of seeds."""
+
+
+def seeds_to_catch(name: str, *, most: int = MOST) -> tuple[int, Report | None]:
+    """How many seeds it took, and what the last one found; `most`, and None, if none did."""
+    with {**MUTANTS, **GUARDED}[name].planted():
+        for seed in range(most):
+            report = run_one(seed)
+            if report.violations:
+                return seed + 1, report
+    return most, None
+
+
+def told(name: str) -> tuple[str, bool]:
+    began = time.process_time()
+    count, report = seeds_to_catch(name)
+    found = report.violations[0][:120] if report is not None else "NOT CAUGHT"
+    return f"{name}: {count} seeds, {time.process_time() - began:.1f} s: {found}", report is not None
+
+
+def tell_all(names: Sequence[str]) -> int:
+    """0: each was caught."""
+    workers = min(os.cpu_count() or 1, len(names))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        caught = True
+        for line, found in pool.map(told, names):
+            caught &= found
+            print(line, flush=True)
+    return 0 if caught else 1
+
+
+if __name__ == "__main__":
+    sys.exit(tell_all(sys.argv[1:] or list(MUTANTS)))

@@ -21,9 +21,7 @@ RETRY_S = 1.0
 class Placements:
     """`settled` for every partition once its log is open. What the image already says is not reported."""
 
-    def __init__(
-        self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: Controllers
-    ) -> None:
+    def __init__(self, node_id: int, incarnation: int, image: Callable[[], ClusterImage], controller: Controllers) -> None:
         self._node_id = node_id
         self._incarnation = incarnation
         self._image = image

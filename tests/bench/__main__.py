@@ -5,7 +5,8 @@
                           [--durability replicated|synced]
 
 Without a group, all of them; `--durability` is that of raw, java and replicated, which compares three nodes with three. Machines
-are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each server process per request (or record), a median
+are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each
+server process per request (or record), a median
 too.
 """
 

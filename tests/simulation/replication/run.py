@@ -123,7 +123,7 @@ class ReplicationRun:
         if state.leader < 0 or len(state.isr) < 3:
             return f"leader {state.leader}, ISR {[member.node_id for member in state.isr]}"
         leader = self.nodes[state.leader - 1]
-        if leader.hosted is None or not leader.hosted.leading:
+        if leader.hosted is None or not leader.hosted.leading or leader.hosted.leader_epoch < state.leader_epoch:
             return f"node {state.leader} does not lead"
         if not self._healed:
             self._healed = True

@@ -115,7 +115,7 @@ def check_log(log: Log, disk: SimulatedDisk, partition: PartitionModel, before: 
     _check_transactions(log, held, disk)
     _check_files(log, disk, partition)
     for segment in log.segments:
-        _check_segment(segment, disk)
+        check_segment(segment, disk)
     if end > start:
         _check_lookups(log, held, random)
     return held
@@ -294,7 +294,7 @@ def _check_files(log: Log, disk: SimulatedDisk, partition: PartitionModel) -> No
             raise Broken(f"{partition}: {name} is beyond the end {log.log_end_offset}")
 
 
-def _check_segment(segment: Segment, disk: SimulatedDisk) -> None:
+def check_segment(segment: Segment, disk: SimulatedDisk) -> None:
     """Every index entry is true, and in order."""
     batches = list(_batches(disk.pread(segment.file.handle.fd, segment.size, 0)))
     if batches and batches[0][1].base_offset < segment.base_offset:

@@ -74,17 +74,6 @@ def duplicates_are_stored() -> Any:
     return patch.object(ProducerState, "check", lambda self, header: FRESH)
 
 
-def unbounded_high_watermark() -> Any:
-    """A follower believes its leader's high watermark beyond its own end."""
-
-    def copied(self: Replica, log_end: int, leaders_high_watermark: int) -> bool:
-        self._own.log_end = log_end
-        self.high_watermark, before = max(self.high_watermark, leaders_high_watermark), self.high_watermark
-        return self.high_watermark > before
-
-    return patch.object(Replica, "copied", copied)
-
-
 def written_counts_as_durable() -> Any:
     """A follower tells its leader of what it wrote as if it were synced."""
     original = Followed.standing
@@ -112,7 +101,6 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, .
     "nothing is synced": (nothing_is_synced, (1, 2, 3)),
     "anybody leads": (anybody_leads, (1, 2, 3)),
     "duplicates are stored": (duplicates_are_stored, (1, 2, 3)),
-    "an unbounded high watermark": (unbounded_high_watermark, (1, 2, 3)),
     "written counts as durable": (written_counts_as_durable, (1, 2, 3)),
     "an unfenced controller": (unfenced_controller, (1, 2, 3)),
 }

@@ -19,6 +19,7 @@ from tests.simulation.cluster import kafka
 from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import REQUEST_S, Client, Consumer, Producer, Values, key_of
 from tests.simulation.cluster.faults import Faults
+from tests.simulation.cluster.final_disks import look_at_disks
 from tests.simulation.cluster.kafka import Disconnected, Partition
 from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
 from tests.simulation.cluster.processes import (
@@ -29,7 +30,7 @@ from tests.simulation.cluster.processes import (
     StorageProcess,
 )
 from tests.simulation.cluster.recorder import Recorder
-from tests.simulation.cluster.watcher import Watcher
+from tests.simulation.cluster.watcher import Watcher, hosted_by
 from tests.simulation.cluster.world import World
 
 FAULTY_S = 120.0
@@ -107,6 +108,8 @@ class ClusterRun:
             world.violation(f"15: {type(error).__name__}: {error}")
         finally:
             self._logs.end()
+        if not world.violations:
+            look_at_disks(world, self.storage)
         report = Report(
             world.seed,
             world.loop.digest(),
@@ -269,8 +272,6 @@ class ClusterRun:
         return "" if len(self.watcher.states) == len(self.partitions) else "not all topics are there"
 
     def _same_ends(self) -> str:
-        from tests.simulation.cluster.watcher import hosted_by
-
         ends: dict[Key, set[int]] = {}
         for process in self.storage:
             for key, hosted, _ in hosted_by(process):

@@ -1,0 +1,125 @@
+"""What a storage node's disk holds when a run ends, with its power cut once more: recovered, recovered again, and made again.
+
+14: a recovery of what a recovery left finds the same. 12: so does one that has nothing but the batches.
+"""
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from libs.commitlog.config import LogConfig
+from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from libs.commitlog.errors import LogDamaged
+from libs.commitlog.file_names import LOG
+from libs.commitlog.log import Log
+from libs.commitlog.recovering import HowToOpen
+from libs.commitlog.segment import FileRegistry
+from services.storage.disks import Scanned, scan
+from tests.simulation.checks import Broken, check_segment
+from tests.simulation.cluster.processes import StorageProcess
+from tests.simulation.cluster.watcher import hosted_by
+from tests.simulation.cluster.world import World
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.node import StillClock
+
+PATH = "/data/logs"
+METADATA = "partition.metadata"
+Configs = Mapping[tuple[str, int], LogConfig]
+"""By topic and index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Of one log."""
+
+    start: int
+    end: int
+    content: str
+    epochs: tuple[tuple[int, int], ...]
+    """Those that wrote something."""
+    producers: Mapping[int, tuple[int, int]]
+    """Producer id → epoch and last sequence."""
+
+
+def look_at_disks(world: World, storage: Sequence[StorageProcess]) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        for process in storage:
+            configs = {(hosted.topic, key[1]): hosted.log.config for key, hosted, _ in hosted_by(process)}
+            left = process.disk.crashed(world.stream(f"last of {process.host}"))
+            try:
+                found = _differences(left, process.node_id, configs)
+            except (Broken, LogDamaged) as error:
+                found = [f"12: {error}"]
+            for what in found:
+                world.violation(f"{process.host}: {what}")
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _differences(left: SimulatedDisk, node_id: int, configs: Configs) -> list[str]:
+    first = _recovered(left, node_id, configs)
+    again, bare = left.as_left_by_a_kill(), left.as_left_by_a_kill()
+    _strip(bare)
+    found = _compared("14: recovered twice", first, _recovered(again, node_id, configs))
+    return found + _compared("12: made again of its batches", first, _recovered(bare, node_id, configs))
+
+
+def _compared(what: str, before: Mapping[str, Recovered], after: Mapping[str, Recovered]) -> list[str]:
+    return [f"{what}, {name} is {after.get(name)}, and was {one}" for name, one in before.items() if after.get(name) != one]
+
+
+def _recovered(disk: SimulatedDisk, node_id: int, configs: Configs) -> dict[str, Recovered]:
+    scanned = scan(PATH, disk, new_id=b"n" * 16, node_id=node_id, cluster_id="")
+    registry = FileRegistry()
+    found: dict[str, Recovered] = {}
+    for one in scanned.directory.list_partitions():
+        config = configs.get((one.topic, one.partition))
+        if config is None:
+            continue  # its topic is gone
+        log = _how_to_open(scanned, one, config, disk).open(registry, StillClock())
+        for segment in log.segments:
+            check_segment(segment, disk)
+        found[one.path] = _read(log, disk)
+        log.close(clean=False)
+    scanned.directory.close()
+    return found
+
+
+def _how_to_open(scanned: Scanned, one: Any, config: LogConfig, disk: SimulatedDisk) -> HowToOpen:
+    name = one.topic, one.partition
+    checkpoints = scanned.checkpoints
+    return HowToOpen(
+        *(one.path, one.topic, one.partition, config, disk),
+        clean=scanned.directory.was_clean,
+        recovery_point=checkpoints[RECOVERY_POINTS].get(name, 0),
+        log_start_offset=checkpoints[LOG_START_OFFSETS].get(name, 0),
+        committed_offset=scanned.gone.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
+        is_start_known=scanned.is_start_known or name in checkpoints[LOG_START_OFFSETS],
+    )
+
+
+def _read(log: Log, disk: SimulatedDisk) -> Recovered:
+    digest = hashlib.sha256()
+    for segment in log.segments:
+        digest.update(disk.pread(segment.file.handle.fd, segment.size, 0))
+    epochs = log.epochs.entries()
+    ends = [start for _, start in epochs[1:]] + [log.log_end_offset]
+    written = tuple(entry for entry, end in zip(epochs, ends, strict=True) if entry[1] < end)
+    producers = {
+        producer_id: (entry.epoch, entry.batches[-1].last_sequence if entry.batches else -1)
+        for producer_id, entry in sorted(log.producers.entries.items())
+    }
+    return Recovered(log.log_start_offset, log.log_end_offset, digest.hexdigest(), written, producers)
+
+
+def _strip(disk: SimulatedDisk) -> None:
+    """Leaves of each log its batches, and whose they are."""
+    for name in disk.list_directory(PATH):
+        folder = f"{PATH}/{name}"
+        if disk.exists(f"{folder}/{METADATA}"):
+            for file in disk.list_directory(folder):
+                if not file.endswith(LOG) and file != METADATA:
+                    disk.unlink(f"{folder}/{file}")

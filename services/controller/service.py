@@ -22,6 +22,7 @@ from services.controller import writes
 from services.controller.administration import Administration
 from services.controller.alongside import alongside
 from services.controller.brokers import BrokerKeeper
+from services.controller.core.life import LIFE_TRANSITIONS, Life, LifeStep
 from services.controller.core.topics import Randomness
 from services.controller.elections import Elections
 from services.controller.fencing import Conflict, Deposed, Unsettled
@@ -74,6 +75,7 @@ class Controller:
         self._elections = Elections(survey, self._pipeline, self._keeper.leaderless)
         self._unsettled = asyncio.Event()
         self._term: Term | None = None
+        self.life = Life.STANDING_BACK
         self.waiting = 0
         """Requests that wait for their turn, or have it."""
 
@@ -123,27 +125,39 @@ class Controller:
                     await self._serve(leadership)
                 finally:
                     self._term = None
+                    self._step(LifeStep.LOST)
                     with contextlib.suppress(StoreUnavailable):
                         await leadership.resign()
+                    self._step(LifeStep.LEFT)
         finally:
             unsubscribe()
 
     async def _campaign(self) -> Leadership:
         """Returns when elected. Whoever is cut off from storage nodes leaves the office to others for a while."""
         if self._obituaries is None:
-            return await self._election.campaign()
+            self._step(LifeStep.HEARD)
+            leadership = await self._election.campaign()
+            self._step(LifeStep.ELECTED)
+            return leadership
         while True:
             await self._obituaries.stand_back()
+            self._step(LifeStep.HEARD)
             campaign = asyncio.ensure_future(self._election.campaign())
             cut_off = asyncio.ensure_future(self._obituaries.stand_down())
             try:
                 await asyncio.wait((campaign, cut_off), return_when=asyncio.FIRST_COMPLETED)
                 if campaign.done():
-                    return campaign.result()
+                    leadership = campaign.result()
+                    self._step(LifeStep.ELECTED)
+                    return leadership
             finally:
                 for waiting in (campaign, cut_off):
                     waiting.cancel()
                 await asyncio.gather(campaign, cut_off, return_exceptions=True)
+            self._step(LifeStep.CUT_OFF)
+
+    def _step(self, step: LifeStep) -> None:
+        self.life = LIFE_TRANSITIONS[self.life, step]
 
     async def administer(self, job: Callable[[Administration, Term], Awaitable[T]]) -> T:
         """Runs `job` alone, on an image that holds all that was written before it. Raises NotElected."""
@@ -183,6 +197,7 @@ class Controller:
             "revision": image.revision,
             "cluster_id": image.cluster_id,
             "elected": self.elected,
+            "life": self.life.value,
             "waiting": self.waiting,
             "topics": {name: topic.partitions for name, topic in image.topics.items()},
             "members": {role: sorted(members) for role, members in image.members_by_role.items()},
@@ -231,6 +246,7 @@ class Controller:
         await term.begin()
         await self._found_cluster(term)
         self._term = term
+        self._step(LifeStep.CAUGHT_UP)
         log.info("in office", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
         self._unsettled.set()
         jobs = [self._settling(term), self._elections.run(term)]

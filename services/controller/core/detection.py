@@ -5,15 +5,7 @@ stopped, or cut off, is told by its silence. Neither takes anything away from an
 the dead member's key, which is guarded, and a member that lives all the same registers again.
 
 Rule: half of the storage nodes falling silent together means that this controller is the one that is cut off.
-
-    stateDiagram-v2
-        Alive --> Suspected: connection lost, or never heard of
-        Suspected --> Probing: probe sent
-        Probing --> Suspected: it answered, or nothing did
-        Probing --> Dead: refused
-        Suspected --> Alive: heartbeat
-        Alive --> Dead: silence
-        Dead --> Alive: heartbeat
+docs/replication.md draws the table.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,0 +1,48 @@
+"""The tables of states are drawn, and as they are."""
+
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pictures import PAGES, drawn, picture, tables, with_pictures
+
+
+class Light(Enum):
+    GREEN = "green"
+    RED = "quite red"
+
+
+class Press(Enum):
+    ONCE = "pressed"
+    TWICE = "pressed again"
+
+
+DRAWN = """stateDiagram-v2
+    [*] --> Green
+    Green --> QuiteRed: pressed / pressed again"""
+
+
+def test_every_table_of_states_stands_in_a_page() -> None:
+    assert tables() - drawn() == set()
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.name)
+def test_the_pictures_of_a_page_are_up_to_date(page: Path) -> None:
+    assert page.read_text() == with_pictures(page.read_text()), "run python -m tests.docs.pictures"
+
+
+def test_what_leads_to_the_same_state_is_one_arrow() -> None:
+    assert picture({(Light.GREEN, Press.ONCE): Light.RED, (Light.GREEN, Press.TWICE): Light.RED}) == DRAWN
+
+
+def test_both_forms_of_a_table_are_drawn_alike() -> None:
+    assert picture({Light.GREEN: {Press.ONCE: Light.RED, Press.TWICE: Light.RED}}) == DRAWN
+
+
+def test_a_picture_that_is_behind_its_table_is_noticed() -> None:
+    asked = "<!-- drawn from services/controller/core/life.py:LIFE_TRANSITIONS -->\n"
+    made = with_pictures(f"before\n{asked}after\n")
+    assert with_pictures(made.replace("Campaigning", "Sleeping")) == made
+    assert made.startswith(f"before\n{asked}```mermaid\n")
+    assert made.endswith("```\nafter\n")

@@ -1,6 +1,7 @@
-"""Topics that come and go while the clients work."""
+"""Topics that come and go while the clients work, and configs that change."""
 
 import asyncio
+from collections.abc import Sequence
 
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -9,14 +10,18 @@ from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
 from tests.simulation.cluster.kafka import Disconnected
 
 PAUSE_S = 6.0
+ATTEMPTS_MAX = 1_000
 CREATED_OR_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 class Administrator:
-    """Creates one topic after the other, and deletes it later. What was asked for may happen although nobody answered."""
+    """Creates one topic after the other, and deletes it later. For a while it wants all replicas of a `lasting` one in sync.
 
-    def __init__(self, client: Client, factor: int) -> None:
-        self._client, self._factor = client, factor
+    What was asked for may happen although nobody answered.
+    """
+
+    def __init__(self, client: Client, factor: int, lasting: Sequence[str]) -> None:
+        self._client, self._factor, self._lasting = client, factor, lasting
         self._random = client.world.stream("administrator")
         self._created = 0
         self.stopping = False
@@ -30,6 +35,21 @@ class Administrator:
             await self._create(name)
             await asyncio.sleep(self._random.uniform(0.0, 4.0))
             await self._delete(name)
+            lasting = self._random.choice(self._lasting)
+            await self._want_in_sync(lasting, self._factor, attempts=1)
+            await asyncio.sleep(self._random.uniform(0.0, 4.0))
+            await self._want_in_sync(lasting, 2, attempts=ATTEMPTS_MAX)
+
+    async def _want_in_sync(self, topic: str, least: int, *, attempts: int) -> None:
+        for _ in range(attempts):
+            try:
+                if not await kafka.configure(
+                    await self._client.any_gateway(), topic, "min.insync.replicas", str(least), REQUEST_S
+                ):
+                    return
+            except Disconnected:
+                pass
+            await asyncio.sleep(RETRY_S)
 
     async def _create(self, name: str) -> None:
         small = [CreatableTopicConfig("segment.index.bytes", "4096")]  # an index is reserved whole

@@ -12,7 +12,7 @@ from libs.rpc.transport import Stream
 from libs.wire.api import ApiKey
 from libs.wire.batch_layout import CRC_START, HEADER_SIZE, LENGTH_END
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
-from libs.wire.messages import create_topics, delete_topics, init_producer_id, list_offsets
+from libs.wire.messages import create_topics, delete_topics, incremental_alter_configs, init_producer_id, list_offsets
 from libs.wire.primitives import Reader, Writer
 from libs.wire.records import iter_records
 from tests.gateway.kafka_client import Fetched, Produced, fetch_body, produce_body, read_fetched, read_produced
@@ -24,10 +24,11 @@ Partition = tuple[str, int]
 
 PRODUCE_VERSION, FETCH_VERSION, METADATA_VERSION = 9, 12, 9
 LIST_OFFSETS_VERSION, CREATE_TOPICS_VERSION, INIT_PRODUCER_ID_VERSION = 6, 5, 4
-DELETE_TOPICS_VERSION = 4
+DELETE_TOPICS_VERSION, ALTER_CONFIGS_VERSION = 4, 1
 CONNECT_S_MAX = 3.0
 RECEIVE_BYTES = 64 * 1024
 LATEST = -1
+TOPIC, SET = 2, 0
 
 
 class Disconnected(Exception):
@@ -176,6 +177,21 @@ async def delete(link: Link, topic: str, timeout_s: float) -> int:
     answer = await _asked(
         *(link, ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics.write_request, request),
         *(delete_topics.read_response, timeout_s + 1),
+    )
+    return answer.responses[0].error_code
+
+
+async def configure(link: Link, topic: str, name: str, value: str, timeout_s: float) -> int:
+    """The error."""
+    config = incremental_alter_configs.AlterableConfig(name, SET, value)
+    resource = incremental_alter_configs.AlterConfigsResource(TOPIC, topic, [config])
+    answer = await _asked(
+        *(link, ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS_VERSION, incremental_alter_configs.write_request),
+        *(
+            incremental_alter_configs.IncrementalAlterConfigsRequest([resource]),
+            incremental_alter_configs.read_response,
+            timeout_s,
+        ),
     )
     return answer.responses[0].error_code
 

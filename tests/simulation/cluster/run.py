@@ -96,7 +96,7 @@ class ClusterRun:
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=True, acks=-1))
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=False, acks=-1))
             self.producers.append(Producer(client, self.recorder, loose, values, idempotent=True, acks=1))
-        self.administrator = Administrator(self.clients[-1], factor)
+        self.administrator = Administrator(self.clients[-1], factor, list(TOPICS))
         self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
 
     def run(self) -> Report:

@@ -35,6 +35,18 @@ def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
         open_directory(tmp_path, node_id=2)
 
 
+def test_another_clusters_directory_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    def open_in(cluster_id: str) -> LogDirectory:
+        return LogDirectory.open(str(tmp_path), QuickFileSystem(), new_id=ID, node_id=1, cluster_id=cluster_id)
+
+    open_in("ours").close()
+    before = (tmp_path / "meta.properties").read_bytes()
+    with pytest.raises(DirectoryDamaged, match=r"belongs to cluster\.id=ours, not theirs"):
+        open_in("theirs")
+    assert (tmp_path / "meta.properties").read_bytes() == before
+    open_in("ours").close()
+
+
 def test_a_second_process_is_refused_while_the_first_lives(tmp_path: Path) -> None:
     held = open_directory(tmp_path)
     script = (

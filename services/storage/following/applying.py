@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.replicated import FarAhead, NotReplicable, StartsBefore, read_replicated, record_producers
 from libs.rpc.contracts.replication import Pulled
+from libs.rpc.contracts.storage import FileRange
 from libs.telemetry.logs import fields
 from services.storage.core.following import (
     Append,
@@ -64,8 +65,12 @@ class Applying:
         session: PullSession,
         followed_by_key: dict[Key, Followed],
         waiting: dict[Key, Followed],
+        read: Callable[[Sequence[FileRange]], memoryview | None],
     ) -> Generator[None, None, None]:
-        """Applies them, a piece at each step; closing it leaves out what is left. Who is put off is `waiting` then."""
+        """Applies them, a piece at each step; closing it leaves out what is left. Who is put off is `waiting` then.
+
+        `read`: the bytes of ranges that came instead of bytes, None to ask again.
+        """
         dirty: dict[SyncScheduler, None] = {}
         try:
             for answer, view in answers:
@@ -76,6 +81,12 @@ class Applying:
                 if (asked.leader_epoch, asked.fetch_offset) != (followed.leader_epoch, followed.position):
                     session.name_anyway(key)
                     continue
+                if answer.ranges:
+                    found = read(answer.ranges)
+                    if found is None:
+                        session.name_anyway(key)
+                        continue
+                    view = found
                 try:
                     yield from self._apply(answer, view, followed, dirty)
                 except Exception:

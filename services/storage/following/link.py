@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 from libs.cluster.backoff import Backoff
 from libs.rpc.client import Response, RpcClient
@@ -21,6 +22,7 @@ from services.storage.core.following import Event, State
 from services.storage.core.pulling import PullSession
 from services.storage.following.applying import Applying
 from services.storage.following.followed import Followed
+from services.storage.following.leaders_files import LeadersFiles
 from services.storage.hosted import Hosted, Key
 from services.storage.turns import STRETCH_S
 
@@ -69,6 +71,7 @@ class LeaderLink:
         self._session = PullSession(puller.new_session)
         self.followed: dict[Key, Followed] = {}
         self._client: RpcClient | None = None
+        self._files = LeadersFiles()
         self._waiting: dict[Key, Followed] = {}
         self._calls: list[_PullCall] = []
         self._answers: list[tuple[_PullCall, Response | Exception]] = []
@@ -120,6 +123,7 @@ class LeaderLink:
         before = self._client
         self._begin_anew()
         self._client = client
+        self._files.reach(client)
         self._backoff.reset()
         if client is not None:
             self._pull_after(0.0)
@@ -200,7 +204,8 @@ class LeaderLink:
         self._backoff.reset()
         self._failure = ""
         self._puller.on_pulled(self.leader)
-        self._steps = self._puller.applying.steps(answers, self._session, self.followed, self._waiting)
+        read = partial(self._files.read, self._files.incarnation)
+        self._steps = self._puller.applying.steps(answers, self._session, self.followed, self._waiting, read)
         self._step()
 
     def _step(self) -> None:
@@ -268,6 +273,7 @@ class LeaderLink:
             *(puller.node_id, puller.incarnation, number, sequence, self._wait_ms(), RESPONSE_BYTES, PARTITION_BYTES),
             partitions=partitions,
             dropped=dropped,
+            inline=self._files.wants_bytes(),
         )
 
     # -- what was put off -------------------------------------------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""Segment files of a leader on the same host, read by its follower in place: the bytes pass through no socket.
+
+A pull's answer then names ranges of files; each file is opened once, with OPEN_FILE. A range holds the same bytes for as long as
+anybody has its file open, also when the leader has deleted it. What is not open yet, or not in the page cache, is asked for again
+as bytes: the leader has threads that wait for its disk.
+
+A file is known by (the leader's incarnation, file id). A deleted one takes its space until its last descriptor closes, so those
+that were not read for a while are let go of.
+"""
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+
+from libs.rpc.client import Response, RpcClient
+from libs.rpc.contracts.storage import OPEN_FILE, FileRange, OpenFile, OpenFileReply
+from libs.rpc.descriptors import close_all
+from libs.rpc.errors import ContractError, RpcFailure
+from libs.rpc.schema import unpack
+
+FILES_MAX = 128
+IDLE_S = 30.0
+OPEN_S_MAX = 5.0
+KEPT_BYTES = 1 << 20
+
+FileKey = tuple[int, int]
+"""(incarnation, file id)"""
+
+
+class LeadersFiles:
+    """Of one leader. What `read` returns is overwritten by the next `read`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._client: RpcClient | None = None
+        self._files: OrderedDict[FileKey, int] = OrderedDict()
+        self._opening: dict[FileKey, None] = {}
+        self._read_lately: set[FileKey] = set()
+        self._buffer = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+        self._missed = False
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def reach(self, client: RpcClient | None) -> None:
+        """They are asked for by this connection from now on; those of the one before are closed."""
+        self._client = client
+        self._opening.clear()
+        self._missed = False
+        close_all(self._files.values())
+        self._files.clear()
+        self._read_lately.clear()
+        self._buffer = bytearray()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def incarnation(self) -> int:
+        """Of who answers at the other end now."""
+        peer = self._client.peer if self._client is not None else None
+        return peer.incarnation if peer is not None else -1
+
+    def wants_bytes(self) -> bool:
+        """Whether the next pull asks for bytes: no descriptor can be passed, or the last answer could not be read."""
+        missed, self._missed = self._missed, False
+        return missed or self._client is None or not self._client.address.startswith("unix:")
+
+    def read(self, incarnation: int, ranges: Sequence[FileRange]) -> memoryview | None:
+        """All of what an answer of that incarnation names. None: `wants_bytes`."""
+        length = sum([one.length for one in ranges])
+        if length > len(self._buffer):
+            self._buffer = bytearray(max(length, min(2 * length, KEPT_BYTES)))
+        view, at = memoryview(self._buffer)[:length], 0
+        for one in ranges:
+            if not self._read_range((incarnation, one.file_id), one, view[at : at + one.length]):
+                self._missed = True
+                return None
+            at += one.length
+        if len(self._buffer) > KEPT_BYTES:
+            self._buffer = bytearray()
+        return view
+
+    def _read_range(self, key: FileKey, wanted: FileRange, view: memoryview) -> bool:
+        descriptor = self._files.get(key)
+        if descriptor is None:
+            self._open(key)
+            return False
+        self._files.move_to_end(key)
+        self._read_lately.add(key)
+        try:
+            return os.preadv(descriptor, (view,), wanted.position, os.RWF_NOWAIT) == wanted.length
+        except OSError:  # EAGAIN, or a file system that cannot tell
+            return False
+
+    # -- opening and closing ------------------------------------------------------------------------------------------------
+
+    def _open(self, key: FileKey) -> None:
+        client = self._client
+        if client is None or key in self._opening or key[0] != self.incarnation:
+            return
+        self._opening[key] = None
+        try:
+            client.send(OPEN_FILE, OpenFile(key[1]), (), partial(self._opened, client, key), timeout_s=OPEN_S_MAX)
+        except RpcFailure:
+            del self._opening[key]
+
+    def _opened(self, client: RpcClient, key: FileKey, outcome: Response | Exception) -> None:
+        if isinstance(outcome, Exception):
+            if client is self._client:
+                self._opening.pop(key, None)
+            return
+        try:
+            found = unpack(OpenFileReply, outcome.body).found and len(outcome.descriptors) == 1
+        except ContractError:
+            found = False
+        # It restarted meanwhile: the same id is another file there.
+        if not found or client is not self._client or key[0] != self.incarnation:
+            close_all(outcome.descriptors)
+            return
+        self._opening.pop(key, None)
+        self._files[key] = outcome.descriptors[0]
+        self._read_lately.add(key)
+        while len(self._files) > FILES_MAX:
+            os.close(self._files.popitem(last=False)[1])
+        if self._timer is None:
+            self._timer = self._loop.call_later(IDLE_S, self._close_idle)
+
+    def _close_idle(self) -> None:
+        self._timer = None
+        for key in [key for key in self._files if key not in self._read_lately]:
+            os.close(self._files.pop(key))
+        self._read_lately.clear()
+        if self._files:
+            self._timer = self._loop.call_later(IDLE_S, self._close_idle)

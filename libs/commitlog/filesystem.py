@@ -68,6 +68,9 @@ class FileSystem(Protocol):
     def unwritten_bytes(self) -> int:
         """At most so much has `sync_all` to write, of whatever files. Raises nothing."""
 
+    def space(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the volume that holds `path`."""
+
     def exists(self, path: str) -> bool: ...
 
     def list_directory(self, path: str) -> list[str]: ...
@@ -176,6 +179,10 @@ class OsFileSystem:
 
     def unwritten_bytes(self) -> int:
         return self._unwritten.read()
+
+    def space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)

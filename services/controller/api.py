@@ -16,6 +16,7 @@ from services.controller.administration import NOT_CONTROLLER, UNSETTLED, Admini
 from services.controller.core.refusal import Refused
 from services.controller.fencing import Unsettled
 from services.controller.isr_changes import change_isrs, withdraw_replicas
+from services.controller.reassignments import change_reassignments
 from services.controller.service import Controller, NotElected
 from services.controller.term import Term
 from services.controller.vigil import Vigil
@@ -33,6 +34,7 @@ def methods(controller: Controller, vigil: Vigil) -> dict[str, Accept]:
         contract.ASSIGN_DIRS: _administrative(controller, contract.AssignDirs, Administration.assign_dirs),
         contract.ALTER_PARTITIONS: _administrative(controller, contract.AlterPartitions, change_isrs),
         contract.WITHDRAW: _administrative(controller, contract.Withdraw, withdraw_replicas),
+        contract.ALTER_REASSIGNMENTS: _administrative(controller, contract.AlterReassignments, change_reassignments),
         contract.ELECT_LEADERS: _election(controller),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
         contract.HEARTBEAT: vigil.heartbeat,

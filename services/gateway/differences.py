@@ -315,6 +315,12 @@ DIFFERENCES: Final = (
         unseen="Kafka has no such port",
     ),
     Difference(
+        "log-dirs-on-bootstrap",
+        ApiKey.DESCRIBE_LOG_DIRS,
+        "On the bootstrap port, which is no broker, the log directories of any broker are described.",
+        unseen="Kafka has no such port",
+    ),
+    Difference(
         "alter-configs-unknown-operation",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         "An operation that does not exist answers INVALID_REQUEST; Kafka: UNKNOWN_SERVER_ERROR.",

@@ -19,7 +19,7 @@ from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import run_round
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.outline import OUTLINE
-from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, FETCH, LIST_OFFSETS, OPEN_FILE
+from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, DESCRIBE_LOG_DIRS, FETCH, LIST_OFFSETS, OPEN_FILE
 from libs.runtime.children import Children
 from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
@@ -38,6 +38,7 @@ from services.storage.following.surgery import Surgery
 from services.storage.hosted import Hosted
 from services.storage.leading import Leading
 from services.storage.list_offsets import OffsetListing
+from services.storage.log_dirs import LogDirDescription
 from services.storage.meters import Meters
 from services.storage.near_readers import NearReaders
 from services.storage.open_file import FileOpening
@@ -170,7 +171,7 @@ class StorageNode:
         await residents.set_aside_strays()
         self._loaded = True
         self._state = "registering"
-        await self._listen(self._shortening)
+        await self._listen(self._shortening, residents)
         self._placements.start()
         self._leading.start()
         self._chores = Chores(
@@ -215,12 +216,13 @@ class StorageNode:
             self._config.static,
         )
 
-    async def _listen(self, shortening: Shortening) -> None:
+    async def _listen(self, shortening: Shortening, residents: Residents) -> None:
         methods = {
             APPEND: self._appends.accept,
             FETCH: self._fetches.accept,
             LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
             DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, shortening).accept,
+            DESCRIBE_LOG_DIRS: LogDirDescription(self._disks, residents, self._world.fs).accept,
             OPEN_FILE: FileOpening(self._registry).accept,
             **self._leading.methods,
             OUTLINE: Outlining(self._partitions, self._registry).accept,

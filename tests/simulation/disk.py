@@ -157,6 +157,9 @@ class SimulatedDisk:
     def size(self, fd: int) -> int:
         return self._open[fd].size
 
+    def space(self, path: str) -> tuple[int, int]:
+        return 1 << 40, 1 << 39
+
     def size_of(self, path: str) -> int:
         return self._file(path).size
 

@@ -13,6 +13,7 @@ DELETE_RECORDS = "storage.delete_records"
 OPEN_FILE = "storage.open_file"
 END_OF_EPOCH = "storage.end_of_epoch"
 LOG_ENDS = "storage.log_ends"
+DESCRIBE_LOG_DIRS = "storage.describe_log_dirs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +222,32 @@ class LogEnd:
 @dataclass(frozen=True, slots=True)
 class LogEndsReply:
     partitions: tuple[LogEnd, ...]  # in the order of the request
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeLogDirs:
+    """Answered by each node for its own directories. `partitions` None: all."""
+
+    partitions: tuple[tuple[bytes, int], ...] | None  # (topic id, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class LogInDir:
+    topic: str
+    partition: int
+    size: int
+    lag: int  # to what this node knows to be committed
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    error: int  # 0, 56 failed: then nothing else is told
+    path: str
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    logs: tuple[LogInDir, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirsReply:
+    directories: tuple[LogDir, ...]

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from libs.cluster.records import InSync, PartitionState, Replica
 from services.controller.core.elections import NO_LEADER, leader_of, led_by
+from services.controller.core.reassignment import drops_replicas, finished, is_reassigning
 from services.controller.core.standing import LiveNode, Standing, live_nodes, lost_directories, standing
 
 __all__ = ["NO_LEADER", "AtRest", "LiveNode", "live_nodes", "lost_directories", "settle"]
@@ -25,7 +26,10 @@ def settle(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool 
     isr = _isr(state, live, synced=synced)
     withdrawn = _withdrawn(state, isr, live)
     known = state if isr == state.isr and withdrawn == state.withdrawn else replace(state, isr=isr, withdrawn=withdrawn)
+    known = finished(known, live)
     settled = led_by(known, leader_of(known, live))
+    if settled.leader_epoch == state.leader_epoch and drops_replicas(state, settled):
+        settled = replace(settled, leader_epoch=state.leader_epoch + 1)
     return state if settled is state else replace(settled, partition_epoch=state.partition_epoch + 1)
 
 
@@ -41,7 +45,12 @@ class AtRest:
 
     def __call__(self, state: PartitionState) -> bool:
         """False where it takes a closer look."""
-        if state.withdrawn or (state.leader, state.leader_incarnation) not in state.isr or not self._steady.issuperset(state.isr):
+        if (
+            state.withdrawn
+            or is_reassigning(state)
+            or (state.leader, state.leader_incarnation) not in state.isr
+            or not self._steady.issuperset(state.isr)
+        ):
             return False
         return all(replica in self._places or replica.node_id not in self._live for replica in state.replicas)
 

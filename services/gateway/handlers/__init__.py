@@ -9,6 +9,7 @@ from typing import Final
 
 from libs.wire.api import ApiKey
 from libs.wire.messages import alter_configs as alter_configs_wire
+from libs.wire.messages import alter_partition_reassignments as alter_partition_reassignments_wire
 from libs.wire.messages import api_versions as api_versions_wire
 from libs.wire.messages import create_partitions as create_partitions_wire
 from libs.wire.messages import create_topics as create_topics_wire
@@ -16,16 +17,20 @@ from libs.wire.messages import delete_records as delete_records_wire
 from libs.wire.messages import delete_topics as delete_topics_wire
 from libs.wire.messages import describe_cluster as describe_cluster_wire
 from libs.wire.messages import describe_configs as describe_configs_wire
+from libs.wire.messages import describe_log_dirs as describe_log_dirs_wire
 from libs.wire.messages import describe_topic_partitions as describe_topic_partitions_wire
+from libs.wire.messages import elect_leaders as elect_leaders_wire
 from libs.wire.messages import find_coordinator as find_coordinator_wire
 from libs.wire.messages import incremental_alter_configs as incremental_alter_configs_wire
 from libs.wire.messages import init_producer_id as init_producer_id_wire
 from libs.wire.messages import list_offsets as list_offsets_wire
+from libs.wire.messages import list_partition_reassignments as list_partition_reassignments_wire
 from libs.wire.messages import metadata as metadata_wire
 from libs.wire.messages import offset_for_leader_epoch as offset_for_leader_epoch_wire
 from services.gateway.api import Api
 from services.gateway.handlers import (
     alter_configs,
+    alter_partition_reassignments,
     api_versions,
     create_partitions,
     create_topics,
@@ -33,11 +38,14 @@ from services.gateway.handlers import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_log_dirs,
     describe_topic_partitions,
+    elect_leaders,
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
     list_offsets,
+    list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
 )
@@ -168,6 +176,15 @@ _TABLE: Final = (
         alter_configs.handle,
     ),
     Api(
+        ApiKey.DESCRIBE_LOG_DIRS,
+        "DescribeLogDirs",
+        1,
+        4,
+        describe_log_dirs_wire.read_request,
+        describe_log_dirs_wire.write_response,
+        describe_log_dirs.handle,
+    ),
+    Api(
         ApiKey.CREATE_PARTITIONS,
         "CreatePartitions",
         0,
@@ -177,6 +194,15 @@ _TABLE: Final = (
         create_partitions.handle,
     ),
     Api(
+        ApiKey.ELECT_LEADERS,
+        "ElectLeaders",
+        0,
+        2,
+        elect_leaders_wire.read_request,
+        elect_leaders_wire.write_response,
+        elect_leaders.handle,
+    ),
+    Api(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         "IncrementalAlterConfigs",
         0,
@@ -184,6 +210,24 @@ _TABLE: Final = (
         incremental_alter_configs_wire.read_request,
         incremental_alter_configs_wire.write_response,
         incremental_alter_configs.handle,
+    ),
+    Api(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        "AlterPartitionReassignments",
+        0,
+        1,
+        alter_partition_reassignments_wire.read_request,
+        alter_partition_reassignments_wire.write_response,
+        alter_partition_reassignments.handle,
+    ),
+    Api(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        "ListPartitionReassignments",
+        0,
+        0,
+        list_partition_reassignments_wire.read_request,
+        list_partition_reassignments_wire.write_response,
+        list_partition_reassignments.handle,
     ),
     Api(
         ApiKey.DESCRIBE_CLUSTER,

@@ -1,0 +1,39 @@
+"""AlterPartitionReassignments (45), versions 0-1. The controller decides.
+
+v1 allow_replication_factor_change.
+
+Differences from Kafka: none known.
+"""
+
+from libs.rpc.contracts.controller import ALTER_REASSIGNMENTS, AlterReassignments, AlterReassignmentsReply, Reassignment
+from libs.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from services.gateway.controller_calls import NotDone, ask
+from services.gateway.state import GatewayState, RequestContext
+
+
+async def handle(
+    gateway: GatewayState, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    wanted = tuple(
+        Reassignment(topic.name, partition.partition_index, None if partition.replicas is None else tuple(partition.replicas))
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    response = AlterPartitionReassignmentsResponse(allow_replication_factor_change=request.allow_replication_factor_change)
+    body = AlterReassignments(wanted, request.allow_replication_factor_change)
+    try:
+        reply = await ask(gateway, ALTER_REASSIGNMENTS, body, AlterReassignmentsReply, request.timeout_ms)
+    except NotDone as failure:
+        response.error_code, response.error_message = failure.error, failure.message
+        return response
+    results = iter(reply.partitions)
+    for topic in request.topics:
+        done = [next(results) for _ in topic.partitions]
+        found = [ReassignablePartitionResponse(result.partition, result.error, result.message) for result in done]
+        response.responses.append(ReassignableTopicResponse(topic.name, found))
+    return response

@@ -1,0 +1,51 @@
+"""DescribeLogDirs (35), versions 1-4. The storage node of the broker id that was addressed answers.
+
+v2 flexible · v3 a top-level error code · v4 total and usable bytes.
+
+Differences from Kafka: on the bootstrap port, which is no broker, any broker is described. No log is a future one, since logs
+are not moved between the directories of a node.
+"""
+
+from libs.cluster.records import STORAGE
+from libs.rpc.contracts.storage import DESCRIBE_LOG_DIRS, DescribeLogDirs, LogDir, LogDirsReply
+from libs.rpc.errors import RpcFailure
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from services.gateway.state import BOOTSTRAP, GatewayState, NodeUnavailable, RequestContext
+
+ANSWER_S = 10.0
+
+
+async def handle(gateway: GatewayState, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    image = gateway.image
+    node_id = context.broker_id
+    if node_id == BOOTSTRAP:
+        node_id = min(image.members(STORAGE), default=BOOTSTRAP)
+    wanted = None
+    if request.topics is not None:
+        found = ((image.topics[asked.topic], asked.partitions) for asked in request.topics if asked.topic in image.topics)
+        wanted = tuple((bytes.fromhex(topic.topic_id), index) for topic, indexes in found for index in indexes)
+    try:
+        reply = await gateway.storage(node_id, DESCRIBE_LOG_DIRS, DescribeLogDirs(wanted), LogDirsReply, timeout_s=ANSWER_S)
+    except (NodeUnavailable, RpcFailure):
+        return DescribeLogDirsResponse(error_code=ErrorCode.BROKER_NOT_AVAILABLE)
+    return DescribeLogDirsResponse(results=[_result(directory) for directory in reply.directories])
+
+
+def _result(directory: LogDir) -> DescribeLogDirsResult:
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for log in directory.logs:
+        topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size, log.lag))
+    return DescribeLogDirsResult(
+        directory.error,
+        directory.path,
+        [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()],
+        directory.total_bytes,
+        directory.usable_bytes,
+    )

@@ -1,0 +1,36 @@
+"""What a node tells of its log directories."""
+
+from libs.rpc.contracts.storage import DESCRIBE_LOG_DIRS, DescribeLogDirs, LogDir, LogDirsReply
+from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually, hosted
+
+
+async def described(cluster: StorageCluster, *keys: tuple[bytes, int]) -> tuple[LogDir, ...]:
+    assert cluster.client is not None
+    reply = await cluster.client.call(DESCRIBE_LOG_DIRS, DescribeLogDirs(keys or None), timeout_s=WAIT_S)
+    return unpack(LogDirsReply, reply.body).directories
+
+
+async def test_sizes_and_space_are_told_of_all_logs_or_of_those_that_are_asked_about(cluster: StorageCluster) -> None:
+    first, second = await cluster.topic("first"), await cluster.topic("second")
+    await cluster.append(first, batch(b"a", b"b"))
+    (directory,) = await described(cluster)
+    assert directory.error == 0
+    assert directory.total_bytes >= directory.usable_bytes > 0
+    size = hosted(cluster, first).log.size
+    assert size > 0
+    assert sorted((log.topic, log.partition, log.size, log.lag) for log in directory.logs) == [
+        ("first", 0, size, 0),
+        ("second", 0, 0, 0),
+    ]
+    (directory,) = await described(cluster, (second, 0), (b"?" * 16, 0))
+    assert [log.topic for log in directory.logs] == ["second"]
+
+
+async def test_a_directory_that_failed_says_only_that(cluster: StorageCluster) -> None:
+    topic = await cluster.topic("t")
+    hosted(cluster, topic).sync.fail(OSError("broken"))
+    await eventually(lambda: hosted(cluster, topic).offline)
+    (directory,) = await described(cluster)
+    assert (directory.error, directory.logs) == (ErrorCode.KAFKA_STORAGE_ERROR, ())

@@ -23,11 +23,11 @@ def cluster() -> "Iterator[LocalCluster]":
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[KafkaBroker]":
     """One Apache Kafka broker for all tests that compare with it."""
-    from tests.kafka.broker import KafkaBroker
+    from tests.kafka.broker import QUICK, KafkaBroker
     from tests.requirements import require
 
     require("java", "kafka")
-    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as running:
+    with KafkaBroker(tmp_path_factory.mktemp("kafka"), options=QUICK) as running:
         yield running
 
 

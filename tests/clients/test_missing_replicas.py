@@ -9,7 +9,7 @@ from confluent_kafka.admin import PartitionMetadata
 from tests.clients.admin import Admin
 from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
+from tests.kafka.tools import run_tool, run_tools
 
 WAIT_S = 60.0
 LINE = re.compile(r"Partition: (\d+)\tLeader: (\w+)\tReplicas: ([\d,]+)\tIsr: ([\d,]*)")
@@ -21,15 +21,20 @@ def three() -> Iterator[LocalCluster]:
         yield running
 
 
-class Shown:
-    """`kafka-topics --describe` with these arguments."""
+Shown = dict[int, tuple[str, set[str], set[str]]]
+"""(leader, replicas, ISR) of each partition."""
 
-    def __init__(self, bootstrap: str, *arguments: str) -> None:
-        text = run_tool("kafka-topics", "--bootstrap-server", bootstrap, "--describe", *arguments).text
-        self.partitions = {
+
+def shown(bootstrap: str, *questions: tuple[str, ...]) -> list[Shown]:
+    """What `kafka-topics --describe` answers to each of these arguments."""
+    describe = ("kafka-topics", "--bootstrap-server", bootstrap, "--describe")
+    return [
+        {
             int(index): (leader, set(replicas.split(",")), {node for node in isr.split(",") if node})
-            for index, leader, replicas, isr in LINE.findall(text)
+            for index, leader, replicas, isr in LINE.findall(told.text)
         }
+        for told in run_tools(*((*describe, *question) for question in questions))
+    ]
 
 
 def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> None:
@@ -37,12 +42,17 @@ def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> N
     admin = Admin(bootstrap)
     admin.create("three", partitions=3, replicas=3)
     admin.create("one", partitions=3, replicas=1)
-    described = Shown(bootstrap, "--topic", "three").partitions
+    described, *lacking = shown(
+        bootstrap,
+        ("--topic", "three"),
+        ("--under-replicated-partitions",),
+        ("--unavailable-partitions",),
+        ("--under-min-isr-partitions",),
+    )
     assert {index: (replicas, isr) for index, (_, replicas, isr) in described.items()} == dict.fromkeys(
         range(3), (everyone, everyone)
     )
-    for question in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
-        assert Shown(bootstrap, question).partitions == {}
+    assert lacking == [{}, {}, {}]
 
     three.kill("storage-3")
 
@@ -50,21 +60,28 @@ def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> N
         return admin.client.list_topics("three", timeout=WAIT_S).topics["three"].partitions
 
     eventually(lambda: all(set(p.isrs) == {1, 2} and p.leader in (1, 2) for p in of_three().values()), WAIT_S)
-    missing = Shown(bootstrap, "--under-replicated-partitions", "--topic", "three").partitions
+    missing, under, at, described, gone = shown(
+        bootstrap,
+        ("--under-replicated-partitions", "--topic", "three"),
+        ("--under-min-isr-partitions", "--topic", "three"),
+        ("--at-min-isr-partitions", "--topic", "three"),
+        ("--topic", "one"),
+        ("--unavailable-partitions",),
+    )
     assert {index: (replicas, isr) for index, (_, replicas, isr) in missing.items()} == dict.fromkeys(
         range(3), (everyone, {"1", "2"})
     )
-    assert Shown(bootstrap, "--under-min-isr-partitions", "--topic", "three").partitions == {}
-    assert set(Shown(bootstrap, "--at-min-isr-partitions", "--topic", "three").partitions) == {0, 1, 2}
-    (alone,) = [index for index, (_, replicas, _) in Shown(bootstrap, "--topic", "one").partitions.items() if replicas == {"3"}]
-    gone = Shown(bootstrap, "--unavailable-partitions").partitions
+    assert under == {}
+    assert set(at) == {0, 1, 2}
+    (alone,) = [index for index, (_, replicas, _) in described.items() if replicas == {"3"}]
     assert {index: (leader, replicas) for index, (leader, replicas, _) in gone.items()} == {alone: ("none", {"3"})}
     (unled,) = [p for p in admin.client.list_topics("one", timeout=WAIT_S).topics["one"].partitions.values() if p.leader < 0]
     assert (unled.id, unled.error.name()) == (alone, "LEADER_NOT_AVAILABLE")
 
     three.kill("storage-2")
     eventually(lambda: all(list(p.isrs) == [1] and p.leader == 1 for p in of_three().values()), WAIT_S)
-    assert set(Shown(bootstrap, "--under-min-isr-partitions", "--topic", "three").partitions) == {0, 1, 2}
+    (under,) = shown(bootstrap, ("--under-min-isr-partitions", "--topic", "three"))
+    assert set(under) == {0, 1, 2}
     brokers = run_tool("kafka-broker-api-versions", "--bootstrap-server", bootstrap).text
     assert re.findall(r"\(id: (\d+) ", brokers) == ["1"]
 
@@ -72,6 +89,5 @@ def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> N
         three.start(name)
     three.wait_ready()
     eventually(lambda: all(set(p.isrs) == {1, 2, 3} for p in of_three().values()), WAIT_S)
-    assert Shown(bootstrap, "--under-replicated-partitions").partitions == {}
-    assert Shown(bootstrap, "--unavailable-partitions").partitions == {}
+    assert shown(bootstrap, ("--under-replicated-partitions",), ("--unavailable-partitions",)) == [{}, {}]
     admin.close()

@@ -13,7 +13,7 @@ from tests.differential.pair import Pair
 from tests.differential.scenario import Scenario
 from tests.differential.scenarios import ALL
 from tests.differential.systems import System
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import QUICK, KafkaBroker
 from tests.requirements import require
 
 IMPATIENT = {"PENSTOCK_HALF_FRAME_S_MAX": "1", "PENSTOCK_UNREAD_ANSWERS_S_MAX": "1"}
@@ -25,7 +25,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Neither the session's cluster nor its Kafka: here both must hold the same topics, and each have one broker."""
     require("java", "kafka", "etcd")
     with (
-        KafkaBroker(tmp_path_factory.mktemp("kafka")) as kafka,
+        KafkaBroker(tmp_path_factory.mktemp("kafka"), options=QUICK) as kafka,
         LocalCluster(storage=1, gateways=1, environment_of={"gateway-1": IMPATIENT}) as penstock,
         Pair(
             System("Apache Kafka", kafka.port),

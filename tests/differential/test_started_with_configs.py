@@ -8,7 +8,7 @@ from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
 from tests.differential.comparison import differences, normalise
 from tests.differential.systems import System
-from tests.kafka.broker import KafkaBroker
+from tests.kafka.broker import QUICK, KafkaBroker
 from tests.requirements import require
 
 TOPIC, BROKER = 2, 4
@@ -48,7 +48,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, 
     require("java", "kafka", "etcd")
     environment = {"PENSTOCK_BROKER_CONFIGS": ",".join(f"{name}={value}" for name, value in TOLD.items())}
     with (
-        KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=TOLD) as kafka,
+        KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=TOLD, options=QUICK) as kafka,
         LocalCluster(storage=1, gateways=1, environment_of={"storage-1": environment}) as penstock,
     ):
         both = System("Apache Kafka", kafka.port), System("Penstock", penstock.shape.port + 1)

@@ -16,6 +16,8 @@ from tests.requirements import ROOT
 CLUSTER_ID = "cGVuc3RvY2stdGVzdHMtMQ"  # any 16 bytes in base64url
 READY_WITHIN_S = 60.0
 LOG_TAIL_BYTES = 6000
+QUICK = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""Options for a broker that nobody measures: it starts in half the time."""
 API_VERSIONS_V0 = bytes.fromhex("0012 0000 00000001 ffff")  # api 18, version 0, correlation 1, no client id
 
 
@@ -61,7 +63,7 @@ class KafkaBroker:
         config = self.directory / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._all_properties().items()))
         if not (self.log_directory / "meta.properties").exists():
-            quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+            quick = (*QUICK, "-XX:+UseSerialGC")
             format_it = self._jars.command(
                 "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), options=quick
             )

@@ -15,11 +15,11 @@ class KafkaJars:
 
     def __init__(self, root: Path) -> None:
         self.directory = root / ".tools" / "kafka" / "libs"
-        self._stamp = root / ".tools" / "kafka" / "pom.sha256"
+        self.stamp = root / ".tools" / "kafka" / "pom.sha256"
         self._lock = root / ".tools" / "kafka" / "lock"
 
     def are_here(self) -> bool:
-        return self._stamp.exists() and self._stamp.read_text() == _fingerprint()
+        return self.stamp.exists() and self.stamp.read_text() == _fingerprint()
 
     def ensure(self) -> Path:
         """Returns the folder. Takes seconds to a minute the first time; test processes that start together share one download."""
@@ -30,7 +30,7 @@ class KafkaJars:
                 argv = ["mvn", "-q", "-B", "-f", str(POM), COPY, f"-DoutputDirectory={self.directory}"]
                 result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
                 assert result.returncode == 0, f"Maven failed: {(result.stdout + result.stderr)[-2000:]}"
-                self._stamp.write_text(_fingerprint())
+                self.stamp.write_text(_fingerprint())
         return self.directory
 
     def command(self, main_class: str, *arguments: str, heap: str = "256m", options: tuple[str, ...] = ()) -> list[str]:

@@ -2,8 +2,11 @@
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 
+from tests.kafka.archives import archived
 from tests.kafka.jars import KafkaJars
 from tests.requirements import ROOT, require
 
@@ -33,6 +36,16 @@ TOOLS = {
     "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
 }
 
+# Leaving an archive takes a second or two: too long for what runs once or twice.
+OFTEN = {
+    "kafka-configs",
+    "kafka-console-consumer",
+    "kafka-console-producer",
+    "kafka-dump-log",
+    "kafka-get-offsets",
+    "kafka-topics",
+}
+
 # A tool lives for a second: C1 only and the serial collector start quicker on two cores. Measurements pass options=().
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
@@ -59,13 +72,22 @@ def run_tool(
 ) -> ToolResult:
     """Runs one of TOOLS, or a main class, to its end. With `check`, any exit code but 0 fails the test and shows why."""
     require("java", "kafka")
-    command = KafkaJars(ROOT).command(TOOLS.get(tool, tool), *arguments, heap=heap, options=options)
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
+    jars, main_class = KafkaJars(ROOT), TOOLS.get(tool, tool)
+    often = tool in OFTEN and options == SHORT_LIVED
+    with archived(jars, main_class) if often else nullcontext(()) as archive:
+        command = jars.command(main_class, *arguments, heap=heap, options=(*options, *archive))
+        done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout_s)
     result = ToolResult(done.returncode, done.stdout, done.stderr)
     if check:
         shown = f"{result.stdout[-2000:].decode(errors='replace')}\n{result.stderr[-4000:].decode(errors='replace')}"
         assert result.returncode == 0, f"{tool} {' '.join(arguments)} ended with {result.returncode}:\n{shown}"
     return result
+
+
+def run_tools(*runs: tuple[str, ...]) -> list[ToolResult]:
+    """As `run_tool` of each, as many at once as there are cores: most of a tool's life is the start of its JVM."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda run: run_tool(*run), runs))
 
 
 def run_kcat(*arguments: str, stdin: bytes = b"", timeout_s: float = 60.0, check: bool = True) -> ToolResult:

@@ -4,26 +4,26 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from libs.commitlog.index import OFFSET_ENTRY
 from libs.commitlog.transaction_index import ENTRY
 from libs.wire.batches import DELETE_HORIZON
 from libs.wire.records import Record
+from tests.commitlog import kafka_lives
 from tests.commitlog.compacted import CompactedPartition, Kept
 from tests.commitlog.test_kafka_reads_our_files import complaints, dump, give, watermarks
 from tests.kafka.broker import KafkaBroker
-from tests.requirements import require
 
 PASSES = 3
 CLEANED_WITHIN_S = 60.0
-CONFIGS = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}
+LAYOUT = {"index.interval.bytes": "200", "segment.bytes": str(1 << 30)}
+CLEANED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0", **LAYOUT}
 
 
 def written(path: Path) -> CompactedPartition:
@@ -78,45 +78,41 @@ def compacted(source: Path, target: Path, partition: CompactedPartition) -> Comp
     return after
 
 
-class Judged(NamedTuple):
-    ours: list[CompactedPartition]
-    """After 0, 1, 2 … passes of our cleaner."""
-    theirs: list[list[Path]]
-    """The log files that Kafka's cleaner made of each."""
-    served: list[dict[str, list[Kept]]]
-    """What a broker served of each, by isolation level."""
+class Judged(kafka_lives.Judged):
+    """After its kill the broker finds what we wrote and cleaned: it looks at every batch, and learns of producers and aborted
+    transactions."""
+
+    def __init__(self, root: Path) -> None:
+        root /= "cleaner"
+        self.ours = [written(root / "ours-0")]
+        """After 0, 1, 2 … passes of our cleaner."""
+        for number in range(1, PASSES + 1):
+            self.ours.append(compacted(self.ours[-1].path, root / f"ours-{number}", self.ours[-1]))
+        self.theirs: list[list[Path]] = []
+        """The log files that Kafka's cleaner made of each."""
+        self.served: list[dict[str, list[Kept]]] = []
+        """What a broker served of each, by isolation level."""
+        self._cleaned = [f"cleaned-{n}" for n in range(PASSES)]
+        self._served = [f"served-{n}" for n in range(PASSES + 1)]
+
+    def topics(self) -> list[NewTopic]:
+        cleaned = [NewTopic(name, 1, 1, config=CLEANED) for name in self._cleaned]
+        return cleaned + [NewTopic(name, 1, 1, config=LAYOUT) for name in self._served]
+
+    def killed(self, data: Path) -> None:
+        for name in self._cleaned + self._served:
+            give(self.ours[int(name[-1])].path, data / f"{name}-0")
+
+    def read_recovered(self, broker: KafkaBroker) -> None:
+        wait_until_cleaned(broker, dict.fromkeys(self._cleaned, self.ours[0].bases[-1]))
+        levels = ("read_uncommitted", "read_committed")
+        self.served = [{level: consume(broker, name, level) for level in levels} for name in self._served]
+        self.theirs = [sorted((broker.log_directory / f"{name}-0").glob("*.log")) for name in self._cleaned]
 
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    require("java", "kafka")
-    root = tmp_path_factory.mktemp("cleaner")
-    ours = [written(root / "ours-0")]
-    for number in range(1, PASSES + 1):
-        ours.append(compacted(ours[-1].path, root / f"ours-{number}", ours[-1]))
-    properties = {
-        "log.index.interval.bytes": "200",
-        "log.cleaner.backoff.ms": "200",
-        "log.retention.ms": "-1",
-        "log.initial.task.delay.ms": "500",
-    }
-    with KafkaBroker(root / "broker", properties=properties) as broker:
-        cleaned, served = [f"cleaned-{n}" for n in range(PASSES)], [f"served-{n}" for n in range(PASSES + 1)]
-        topics = [NewTopic(name, 1, 1, config=CONFIGS) for name in cleaned] + [NewTopic(name, 1, 1) for name in served]
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for created in admin.create_topics(topics).values():
-            created.result(60)
-        broker.stop()
-        for name in cleaned + served:
-            give(ours[int(name[-1])].path, broker.log_directory / f"{name}-0")
-        # As after a crash: it looks at every batch, and learns of producers and aborted transactions.
-        (broker.log_directory / ".kafka_cleanshutdown").unlink()
-        broker.start()
-        wait_until_cleaned(broker, dict.fromkeys(cleaned, ours[0].bases[-1]))
-        consumed = [{level: consume(broker, name, level) for level in ("read_uncommitted", "read_committed")} for name in served]
-        broker.stop()
-        theirs = [sorted((broker.log_directory / f"{name}-0").glob("*.log")) for name in cleaned]
-        yield Judged(ours, theirs, consumed)
+@pytest.fixture
+def judged(kafka_lives: dict[str, Judged]) -> Judged:
+    return kafka_lives[__name__]
 
 
 def wait_until_cleaned(broker: KafkaBroker, ends: dict[str, int]) -> None:

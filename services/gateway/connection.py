@@ -263,7 +263,7 @@ class Connection:
         if self.closed:
             return
         if self.draining:
-            if session.idle:
+            if session.idle and (self._paused or not self._reader.pending):
                 self.close("drain")
         elif self._paused and session.relieved and not session.output_blocked:
             self._resume()
@@ -293,8 +293,18 @@ class Connection:
         if verdict is not None:
             self.close(*verdict)
 
+    def is_unused(self, since: float) -> bool:
+        return self._session.idle and self.last_active < since
+
+    def leave(self) -> None:
+        """Closes as soon as nothing is asked, and reads on until then."""
+        self.draining = True
+        self._output_moved()
+
     def drain(self) -> None:
         """No further request is read; the connection closes when those it has are answered."""
+        if self.closed:
+            return
         self.draining = True
         if not self._paused:
             self._pause()

@@ -1,6 +1,7 @@
 """All client connections of this process: what they share, what they may hold together, and who is too slow."""
 
 import asyncio
+from collections.abc import Iterable
 
 from libs.rpc.transport import Receiver, Stream
 from libs.runtime.memory import give_back_memory
@@ -33,6 +34,7 @@ class Connections:
         self._half_received: dict[Connection, int] = {}  # the memory that the half frame of each takes
         self._half_received_bytes = 0
         self._empty = asyncio.Event()
+        self._newcomer = asyncio.Event()
         self._moved = 0
         self._given_back = True
         self._sweep_interval = min(SWEEP_S, config.half_frame_s_max / 4, config.unread_answers_s_max / 4, config.idle_s_max / 4)
@@ -44,6 +46,7 @@ class Connections:
     def accept(self, stream: Stream, broker_id: int) -> Receiver:
         connection = Connection(self, stream, broker_id, self.config.listener_name)
         self._live.add(connection)
+        self._newcomer.set()
         self._meters.opened()
         return connection
 
@@ -86,10 +89,38 @@ class Connections:
         """It has no half frame any more."""
         self._half_received_bytes -= self._half_received.pop(connection, 0)
 
+    def addressed(self) -> list[int]:
+        """The broker ids, BOOTSTRAP too, that somebody is connected to."""
+        return sorted({connection.broker_id for connection in self._live})
+
+    def send_away(self, broker_id: int, unused_s: float, busy_s_max: float) -> int:
+        """Ends those to that broker id on which nothing was asked for so long, and returns how many they were.
+
+        A busy one ends between two requests, or else after those that were read by then.
+        """
+        before = self.loop.time() - unused_s
+        sent_away = [one for one in self._live if one.broker_id == broker_id and (not unused_s or one.is_unused(before))]
+        for connection in sent_away:
+            connection.leave()
+        self.loop.call_later(busy_s_max, self._drain, sent_away)
+        return len(sent_away)
+
+    async def deserted(self, quiet_s: float) -> None:
+        """Returns when there has been no connection for so long."""
+        while True:
+            while self._live:
+                self._empty.clear()
+                await self._empty.wait()
+            self._newcomer.clear()
+            try:
+                async with asyncio.timeout(quiet_s):
+                    await self._newcomer.wait()
+            except TimeoutError:
+                return
+
     async def drain(self) -> None:
         """Ends every connection once its requests are answered, and those that take too long."""
-        for connection in list(self._live):
-            connection.drain()
+        self._drain(list(self._live))
         if self._live:
             self._empty.clear()
             try:
@@ -97,6 +128,10 @@ class Connections:
             except TimeoutError:
                 pass
         self.close()
+
+    def _drain(self, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            connection.drain()
 
     def close(self) -> None:
         self._timer.cancel()

@@ -28,6 +28,7 @@ from services.gateway.config import GatewayConfig
 from services.gateway.connections import Connections
 from services.gateway.core.routing import Routes, broker_endpoint, broker_ids
 from services.gateway.data_path import DataPath
+from services.gateway.departure import others_serve, see_off, unnamed
 from services.gateway.files import Files
 from services.gateway.listeners import Listeners
 from services.gateway.meters import Meters
@@ -126,9 +127,12 @@ class Gateway:
         return (True, "ready") if self._started else (False, "waiting for the cluster image, the ports or the registration")
 
     async def stop(self) -> None:
-        """Leaves Metadata, accepts no more, answers what was asked, then closes."""
+        """Leaves Metadata, sees clients off to other gateways, accepts no more, answers what was asked, then closes."""
         self._stopping = True
+        others = others_serve(self.image, self._config.node_id) and self._superseded_by is None
         await self._presence.leave()
+        if others and await unnamed(self._follower, self._config.node_id, self._incarnation):
+            await see_off(self._connections)
         self._listeners.close()
         await self._connections.drain()
         self._producer_ids.close()

@@ -1,9 +1,11 @@
 """A producer at a steady pace that knows when each of its records was acknowledged."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
+from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -12,19 +14,25 @@ from tests.clients.waiting import eventually
 PER_SECOND = 500
 VALUE = b"x" * 100
 REQUEST_S = 5.0
+STATISTICS_MS = 200
 
 
 class SteadyProducer:
-    """An idempotent librdkafka producer with acks=all, in a thread of its own, to the only partition of a topic."""
+    """An idempotent librdkafka producer with acks=all, in a thread of its own, to the only partition of a topic.
+
+    Another client looks at the partition: whoever asks librdkafka for Metadata makes it move to what it hears, and a broker that
+    it has not used yet it connects to up to a second later.
+    """
 
     def __init__(self, bootstrap: str, topic: str, *, replicas: int) -> None:
         self.times: list[int] = []
         """Of the acknowledgements, in nanoseconds."""
         self.failures: list[str] = []
         self._topic, self._replicas = topic, replicas
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
-        )
+        settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
+        self._producer = Producer(settings | {"statistics.interval.ms": STATISTICS_MS, "stats_cb": self._counted})
+        self._observer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
+        self._statistics: dict[str, Any] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._work, name="sends steadily")
 
@@ -35,6 +43,7 @@ class SteadyProducer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stopping.set()
         self._thread.join()
+        self._observer.close()
         self._producer.purge()
         self._producer.flush(5)
         self._producer.close()
@@ -45,15 +54,18 @@ class SteadyProducer:
         eventually(lambda: len(self.times) >= wanted, within_s)
 
     def leader(self) -> int:
-        return partition_of(self._producer, self._topic)[0]
+        return partition_of(self._observer, self._topic)[0]
 
-    def port_of_leader(self) -> int:
-        found = self._producer.list_topics(timeout=REQUEST_S)
-        return int(found.brokers[found.topics[self._topic].partitions[0].leader].port)
+    def port_in_use(self) -> int | None:
+        """Where the producer itself has sent to of late; None while it knows no leader."""
+        for broker in self._statistics.get("brokers", {}).values():
+            if f"{self._topic}-0" in broker["toppars"] and broker["nodeid"] >= 0:
+                return int(broker["nodename"].rpartition(":")[2])
+        return None
 
     def is_whole(self) -> bool:
         """Every replica is in sync."""
-        return partition_of(self._producer, self._topic)[1] == self._replicas
+        return partition_of(self._observer, self._topic)[1] == self._replicas
 
     def _work(self) -> None:
         for _ in self._ticks():
@@ -70,6 +82,9 @@ class SteadyProducer:
                 ticks += 1
                 yield ticks
             self._producer.poll(0.001)
+
+    def _counted(self, statistics: str) -> None:
+        self._statistics = json.loads(statistics)
 
     def _answered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

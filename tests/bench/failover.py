@@ -31,6 +31,9 @@ STEADY_RECORDS = 500
 AGAIN_RECORDS = 50
 HOLD_S = 20.0
 WITHIN_S = 90.0
+REST_S = 12.0
+"""librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
+RESTED = ("gateway-killed", "rolling-restart")
 
 Strike = Callable[[LocalCluster, SteadyProducer], Callable[[], None]]
 
@@ -46,8 +49,9 @@ def leader(producer: SteadyProducer) -> str:
 
 
 def gateway_in_use(cluster: LocalCluster, producer: SteadyProducer) -> str:
-    """The one whose port stands for the leader, to this very client."""
-    port = producer.port_of_leader()
+    """The one that this very producer is connected to."""
+    eventually(lambda: producer.port_in_use() is not None)
+    port = producer.port_in_use() or 0
     gateways = [name for name in cluster.names if name.startswith("gateway")]
     number = next(number for number in range(len(gateways), 0, -1) if port >= cluster.shape.bootstrap_port(number))
     return f"gateway-{number}"
@@ -109,13 +113,15 @@ def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability:
         with SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor) as producer:
             for name in chosen:
                 failed = len(producer.failures)
-                gaps = [strike_once(cluster, producer, STRIKES[name]) for _ in range(repetitions)]
+                rest_s = REST_S if name in RESTED else 0.0
+                gaps = [strike_once(cluster, producer, STRIKES[name], rest_s) for _ in range(repetitions)]
                 told = {"case": name, "system": "penstock", "factor": factor, "durability": durability}
                 say(told | {"gap_ms": summary(gaps), "over_300_ms": over(gaps), "failed": len(producer.failures) - failed})
 
 
-def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike) -> float:
+def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike, rest_s: float) -> float:
     """The longest gap that it brought, in milliseconds."""
+    time.sleep(rest_s)
     producer.advance(STEADY_RECORDS, WITHIN_S)
     begun = time.monotonic_ns()
     heal = strike(cluster, producer)

@@ -1,0 +1,91 @@
+"""A gateway that stops while another one serves: its clients hear of the other from itself, and are served until they go."""
+
+import asyncio
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.records import GATEWAY, Listener, Member
+from services.gateway.service import Gateway
+from tests.gateway.conftest import Rig, until
+from tests.gateway.kafka_client import METADATA, PRODUCE, RawClient, read_produced
+from tests.gateway.test_connections import PRODUCE_ONE, serves
+
+OTHER_PORT = 20_000
+NO_TOPICS = bytes(4)
+
+
+@pytest.fixture
+async def gateway(rig: Rig) -> Gateway:
+    """One of two."""
+    listener = Listener("PLAINTEXT", "127.0.0.1", OTHER_PORT)
+    await rig.put(keys.member(GATEWAY, 2), Member(GATEWAY, 2, 1, "another-host", listeners=(listener,)))
+    return await rig.start()
+
+
+async def brokers(client: RawClient) -> dict[int, int]:
+    """The port of each, as the gateway tells it."""
+    client.ask(METADATA, 1, NO_TOPICS)
+    _, reader = await client.answer(METADATA, 1)
+    found = {}
+    for _ in range(reader.int32()):
+        node_id, _, port, _ = reader.int32(), reader.string(False), reader.int32(), reader.nullable_string(False)
+        found[node_id] = port
+    return found
+
+
+async def test_clients_that_come_back_are_served_and_sent_to_the_other_gateway(rig: Rig, gateway: Gateway) -> None:
+    client = await rig.client(1)
+    assert await serves(client)
+    stopping = asyncio.create_task(gateway.stop())
+    assert await client.ended()
+    back = await rig.client(1)
+    assert await serves(back)
+    assert await brokers(back) == {1: OTHER_PORT + 1, 2: OTHER_PORT + 2}
+    await back.close()
+    await stopping
+    with pytest.raises(ConnectionError):
+        await rig.client(1)
+
+
+async def test_one_connection_of_a_client_answers_what_it_asks_when_the_other_ends(
+    rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.gateway.departure.UNUSED_S", 3600.0)
+    first, second = await rig.client(1), await rig.client(2)
+    assert await brokers(first) == await brokers(second)
+    stopping = asyncio.create_task(gateway.stop())
+    assert await first.ended()
+    assert await brokers(second) == {1: OTHER_PORT + 1, 2: OTHER_PORT + 2}
+    assert await second.ended()
+    await stopping
+
+
+async def test_what_was_asked_is_answered_before_the_connection_ends(rig: Rig, gateway: Gateway) -> None:
+    client = await rig.client(1)
+    rig.nodes[1].holding = True
+    client.ask(PRODUCE, 9, PRODUCE_ONE)
+    await until(lambda: len(rig.nodes[1].held) == 1)
+    stopping = asyncio.create_task(gateway.stop())
+    await until(lambda: not gateway.ready()[0])
+    rig.nodes[1].release(0)
+    assert read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
+    assert await client.ended()
+    await stopping
+
+
+async def test_clients_that_stay_do_not_keep_it_for_ever(rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.gateway.departure.PATIENCE_S", 0.1)
+    monkeypatch.setattr("services.gateway.departure.AGAIN_S", 0.1)
+    client = await rig.client(1)
+    stopping = asyncio.create_task(gateway.stop())
+    assert await client.ended()
+    stubborn = await rig.client(1)
+    await stopping
+    assert await stubborn.ended()
+
+
+async def test_without_clients_nobody_is_waited_for(rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.gateway.departure.AWAY_S", 3600.0)
+    await gateway.stop()
+    assert len((await rig.store.range("/penstock/members/gateway/")).items) == 1

@@ -9,7 +9,7 @@ from confluent_kafka.admin import ResourceType
 from tests.clients.admin import Admin
 from tests.clients.five_clients import consume
 from tests.clients.waiting import eventually
-from tests.kafka.tools import run_tool
+from tests.kafka.tools import run_tool, run_tools
 
 
 def test_topics_are_created_described_listed_grown_and_deleted(bootstrap: str, admin: Admin, topic: str) -> None:
@@ -52,10 +52,9 @@ def test_the_console_producer_makes_a_topic_and_the_console_consumer_reads_it(bo
         "Partition:0\tOffset:0\th:1,g:2\tkey\tvalue",
         "Partition:0\tOffset:1\th:2\tkéy\tvälue",
     ]
-    offsets = run_tool("kafka-get-offsets", *server).text
-    assert offsets.split() == [f"{topic}:0:2"]
-    for time, offset in (("earliest", 0), ("max-timestamp", 1), ("0", 0)):
-        assert run_tool("kafka-get-offsets", *server, "--time", time).text.split() == [f"{topic}:0:{offset}"], time
+    times = ((), ("--time", "earliest"), ("--time", "max-timestamp"), ("--time", "0"))
+    offsets = [told.text.split() for told in run_tools(*(("kafka-get-offsets", *server, *time) for time in times))]
+    assert offsets == [[f"{topic}:0:{offset}"] for offset in (2, 0, 1, 0)]
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
@@ -77,17 +76,20 @@ def test_configs_of_topics_brokers_and_the_whole_cluster_are_altered_and_describ
 
     admin.create(topic)
     of_topic = ("--entity-type", "topics", "--entity-name", topic)
-    configs("--alter", *of_topic, "--add-config", "retention.ms=80000000,max.message.bytes=2000000")
-    configs("--alter", *of_topic, "--delete-config", "max.message.bytes")
-    described = configs("--describe", *of_topic)
-    assert "retention.ms=80000000" in described
-    assert "max.message.bytes" not in described
     default = ("--entity-type", "brokers", "--entity-default")
     name = "log.retention.bytes"
     admin.set_config(ResourceType.BROKER, "2", name, "8000000000")
+    server = ("kafka-configs", "--bootstrap-server", bootstrap)
     try:
-        configs("--alter", *default, "--add-config", f"{name}=7000000000")
-        described = configs("--describe", "--entity-type", "brokers", "--entity-name", "2")
+        run_tools(
+            (*server, "--alter", *of_topic, "--add-config", "retention.ms=80000000,max.message.bytes=2000000"),
+            (*server, "--alter", *default, "--add-config", f"{name}=7000000000"),
+        )
+        configs("--alter", *of_topic, "--delete-config", "max.message.bytes")
+        of_2 = ("--entity-type", "brokers", "--entity-name", "2")
+        of_it, described = (told.text for told in run_tools((*server, "--describe", *of_topic), (*server, "--describe", *of_2)))
+        assert "retention.ms=80000000" in of_it
+        assert "max.message.bytes" not in of_it
         assert f"DYNAMIC_BROKER_CONFIG:{name}=8000000000, DYNAMIC_DEFAULT_BROKER_CONFIG:{name}=7000000000" in described
         assert admin.config(ResourceType.BROKER, "1")[name].value == "7000000000"
     finally:

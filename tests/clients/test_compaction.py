@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from tests.clients.admin import Admin
 from tests.clients.waiting import eventually, rounds
 from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_kcat, run_tool
+from tests.kafka.tools import run_kcat, run_tools
 
 KEYS = 800
 COMPACTED = {
@@ -156,11 +156,11 @@ def test_kafkas_tools_are_content_with_what_is_left(compacting: LocalCluster, to
     compacting.kill("storage-1", 15)
     directory = partition_directory(compacting, topic)
     files = ",".join(str(path) for path in sorted(directory.iterdir()) if path.suffix in (".log", ".index", ".timeindex"))
-    for flag in ("--index-sanity-check", "--verify-index-only", "--deep-iteration"):
-        done = run_tool("kafka-dump-log", "--files", files, flag)
+    asked = (("--index-sanity-check",), ("--verify-index-only",), ("--deep-iteration",), ("--deep-iteration", "--print-data-log"))
+    *checked, printed = run_tools(*(("kafka-dump-log", "--files", files, *flags) for flags in asked))
+    for done in checked:
         assert not COMPLAINTS.search(done.text + done.stderr.decode())
-    text = run_tool("kafka-dump-log", "--files", files, "--deep-iteration", "--print-data-log").text
-    dumped = [int(line.split("offset: ")[1].split()[0]) for line in text.splitlines() if line.startswith("| offset")]
+    dumped = [int(line.split("offset: ")[1].split()[0]) for line in printed.text.splitlines() if line.startswith("| offset")]
     assert dumped == [offset for offset, _, _ in expected]
     compacting.up()
     assert read_all(compacting.bootstrap, topic, len(writer.acknowledged)) == expected

@@ -2,6 +2,7 @@
 
 import hashlib
 import sysconfig
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,15 @@ def write_lines(target: Path, size: int) -> Path:
             file.write(b"=== %d ===\n" % turn)
             turn += 1
             for source in sorted(library.glob("**/*.py")):
-                lines = [line + b"\n" for line in source.read_bytes().split(b"\n") if line and is_plain(line)]
-                file.writelines(lines)
-                written += sum(map(len, lines))
+                written += file.write(plain_lines(source))
                 if written >= size:
                     break
     return target
+
+
+@cache
+def plain_lines(source: Path) -> bytes:
+    return b"".join(line + b"\n" for line in source.read_bytes().split(b"\n") if line and is_plain(line))
 
 
 def is_plain(line: bytes) -> bool:

@@ -7,6 +7,7 @@ many records as were asked for. kcat and the Java tools carry text without tabs 
 import asyncio
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -196,3 +197,10 @@ CLIENTS: dict[str, Client] = {
 }
 # Those that can carry any bytes, nulls and headers.
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
+
+
+def read_by_all(bootstrap: str, topic: str, count: int) -> dict[str, list[Record]]:
+    """What each client reads of partition 0 from its beginning, all at the same time."""
+    with ThreadPoolExecutor(len(CLIENTS)) as pool:
+        going = {name: pool.submit(client.read, bootstrap, topic, count) for name, client in CLIENTS.items()}
+        return {name: read.result() for name, read in going.items()}

@@ -5,7 +5,7 @@ import pytest
 from libs.wire.compression import Codec
 from libs.wire.records import iter_batches
 from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, Record
+from tests.clients.five_clients import CLIENTS, Record, read_by_all
 from tests.cluster_harness import LocalCluster
 
 
@@ -31,5 +31,5 @@ def test_batches_that_every_client_compressed_are_read_by_every_client(
         client.write(cluster.bootstrap, topic, records_of(name), codec=codec)
         expected += records_of(name)
     assert codecs_on_disk(cluster, topic) == {Codec[codec.upper()]}
-    for name, client in CLIENTS.items():
-        assert client.read(cluster.bootstrap, topic, len(expected)) == expected, f"as {name} reads it"
+    for name, read in read_by_all(cluster.bootstrap, topic, len(expected)).items():
+        assert read == expected, f"as {name} reads it"

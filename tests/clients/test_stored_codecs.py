@@ -7,7 +7,7 @@ from confluent_kafka.admin import ResourceType
 
 from libs.wire.compression import Codec
 from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, Record
+from tests.clients.five_clients import CLIENTS, Record, read_by_all
 from tests.clients.test_compression import codecs_on_disk, records_of
 from tests.cluster_harness import LocalCluster
 from tests.kafka.tools import run_tool
@@ -38,8 +38,8 @@ def test_a_topic_keeps_its_own_codec_whatever_the_producers_chose(
         client.write(cluster.bootstrap, topic, records_of(name), codec=codec)
         expected += records_of(name)
     assert codecs_on_disk(cluster, topic) == {KEPT[kept]}
-    for name, client in CLIENTS.items():
-        assert client.read(cluster.bootstrap, topic, len(expected)) == expected, f"as {name} reads it"
+    for name, read in read_by_all(cluster.bootstrap, topic, len(expected)).items():
+        assert read == expected, f"as {name} reads it"
     shown = dumped(cluster, topic)
     codec = KEPT[kept].name.lower()
     assert f"compresscodec: {codec}" in shown
@@ -55,8 +55,8 @@ def test_what_every_client_writes_passes_the_check_of_every_record(cluster: Loca
             client.write(cluster.bootstrap, topic, records_of(name, 100), codec=codec)
             expected += records_of(name, 100)
     assert codecs_on_disk(cluster, topic) == set(Codec)
-    for name, client in CLIENTS.items():
-        assert client.read(cluster.bootstrap, topic, len(expected)) == expected, f"as {name} reads it"
+    for name, read in read_by_all(cluster.bootstrap, topic, len(expected)).items():
+        assert read == expected, f"as {name} reads it"
 
 
 def test_a_codec_may_change_while_a_producer_writes(cluster: LocalCluster, admin: Admin, topic: str) -> None:

@@ -1,8 +1,7 @@
 """What a JVM learns of Kafka's classes when it first runs a main class, kept: the next start of that class takes half as long."""
 
-import os
+import fcntl
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +19,17 @@ def archived(jars: KafkaJars, main_class: str) -> Iterator[tuple[str, ...]]:
         yield (f"-XX:SharedArchiveFile={archive}", SILENT)
         return
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=archive.parent) as place:
-        left = Path(place) / archive.name
+    with open(archive.with_suffix(".lock"), "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another run is leaving it
+            yield ()
+            return
+        left = archive.with_suffix(".new")
+        left.unlink(missing_ok=True)
         yield (f"-XX:ArchiveClassesAtExit={left}", SILENT)
         if left.exists():
-            os.replace(left, archive)
+            left.rename(archive)
 
 
 def _is_of_these(archive: Path, jars: KafkaJars) -> bool:

@@ -27,6 +27,7 @@ async def watch(connection: EtcdConnection, key: bytes, range_end: bytes, from_r
     """Raises WatchGap, and StoreUnavailable once the store is closed."""
     backoff = Backoff()
     cluster_id = 0
+    interrupted = False
     while True:
         if connection.closed:
             raise StoreUnavailable("closed")
@@ -37,6 +38,9 @@ async def watch(connection: EtcdConnection, key: bytes, range_end: bytes, from_r
             await _check_history(connection, endpoint, created, cluster_id, from_revision)
             cluster_id = created.header.cluster_id
             backoff.reset()
+            if interrupted:
+                interrupted = False
+                log.info("watch goes on", extra={"fields": {"endpoint": endpoint.address}})
             while True:
                 response = await _read(call)
                 batch = _batch(response, from_revision)
@@ -45,7 +49,8 @@ async def watch(connection: EtcdConnection, key: bytes, range_end: bytes, from_r
                     yield batch
         except EtcdError as error:
             connection.move_on_from(endpoint)
-            if not connection.closed:
+            if not connection.closed and not interrupted:
+                interrupted = True
                 log.info("watch interrupted", extra={"fields": {"endpoint": endpoint.address, "reason": str(error)}})
         finally:
             call.cancel()

@@ -28,7 +28,7 @@ class SteadyProducer:
         self.times: list[int] = []
         """Of the acknowledgements, in nanoseconds."""
         self.failures: list[str] = []
-        self._topic, self._replicas = topic, replicas
+        self.topic, self._replicas = topic, replicas
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
         self._producer = Producer(settings | {"statistics.interval.ms": STATISTICS_MS, "stats_cb": self._counted})
         self._observer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
@@ -54,23 +54,23 @@ class SteadyProducer:
         eventually(lambda: len(self.times) >= wanted, within_s)
 
     def leader(self) -> int:
-        return partition_of(self._observer, self._topic)[0]
+        return partition_of(self._observer, self.topic)[0]
 
     def port_in_use(self) -> int | None:
         """Where the producer itself has sent to of late; None while it knows no leader."""
         for broker in self._statistics.get("brokers", {}).values():
-            if f"{self._topic}-0" in broker["toppars"] and broker["nodeid"] >= 0:
+            if f"{self.topic}-0" in broker["toppars"] and broker["nodeid"] >= 0:
                 return int(broker["nodename"].rpartition(":")[2])
         return None
 
     def is_whole(self) -> bool:
         """Every replica is in sync."""
-        return partition_of(self._observer, self._topic)[1] == self._replicas
+        return partition_of(self._observer, self.topic)[1] == self._replicas
 
     def _work(self) -> None:
         for _ in self._ticks():
             try:
-                self._producer.produce(self._topic, VALUE, partition=0, on_delivery=self._answered)
+                self._producer.produce(self.topic, VALUE, partition=0, on_delivery=self._answered)
             except BufferError:
                 continue
 

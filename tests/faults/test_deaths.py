@@ -5,10 +5,12 @@ How short the pause is, `python -m tests.bench.failover` says; here it need only
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, TopicPartition
 
 from tests.bench.acknowledged import SteadyProducer
 from tests.chaos.faults import elected
@@ -23,6 +25,8 @@ PAUSE_MS_MAX = 3_000.0
 RECORDS = 300
 ETCD_OUTAGE_S = float(os.environ.get("PENSTOCK_TEST_ETCD_OUTAGE_S", "12"))
 """Longer than every lease."""
+LINES_MAX = ETCD_OUTAGE_S + 10
+"""That one service logs about a metadata store that is away: some when it goes, and one a second from then on."""
 
 
 @pytest.fixture(scope="module")
@@ -84,16 +88,67 @@ def test_every_process_is_restarted_one_after_the_other(trio: LocalCluster, prod
     assert pause_ms(producer, begun) < PAUSE_MS_MAX
 
 
+class SteadyReader:
+    """Reads along from the end on, in a thread of its own."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.times: list[int] = []
+        """Of the records that came, in nanoseconds."""
+        self.errors: list[KafkaError] = []
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 2}
+        )
+        self._consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="reads steadily")
+
+    def __enter__(self) -> "SteadyReader":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def advance(self, records: int) -> None:
+        wanted = len(self.times) + records
+        eventually(lambda: len(self.times) >= wanted, WITHIN_S)
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(1000, timeout=0.05):
+                if (error := message.error()) is None:
+                    self.times.append(time.monotonic_ns())
+                else:
+                    self.errors.append(error)
+
+
 def test_an_etcd_outage_longer_than_every_lease_is_noticed_by_nobody(trio: LocalCluster, producer: SteadyProducer) -> None:
-    leader, begun = producer.leader(), time.monotonic_ns()
-    trio.kill("etcd")
-    until = time.monotonic() + ETCD_OUTAGE_S
-    while time.monotonic() < until:
-        producer.advance(RECORDS, WITHIN_S)
-    trio.start("etcd")
-    trio.wait_ready()
-    until = time.monotonic() + ETCD_OUTAGE_S
-    while time.monotonic() < until:
-        producer.advance(RECORDS, WITHIN_S)
-    assert pause_ms(producer, begun) < PAUSE_MS_MAX
+    services = [name for name in trio.names if name != "etcd"]
+    with SteadyReader(trio.bootstrap, producer.topic) as reader:
+        reader.advance(RECORDS)
+        leader, begun = producer.leader(), time.monotonic_ns()
+        lines = {name: trio.log(name).count("\n") for name in services}
+        trio.kill("etcd")
+        go_on(producer, reader, ETCD_OUTAGE_S)
+        said = {name: trio.log(name).count("\n") - lines[name] for name in services}
+        trio.start("etcd")
+        trio.wait_ready()
+        go_on(producer, reader, ETCD_OUTAGE_S)
+        assert pause_ms(producer, begun) < PAUSE_MS_MAX
+        reader.advance(RECORDS)
+        assert longest_gap_ms(reader.times, begun, time.monotonic_ns()) < PAUSE_MS_MAX
+        assert not reader.errors, reader.errors[:3]
     assert producer.leader() == leader, "nobody was taken for dead"
+    assert max(said.values()) < LINES_MAX, said
+    admin = Admin(trio.bootstrap)
+    admin.create(f"{producer.topic}-2", 1, {}, REPLICAS)
+    admin.close()
+
+
+def go_on(producer: SteadyProducer, reader: SteadyReader, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        producer.advance(RECORDS, WITHIN_S)
+        reader.advance(RECORDS)

@@ -1,7 +1,8 @@
 """DeleteRecords: the log is to start at an offset, or at the high watermark (kafka-facts section 7).
 
-Answered when the new start is on the disk and readers see it, see `services/storage/shortening.py`. A caller whose time is up
-first hears 7 REQUEST_TIMED_OUT, and what it asked for happens all the same.
+Answered when the new start is on the disk of every member of the maximal ISR and readers see it, see
+`services/storage/shortening.py` and `services/storage/held_starts.py`: whoever leads next starts there too. A caller whose time
+is up first hears 7 REQUEST_TIMED_OUT, and what it asked for happens all the same.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from services.storage.core.admission import Refusal
 from services.storage.disks import Disk, Disks
+from services.storage.held_starts import held_by_all
 from services.storage.hosted import Hosted
 from services.storage.partitions import Partitions
 from services.storage.shortening import Shortening
@@ -45,6 +47,8 @@ class RecordDeletion:
         return self._delete(call, request)
 
     async def _delete(self, call: Call, request: DeleteRecords) -> None:
+        loop = asyncio.get_running_loop()
+        due_at = loop.time() + request.timeout_ms / 1000
         announced = [self._announce(wanted) for wanted in request.partitions]
         by_disk: dict[Disk, list[Hosted]] = {}
         for found in announced:
@@ -56,11 +60,21 @@ class RecordDeletion:
             task.add_done_callback(self._running.discard)
         if advancing:
             await asyncio.wait(advancing.values(), timeout=max(request.timeout_ms, PATIENCE_MS_MIN) / 1000)
+            await self._wait_for_followers([found for found in announced if isinstance(found, _Announced)], due_at)
         answers = [
             _answer(found, advancing[found.disk]) if isinstance(found, _Announced) else DeletedRecords(found)
             for found in announced
         ]
         call.reply(DeleteRecordsReply(tuple(answers)))
+
+    async def _wait_for_followers(self, announced: Sequence["_Announced"], due_at: float) -> None:
+        """As in Kafka, a timeout of 0 waits for none of them."""
+        try:
+            async with asyncio.timeout_at(due_at):
+                for hosted, _, offset in announced:
+                    await held_by_all(hosted, min(offset, hosted.log_start_offset))
+        except TimeoutError:
+            return
 
     def _announce(self, wanted: DeleteRecordsPartition) -> "_Announced | int":
         """Which log will start where, or why not."""
@@ -98,11 +112,15 @@ class _Announced(NamedTuple):
 
 
 def _answer(announced: _Announced, advancing: "asyncio.Task[bool]") -> DeletedRecords:
+    replica = announced.hosted.replica
     start = announced.hosted.log_start_offset
+    low_watermark = replica.least_start(start)
     if not advancing.done():
-        return DeletedRecords(int(ErrorCode.REQUEST_TIMED_OUT), start)
+        return DeletedRecords(int(ErrorCode.REQUEST_TIMED_OUT), low_watermark)
     if not advancing.result():
         return DeletedRecords(int(ErrorCode.KAFKA_STORAGE_ERROR))
-    if start < announced.offset:  # it left meanwhile
+    if start < announced.offset or not replica.leading:  # it left, or somebody else leads it, who may not have heard of it
         return DeletedRecords(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    return DeletedRecords(0, start)
+    if low_watermark < announced.offset:
+        return DeletedRecords(int(ErrorCode.REQUEST_TIMED_OUT), low_watermark)
+    return DeletedRecords(0, low_watermark)

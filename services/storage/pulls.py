@@ -140,7 +140,8 @@ class Pulls:
             hosted = self._partitions.by_key.get((made.topic_id, made.partition))
             if hosted is None or not hosted.leading or hosted.leader_epoch != made.leader_epoch:
                 continue
-            if hosted.replica.made_durable(told.node_id, told.incarnation, made.durable_offset, now):
+            numbers = made.durable_offset, now, made.log_start_offset
+            if hosted.replica.made_durable(told.node_id, told.incarnation, *numbers):
                 self._on_committed(hosted)
             if hosted.replica.may_join(told.node_id):
                 self._on_joinable(hosted)
@@ -257,7 +258,8 @@ class Pulls:
         position.compared = True
         replica = found.replica
         node, incarnation = session.node_id, session.incarnation
-        if replica.reported(node, incarnation, log_end=offset, durable=position.durable, now=now, contact=session):
+        told = {"log_end": offset, "durable": position.durable, "log_start": position.log_start}
+        if replica.reported(node, incarnation, **told, now=now, contact=session):
             self._on_committed(found)
         if replica.may_join(node):
             self._on_joinable(found)

@@ -160,7 +160,7 @@ class StorageNode:
             static=self._config.static,
         )
         self._checkpoints = Checkpoints(self._disks, residents)
-        self._shortening = Shortening(self._world.fs, residents, self._checkpoints, on_start=self._leading.pulls.committed)
+        self._shortening = Shortening(self._world.fs, residents, self._checkpoints, on_start=self._starts_later)
         self._following = self._make_following(self._checkpoints, self._shortening)
         residents.follow_with(self._following)
         self._stalls = Stalls(residents, self._following, self._withdrawals)
@@ -234,6 +234,11 @@ class StorageNode:
     def _committed(self, hosted: Hosted) -> None:
         hosted.log.high_watermark = hosted.high_watermark
         self._readers.committed(hosted.key)
+
+    def _starts_later(self, hosted: Hosted) -> None:
+        self._leading.pulls.committed(hosted.key)
+        if self._following is not None:
+            self._following.starts_later(hosted)
 
     def synced(self, hosted: Hosted) -> None:
         if hosted.replica.synced_to(hosted.log.durable_offset):

@@ -17,7 +17,7 @@ from libs.commitlog.retiring import remove_retired
 from libs.telemetry.logs import fields
 from services.storage.checkpoints import Checkpoints
 from services.storage.disks import Disk
-from services.storage.hosted import Hosted, Key
+from services.storage.hosted import Hosted
 from services.storage.residents import Residents
 from services.storage.sync_scheduler import OWED_PER_ROUND
 
@@ -28,7 +28,7 @@ class Shortening:
     """For all disks. `close` at the end."""
 
     def __init__(
-        self, fs: FileSystem, residents: Residents, checkpoints: Checkpoints, *, on_start: Callable[[Key], None]
+        self, fs: FileSystem, residents: Residents, checkpoints: Checkpoints, *, on_start: Callable[[Hosted], None]
     ) -> None:
         """`on_start` hears of each log that starts later than it did."""
         self._fs = fs
@@ -45,7 +45,7 @@ class Shortening:
         for hosted, start in starts:
             if self._residents.has_open(hosted):
                 hosted.log.advance_start(start)  # not to what was announced while the checkpoint was being written
-                self._on_start(hosted.key)
+                self._on_start(hosted)
         return True
 
     def retire_soon(self, shorter: Sequence[Hosted], disk: Disk) -> None:

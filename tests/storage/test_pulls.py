@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -299,9 +300,12 @@ async def test_a_log_that_starts_later_is_told_of_without_batches(cluster: Stora
     await two.pull(at(topic, 2))
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
     await eventually(lambda: pulls_parked(cluster))
-    assert (await cluster.delete_records(topic, 1)).error == 0
+    asked = asyncio.create_task(cluster.delete_records(topic, 1))
     ((told, payload),) = await waiting
     assert (told.error, told.log_start_offset, payload) == (0, 1, b"")
+    assert not asked.done()
+    await two.pull(replace(at(topic, 2), log_start_offset=1))
+    assert (await asked).error == 0
 
 
 async def test_a_high_watermark_alone_is_told_too(cluster: StorageCluster, two: FakeFollower, three: FakeFollower) -> None:

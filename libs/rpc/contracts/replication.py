@@ -76,11 +76,13 @@ class MadeDurable:
     partition: int
     leader_epoch: int  # the leader passes over what is not of its own
     durable_offset: int
+    log_start_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One-way, after each sync round of the follower, on the connection that its pulls use. It never waits for the next pull."""
+    """One-way, after each sync round of the follower and when a log of it starts later, on the connection that its pulls use. It
+    never waits for the next pull."""
 
     node_id: int
     incarnation: int

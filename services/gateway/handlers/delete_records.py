@@ -2,10 +2,11 @@
 
 v1 as v0 · v2 flexible.
 
-An answer without an error means that the start is on the leader's disk. A leader that is gone is waited for, at most for the
-request's timeout and 5 s: a deletion may be asked for twice.
+An answer without an error means that the start is on the disks of all replicas in sync. A leader that is gone is waited for, at
+most for the request's timeout and 5 s: a deletion may be asked for twice.
 
-Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads; we ask that one.
+Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads; we ask that one. Kafka also waits
+for live replicas that are not in sync.
 """
 
 from collections.abc import Mapping

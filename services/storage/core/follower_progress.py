@@ -44,13 +44,15 @@ NOTHING = MemberProgress(0, 0)
 class FollowerProgress(MemberProgress):
     """In or out of the ISR, in one leader epoch and one incarnation. It begins with nothing."""
 
-    __slots__ = ("_mark_at", "_mark_end", "caught_up_at", "contact", "incarnation", "reported")
+    __slots__ = ("_mark_at", "_mark_end", "caught_up_at", "contact", "incarnation", "log_start", "reported")
 
     def __init__(self, incarnation: int, caught_up_at: float | None = None) -> None:
         super().__init__(0, 0)
         self.incarnation = incarnation
         self.reported = False
         """Whether its log was compared with the leader's, in this epoch and incarnation."""
+        self.log_start = -1
+        """Where its log starts, on its disk too. -1: it has not said so."""
         self.contact: Contact | None = None
         self.caught_up_at = caught_up_at
         """None until somebody asks: a new leader gives everyone the full time."""

@@ -29,6 +29,7 @@ class Position:
         "fetch_offset",
         "last_fetched_epoch",
         "leader_epoch",
+        "log_start",
         "muted",
         "told_high_watermark",
         "told_log_start",
@@ -39,6 +40,7 @@ class Position:
         self.fetch_offset = named.fetch_offset
         self.durable = min(named.durable_offset, named.fetch_offset)
         self.last_fetched_epoch = named.last_fetched_epoch
+        self.log_start = named.log_start_offset
         self.compared = False
         """Its log up to here was found to be the leader's."""
         self.early = False

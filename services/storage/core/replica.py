@@ -38,6 +38,7 @@ class Replica:
         "leading",
         "min_in_sync",
         "node_id",
+        "start_watchers",
         "synced",
     )
 
@@ -55,6 +56,8 @@ class Replica:
         self.has_followers = False
         """Leading, and there are others who may copy: in or out of the ISR."""
         self.isr = InSyncReplicas(-1)
+        self.start_watchers: list[Callable[[], None]] = []
+        """Called whenever `least_start` may have risen, or this node leads no longer."""
         self._own = MemberProgress(durable, log_end)
         self._incarnation = -1
         self._replicas: tuple[int, ...] = ()
@@ -100,6 +103,7 @@ class Replica:
         self._followers = {}
         self._counted = []
         self.in_sync = 0
+        self._tell_start_watchers()
 
     # -- progress -----------------------------------------------------------------------------------------------------
 
@@ -115,7 +119,15 @@ class Replica:
         return self.synced and self._advance()
 
     def reported(
-        self, node_id: int, incarnation: int, *, log_end: int, durable: int, now: float, contact: Contact | None = None
+        self,
+        node_id: int,
+        incarnation: int,
+        *,
+        log_end: int,
+        durable: int,
+        now: float,
+        contact: Contact | None = None,
+        log_start: int = -1,
     ) -> bool:
         """A follower told where it stands, and its log up to there was found to be the leader's. It may have gone back."""
         follower = self._follower(node_id, incarnation)
@@ -125,16 +137,37 @@ class Replica:
         follower.durable = min(durable, follower.log_end)
         follower.reported = True
         follower.contact = contact
+        self._starts_at(follower, log_start)  # a log that was set aside begins earlier again
         return self._heard(follower, now)
 
-    def made_durable(self, node_id: int, incarnation: int, durable: int, now: float) -> bool:
-        """A follower's sync round ended. It says nothing until its log has been compared in this epoch: it may be another's."""
+    def made_durable(self, node_id: int, incarnation: int, durable: int, now: float, log_start: int = -1) -> bool:
+        """A follower's sync round ended, or its log starts later. It says nothing until its log has been compared in this epoch:
+        it may be another's."""
         follower = self._followers.get(node_id)
         if not self.leading or follower is None or not follower.reported or follower.incarnation != incarnation:
             return False
         follower.durable = max(follower.durable, min(durable, self._own.log_end))
         follower.log_end = max(follower.log_end, follower.durable)
+        self._starts_at(follower, max(follower.log_start, log_start))
         return self._heard(follower, now)
+
+    def least_start(self, own: int) -> int:
+        """Where the logs of the maximal ISR start at the earliest, `own` being this node's; -1 while somebody has not told."""
+        others = [
+            member.log_start if isinstance(member, FollowerProgress) else -1
+            for member in self._counted
+            if member is not self._own
+        ]
+        return min([own, *others])
+
+    def _starts_at(self, follower: FollowerProgress, log_start: int) -> None:
+        if log_start != follower.log_start:
+            follower.log_start = log_start
+            self._tell_start_watchers()
+
+    def _tell_start_watchers(self) -> None:
+        for watcher in tuple(self.start_watchers):
+            watcher()
 
     def left(self, node_id: int) -> None:
         """The follower pulls this partition no longer, for now: it is not let in on what it said before."""
@@ -244,6 +277,7 @@ class Replica:
         self._counted = counted
         self._alone = counted == [self._own]
         self.in_sync = len(self.isr.committed)
+        self._tell_start_watchers()
         return self._advance()
 
     # -- following ----------------------------------------------------------------------------------------------------

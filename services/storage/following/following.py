@@ -57,7 +57,7 @@ class Following:
         self._followed: dict[Hosted, Followed] = {}
         self._links: dict[int, LeaderLink] = {}
         self._reached: dict[int, tuple[str, int]] = {}
-        self._durable: dict[int, list[Hosted]] = {}
+        self._changed: dict[int, dict[Hosted, None]] = {}
         self._operations: dict[Hosted, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._meters = FollowerMeters(metrics, self._links.values)
@@ -142,20 +142,25 @@ class Following:
         if before is not None:
             self._close_soon(before.close())
 
-    # -- sync rounds ------------------------------------------------------------------------------------------------------
+    # -- progress ---------------------------------------------------------------------------------------------------------
 
     def synced(self, hosted: Hosted) -> None:
         """Its durable offset rose; `round_ended` tells its leader."""
         followed = self._followed.get(hosted)
         if followed is not None:
-            self._durable.setdefault(followed.leader, []).append(hosted)
+            self._changed.setdefault(followed.leader, {})[hosted] = None
 
     def round_ended(self) -> None:
-        durable, self._durable = self._durable, {}
-        for leader, made in durable.items():
+        changed, self._changed = self._changed, {}
+        for leader, logs in changed.items():
             link = self._links.get(leader)
             if link is not None:
-                link.made_durable(made)
+                link.tell_progress(logs)
+
+    def starts_later(self, hosted: Hosted) -> None:
+        """Its log start rose: whoever asked its leader to delete records may wait for that. Told once this turn is over."""
+        self.synced(hosted)
+        self._loop.call_soon(self.round_ended)
 
     # -- cutting ----------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ first, for the connection keeps the order, and counts. Once the later one is ans
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -104,13 +104,13 @@ class LeaderLink:
         self._session.name_anyway(followed.key)
         self.urge()
 
-    def made_durable(self, durable: list[Hosted]) -> None:
+    def tell_progress(self, changed: Iterable[Hosted]) -> None:
         """Tells the leader, and the next pull tells it again: it passes over what it is told before it leads, or has compared."""
         parts = []
-        for hosted in durable:
+        for hosted in changed:
             followed = self.followed.get(hosted.key)
             if followed is not None and followed.hosted is hosted and followed.fetching:
-                parts.append(MadeDurable(*hosted.key, followed.leader_epoch, hosted.log.durable_offset))
+                parts.append(MadeDurable(*hosted.key, followed.leader_epoch, hosted.log.durable_offset, hosted.log_start_offset))
                 self._session.name(hosted.key)
         if parts and self._client is not None and not self._session.is_new:
             puller = self._puller

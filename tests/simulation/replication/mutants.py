@@ -96,7 +96,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     # the follower
     "written counts as durable in pulls": M(Followed.standing, "min(found.durable_offset, at)", "at"),
-    "progress is told before the sync": M(LeaderLink.made_durable, "hosted.log.durable_offset", "hosted.log.log_end_offset"),
+    "progress is told before the sync": M(LeaderLink.tell_progress, "hosted.log.durable_offset", "hosted.log.log_end_offset"),
     "the log is appended to where it parted": M(following.decide, "answer.diverging_epoch != NO_EPOCH", "False"),
     "followers begin at their high watermark": M(
         Following.follow,

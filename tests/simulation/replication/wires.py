@@ -73,6 +73,8 @@ class Call:
 class Wire:
     """One life's connection to another member, in place of an `RpcClient`. It connects again by itself."""
 
+    address, peer = "another-host:1", None
+
     def __init__(self, bench: Bench, lines: Lines, sender: "StorageMember", receiver: "StorageMember") -> None:
         self._bench, self._lines = bench, lines
         self.sender, self.receiver = sender, receiver

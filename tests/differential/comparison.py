@@ -23,6 +23,7 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
     - addresses, cluster id and topic ids: each system's own become what they stand for, any other stays as it is
     - ids of producers: each system counts by itself
     - the time at which a batch was appended
+    - paths and room of log directories
     - the order of what has a name
     """
     match value:
@@ -46,6 +47,10 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
         if value in (NO_ID, UNKNOWN_ID):
             return value.hex()
         return next((f"{ID_OF}{name})" for name, known in system.topic_ids.items() if known == value), "(a new id)")
+    if key == "log_dir":
+        return "(a path)" if value.startswith("/") else value
+    if key in ("total_bytes", "usable_bytes") and value > 0:
+        return "(bytes)"
     if key == "producer_id" and value >= 0:
         return "(producer id)"
     if key == "log_append_time_ms" and value > 0:

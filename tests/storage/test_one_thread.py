@@ -65,7 +65,7 @@ async def test_cancelled_work_is_not_begun() -> None:
 
 
 def eventfds() -> list[str]:
-    """Of this process. What tests before this one left open, and the garbage collector or a child takes now, is of other kinds."""
+    """Of this process. What earlier tests left open and is collected now, or a child takes, is of other kinds."""
     return [fd for fd in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{fd}") and _is_eventfd(fd)]
 
 

@@ -42,6 +42,7 @@ check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/python -m libs.wire.generate --check
 	$(VENV)/python -m services.gateway.protocol_page --check
 	$(VENV)/python -m tests.docs.pictures --check
+	$(VENV)/python -m tests.docs.settings_page --check
 
 simulate: setup ## a disk, a partition's replicas, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|cluster|planted FIRST= STORY=1)
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
@@ -56,6 +57,7 @@ clients: setup ## run only the tests with real clients: librdkafka, Java, Python
 bench: setup ## measure beside Apache Kafka; prints JSON lines
 	$(VENV)/python -m tests.bench
 
-docs: setup ## write docs/protocol.md from the API table in code, and draw the tables of states in docs/
+docs: setup ## write docs/protocol.md and docs/settings.md from the code, and draw the tables of states in docs/
 	$(VENV)/python -m services.gateway.protocol_page
 	$(VENV)/python -m tests.docs.pictures
+	$(VENV)/python -m tests.docs.settings_page

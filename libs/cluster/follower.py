@@ -1,11 +1,12 @@
 """Keeps a process's cluster image at the store's revision, through outages and gaps.
 
-Rule (DESIGN section 5): an outage of the store is not a death. Whatever happens, the last image stays.
+Rule (DESIGN section 5): an outage of the store is not a death. Whatever happens, the last image stays. Who starts meanwhile may
+borrow an image, and goes on from it until the store tells its own.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from libs.cluster import keys
 from libs.cluster.backoff import Backoff
@@ -17,6 +18,11 @@ from libs.cluster.watching import watching
 log = logging.getLogger(__name__)
 
 Subscriber = Callable[[ClusterImage, ClusterImage], None]
+Borrow = Callable[[], Awaitable[ClusterImage | None]]
+"""Asks others than the store for the newest image that they have. None: nobody has any."""
+
+STORE_PATIENCE_S = 1.0
+"""How long the store alone is waited for."""
 
 
 class ImageFollower:
@@ -25,8 +31,12 @@ class ImageFollower:
     An image that changed nothing but its revision wakes `wait_for` and calls no subscriber.
     """
 
-    def __init__(self, store: MetadataStore) -> None:
+    def __init__(self, store: MetadataStore, borrow: Borrow | None = None) -> None:
+        """Without `borrow` the first image is the store's own."""
         self._store = store
+        self._borrow = borrow
+        self._borrowing: asyncio.Task[None] | None = None
+        self._verified = asyncio.Event()
         self._image = ClusterImage()
         self._subscribers: list[Subscriber] = []
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -38,11 +48,22 @@ class ImageFollower:
         """Revision 0 and empty until `start` has returned."""
         return self._image
 
+    @property
+    def verified(self) -> bool:
+        """The image is the store's own. One that was borrowed may be older than what this process knew in its last life."""
+        return self._verified.is_set()
+
+    async def until_verified(self) -> None:
+        await self._verified.wait()
+
     async def start(self) -> None:
         """Returns with the first image. Tries for as long as that takes: bound it with `asyncio.timeout`."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="cluster image follower")
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._run(), name="cluster image follower")
             self._task.add_done_callback(self._ended)
+            if self._borrow is not None:
+                self._borrowing = loop.create_task(self._borrow_first(self._borrow), name="cluster image borrowing")
         await self._reached(1)
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
@@ -58,9 +79,10 @@ class ImageFollower:
 
     async def close(self) -> None:
         """Ends the following; the image stays readable. Who still waits is cancelled."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        ending = [task for task in (self._task, self._borrowing) if task is not None]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
         for _, waiter in self._waiting:
             waiter.cancel()
 
@@ -92,16 +114,38 @@ class ImageFollower:
                 log.error("metadata unreadable", extra=self._fields(error))
             await asyncio.sleep(backoff.next_s())
 
+    async def _borrow_first(self, borrow: Borrow) -> None:
+        backoff = Backoff(0.2, 2.0)
+        await asyncio.sleep(STORE_PATIENCE_S)
+        while self._image.revision == 0:
+            try:
+                borrowed = await borrow()
+            except Exception:
+                log.exception("no image could be borrowed")
+                borrowed = None
+            if borrowed is not None and self._image.revision == 0:
+                told = {"revision": borrowed.revision, "cluster_id": borrowed.cluster_id}
+                log.warning("goes on with the metadata of a peer, since the store does not answer", extra={"fields": told})
+                self._advance(borrowed)
+                return
+            await asyncio.sleep(backoff.next_s())
+
     async def _list(self) -> bool:
         listed = await self._store.range(keys.PREFIX)
-        old, new = self._image, self._image.relisted(listed)
+        old = self._image
+        # What was borrowed is not believed beyond its revision: a peer of an older version may not have known all fields.
+        new = old.relisted(listed) if self.verified else ClusterImage.from_range(listed)
         if new.revision < old.revision or (old.cluster_id and new.cluster_id != old.cluster_id):
             # Restored from a backup, or another cluster's store. Following it would delete what it does not know of.
             was = {"revision": old.revision, "cluster_id": old.cluster_id}
             found = {"found_revision": new.revision, "found_cluster_id": new.cluster_id}
             log.error("metadata store is not the one that we knew", extra={"fields": was | found})
             return False
-        self._advance(new, quiet=new.revision == old.revision)
+        unchanged = self.verified and new.revision == old.revision
+        if old.revision and not self.verified:
+            log.info("metadata are the store's own again", extra={"fields": {"was": old.revision, "revision": new.revision}})
+        self._verified.set()
+        self._advance(new, quiet=unchanged)
         return True
 
     async def _watch(self) -> None:

@@ -95,6 +95,13 @@ class ClusterImage:
             return states
         return states[: topic.partitions] + (None,) * (topic.partitions - len(states))
 
+    def states(self) -> Iterator[tuple[bytes, int, PartitionState]]:
+        """(topic id, index, state) of every partition of every topic, but for those whose state is not there (yet)."""
+        for topic_id in self.topics_by_id:
+            for index, state in enumerate(self.partitions_of(topic_id)):
+                if state is not None:
+                    yield topic_id, index, state
+
     def uncommitted_topic_ids(self) -> list[bytes]:
         """Topics that have partition states and no record: being created, being deleted, or left behind by a lost controller."""
         return [topic_id for topic_id in self.partition_table if topic_id not in self.topics_by_id]

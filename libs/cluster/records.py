@@ -33,7 +33,10 @@ class PartitionState:
     node leads only with the incarnation named here. `partition_epoch` rises with every change of this record.
     `owner` and `owner_epoch` name the coordinator of an internal topic's shard.
     While it is reassigned (KIP-455), `replicas` are the target's and those that are to go; `adding` and `removing` say which.
+    `paced`: the cluster itself began that reassignment, so its copies keep to `self.balancing.bytes.per.second`.
     `recovering`: its leader was elected uncleanly, and the ISR has not grown since.
+    `lax`: what was acknowledged may be in page caches only, since the topic is `replicated`; or was, and its leader has not said
+    since that all of it is on the disks of the ISR.
     `withdrawn`: ISR members, in one life each, whose logs are damaged: they stay in the ISR for want of another, and do not lead.
     """
 
@@ -49,6 +52,8 @@ class PartitionState:
     removing: tuple[int, ...] = ()
     recovering: bool = False
     withdrawn: tuple[InSync, ...] = ()
+    paced: bool = False
+    lax: bool = False
 
     @property
     def replication_factor(self) -> int:
@@ -101,6 +106,8 @@ class Member:
     kernel with its page cache lived on. 0 where an older version does not say: only what was synced is sure."""
     stopping: bool = False
     """Storage: it asks for its leaderships to be moved, and will be gone soon (controlled shutdown)."""
+    failed_dirs: int = 0
+    """Storage: so many of its configured log directories are not in use. What it lacks may lie in one of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ class Cut(NamedTuple):
     end_offset: int
     begins_anew: bool
     """Nothing of that segment stays, and the next one may be called like it."""
-    saved_max: int
-    """State that was saved for later offsets goes."""
+    resumes_max: int
+    """Resume points at later offsets go."""
+    snapshots_max: int
+    """Producer snapshots of later offsets go."""
 
 
-EVERYTHING = Cut(0, 0, 0, begins_anew=True, saved_max=-1)
+EVERYTHING = Cut(0, 0, 0, begins_anew=True, resumes_max=-1, snapshots_max=-1)
 
 
 def plan_cut(segments: Sequence[Segment], found: tuple[Segment, BatchPlace] | None, offset: int, log_start_offset: int) -> Cut:
@@ -32,11 +34,12 @@ def plan_cut(segments: Sequence[Segment], found: tuple[Segment, BatchPlace] | No
     if end_offset < log_start_offset:  # the start lies within the batch: nothing of the log stays
         return EVERYTHING._replace(end_offset=log_start_offset)
     if position or segments[slot].base_offset < end_offset:
-        return Cut(slot, position, end_offset, begins_anew=False, saved_max=end_offset)
+        return Cut(slot, position, end_offset, begins_anew=False, resumes_max=end_offset, snapshots_max=end_offset)
     while slot and segments[slot - 1].base_offset >= end_offset:
         slot -= 1  # the cleaner left nothing in it, and the next one is to be called like it
-    # A resume point at the cut may name the segment that goes.
-    return Cut(slot, position, end_offset, begins_anew=True, saved_max=end_offset - 1)
+    # A resume point at the cut may name the segment that goes. The snapshot of there may be all that tells of producers whose
+    # batches left with the log's start.
+    return Cut(slot, position, end_offset, begins_anew=True, resumes_max=end_offset - 1, snapshots_max=end_offset)
 
 
 def cut_segments(fs: FileSystem, directory: str, segments: Sequence[Segment], cut: Cut) -> list[Segment]:

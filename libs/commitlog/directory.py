@@ -20,6 +20,7 @@ from libs.commitlog.file_names import LOG, offsets_of
 from libs.commitlog.filesystem import FileSystem, OpenFile
 from libs.commitlog.offset_checkpoint import Offsets, format_offsets, parse_offsets
 from libs.commitlog.spare import SpareRoom
+from libs.commitlog.sync import syncing
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,11 @@ _UNREADABLE = (errno.EIO, errno.EISDIR, errno.EINVAL, errno.ENXIO)
 """One file's trouble, and no reason to do without the directory."""
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+MOVES = "moves"
+"""In a partition's directory: how often it was moved from one log directory to another. Of two that hold the same partition, the
+one with the greater number is the partition, and the other one is where it came from. One that is begun again, where the
+directory that held it is gone, begins with a number that no former one has."""
 _NAME_MAX = 255
 
 
@@ -109,27 +115,32 @@ class LogDirectory:
     def partition_path(self, topic: str, partition: int) -> str:
         return f"{self.path}/{topic}-{partition}"
 
-    def create_partition(self, topic: str, partition: int, topic_id: bytes) -> str:
+    def create_partition(self, topic: str, partition: int, topic_id: bytes, moves: int = 0) -> str:
         """Makes the directory and its `partition.metadata`, both on disk when this returns. Returns the path."""
         path = self.partition_path(topic, partition)
         self._fs.make_directories(path)
-        content = f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
-        # Kafka reads two lines. With another character in its id the partition would be a stranger's, and an empty one begun.
-        replace_file(self._fs, f"{path}/{_PARTITION_METADATA}", content + b"crc32c: %d\n" % crc32c(content))
+        if moves:  # first: with its metadata it counts as whole
+            write_moves(self._fs, path, moves)
+        self._say_whose(path, topic_id)
         self._fs.fsync_directory(self.path)
         return path
 
-    def adopt_partition(self, topic: str, partition: int, topic_id: bytes) -> str:
+    def _say_whose(self, path: str, topic_id: bytes) -> None:
+        content = f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
+        # Kafka reads two lines. With another character in its id the partition would be a stranger's, and an empty one begun.
+        replace_file(self._fs, f"{path}/{_PARTITION_METADATA}", content + b"crc32c: %d\n" % crc32c(content))
+
+    def adopt_partition(self, topic: str, partition: int, topic_id: bytes, moves: int = 0) -> str:
         """As `create_partition`, where segments may lie already that no scan took for the partition's: without
         `partition.metadata` they are, as in Kafka. Raises DirectoryDamaged if that file is there and does not say so, OSError."""
         path = self.partition_path(topic, partition)
         if self._fs.exists(path) and offsets_of(self._fs.list_directory(path), LOG):
-            found = self._read_topic_id(path)
+            found = self.read_topic_id(path)
             if found is None:
                 log.warning("%s has segments and no %s: taken for the partition of that name", path, _PARTITION_METADATA)
             elif found != topic_id:
                 raise DirectoryDamaged(f"{path} is of the topic with id {encode_id(found)}, not {encode_id(topic_id)}")
-        return self.create_partition(topic, partition, topic_id)
+        return self.create_partition(topic, partition, topic_id, moves)
 
     def list_partitions(self) -> list[PartitionDirectory]:
         """Those that say whose they are. A directory without `partition.metadata` is a creation that never finished, or a
@@ -141,7 +152,7 @@ class LogDirectory:
                 continue
             path = f"{self.path}/{name}"
             try:
-                topic_id = self._read_topic_id(path)
+                topic_id = self.read_topic_id(path)
             except (DirectoryDamaged, NotADirectoryError) as damage:
                 log.warning("not taken for a partition: %s", damage)
                 continue
@@ -149,7 +160,7 @@ class LogDirectory:
                 found.append(PartitionDirectory(topic, int(index), topic_id, path))
         return found
 
-    def _read_topic_id(self, path: str) -> bytes | None:
+    def read_topic_id(self, path: str) -> bytes | None:
         file = f"{path}/{_PARTITION_METADATA}"
         try:
             content = read_file(self._fs, file)
@@ -165,6 +176,44 @@ class LogDirectory:
         if not is_as_written:
             raise DirectoryDamaged(f"{file} was changed, its checksum says: {content[:100]!r}")
         return _decode_id(fields["topic_id"], file)
+
+    # --- what is to take a partition's place (see `libs/commitlog/future_log.py`)
+
+    def future_path(self, topic: str, partition: int, topic_id: bytes) -> str:
+        return f"{self.path}/{topic}-{partition}.{topic_id.hex()}{FUTURE_SUFFIX}"
+
+    def create_future(self, topic: str, partition: int, topic_id: bytes, moves: int) -> str:
+        """Empty, whatever an earlier attempt left there. Durable: a start knows by it that the partition's log lies elsewhere.
+        Returns the path. Raises OSError, SyncFailed."""
+        path = self.future_path(topic, partition, topic_id)
+        if self._fs.exists(path):
+            self._fs.remove_tree(path)
+        self._fs.make_directories(path)
+        self._say_whose(path, topic_id)
+        write_moves(self._fs, path, moves)
+        with syncing():
+            self._fs.fsync_directory(self.path)
+        return path
+
+    def find_futures(self) -> list[str]:
+        """Paths of those that an earlier process left. None is the only copy of anything."""
+        return [f"{self.path}/{name}" for name in sorted(self._fs.list_directory(self.path)) if name.endswith(FUTURE_SUFFIX)]
+
+    def partitions_to_come(self) -> set[tuple[bytes, int]]:
+        """(topic id, partition) of those."""
+        names = [path.rpartition("/")[2].removesuffix(FUTURE_SUFFIX).rpartition(".") for path in self.find_futures()]
+        found = [(topic_id, name.rpartition("-")[2]) for name, _, topic_id in names]
+        return {(bytes.fromhex(topic_id), int(index)) for topic_id, index in found if _is_topic_id(topic_id) and index.isdigit()}
+
+    def promote_future(self, topic: str, partition: int, topic_id: bytes) -> str:
+        """The partition of that name is this one now, durably. Returns its path. Raises OSError: nobody knows then."""
+        path = self.partition_path(topic, partition)
+        self._fs.rename(self.future_path(topic, partition, topic_id), path)
+        with syncing():
+            self._fs.fsync_directory(self.path)
+        return path
+
+    # --- partitions that go
 
     def schedule_deletion(self, topic: str, partition: int, topic_id: bytes) -> str:
         """Renames the partition out of the way, durably; a topic of the same name may come at once. Returns the new path, which
@@ -250,9 +299,30 @@ class LogDirectory:
         self._log_starts.keep()
 
 
+def _is_topic_id(name: str) -> bool:
+    return len(name) == 32 and not set(name) - set("0123456789abcdef")
+
+
+def read_moves(fs: FileSystem, path: str) -> int:
+    """Of a partition's directory. Raises OSError."""
+    content = read_file(fs, f"{path}/{MOVES}") or b""
+    return int(content) if content.strip().isdigit() else 0
+
+
+def write_moves(fs: FileSystem, path: str, moves: int) -> None:
+    """On the disk when this returns. Raises OSError."""
+    replace_file(fs, f"{path}/{MOVES}", b"%d\n" % moves)
+
+
 def stopped_cleanly(fs: FileSystem, path: str) -> bool:
     """Whether the last process closed and synced every log there. Opening the directory takes the mark away."""
     return fs.exists(f"{path}/{_CLEAN}")
+
+
+def find_directory_id(fs: FileSystem, path: str) -> bytes | None:
+    """Touches nothing. None: it has none yet. Raises DirectoryDamaged, OSError."""
+    properties = _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
+    return _decode_id(properties["directory.id"], path) if "directory.id" in properties else None
 
 
 def is_retired(fs: FileSystem, path: str) -> bool:

@@ -43,6 +43,12 @@ class LeaderEpochs:
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 
+    def take_over(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Of a log with the same end: its epochs in which nothing was written too."""
+        self._epochs = [epoch for epoch, _ in entries]
+        self._starts = [start for _, start in entries]
+        self._changed()
+
     @property
     def latest_start(self) -> int:
         """Where the latest epoch began; 0 if there is none."""

@@ -18,6 +18,7 @@ from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
 from libs.commitlog.filesystem import Buffer, FileSystem
 from libs.commitlog.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.opening import LogOpener, Opened
+from libs.commitlog.producers import ProducerState
 from libs.commitlog.reading import FoundTimestamp, LogReader, Slice, TimestampSearch
 from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 from libs.commitlog.retiring import RetiredSegments
@@ -114,6 +115,11 @@ class Log:
     @property
     def segments(self) -> Sequence[Segment]:
         return self._segments
+
+    @property
+    def lineage(self) -> Lineage:
+        """Another one after each truncation."""
+        return self._lineage
 
     @property
     def active(self) -> Segment:
@@ -269,6 +275,12 @@ class Log:
 
     # --- durability
 
+    def take_over(self, epochs: Sequence[tuple[int, int]], producers: ProducerState) -> None:
+        """What a log with the same end knows, from which this one was copied: more than the batches that it still has tell."""
+        self.epochs.take_over(epochs)
+        self.producers = producers
+        self._ledger.knows_more = True
+
     def sync_targets(self, *, resume_point: bool = False, indexes: bool = False) -> SyncTargets | None:
         """What a sync round must do so that everything appended until now is durable; None if it is already.
 
@@ -326,7 +338,8 @@ class Log:
         offset = self.next_start_offset if offset is None else min(offset, self.next_start_offset)
         self.log_start_offset = max(self.log_start_offset, offset)
         self.high_watermark = max(self.high_watermark, self.log_start_offset)
-        self.epochs.truncate_start(self.log_start_offset)
+        # Of an empty log the last record's epoch is remembered: an election by logs, and followers, compare by it.
+        self.epochs.truncate_start(min(self.log_start_offset, self.log_end_offset - 1))
 
     def retire_segments(self) -> RetiredSegments | None:
         """Takes the segments before the log's start out of the log; the caller renames their files. None if there are none.
@@ -440,8 +453,8 @@ class Log:
     def _cut(self, cut: Cut) -> None:
         end_offset = cut.end_offset
         self._lineage.end()
-        self._lineage = Lineage()
-        remove_state_beyond(self._fs, self.directory, cut.saved_max)
+        self._lineage = self._lineage.continued(end_offset)
+        remove_state_beyond(self._fs, self.directory, cut.resumes_max, cut.snapshots_max)
         kept = cut_segments(self._fs, self.directory, self._segments, cut)
         self._fs.fsync_directory(self.directory)
         fresh = Segment.create(self._fs, self.directory, end_offset, self.config, self._registry)
@@ -456,7 +469,7 @@ class Log:
         before, self.producers = self.producers, producers_at(self._fs, self.directory, kept, end_offset)
         self.producers.transactions.inherit(before.transactions, end_offset)
         self.aborted.cut(self._segments, end_offset)
-        self._ledger.cut(cut.saved_max, kept, self.recovery_point)
+        self._ledger.cut(cut.resumes_max, kept, self.recovery_point)
         self._ledger.snapshot(end_offset, self.producers)
         self._active_since_ms = self._clock.wall_ms()
 

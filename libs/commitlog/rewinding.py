@@ -11,12 +11,13 @@ from libs.commitlog.resume import parse_resume
 from libs.commitlog.segment import Segment
 
 
-def remove_state_beyond(fs: FileSystem, directory: str, end_offset: int) -> None:
-    """Removes resume points and snapshots past `end_offset`, from the disk too: a resume point vouches for the log before it.
+def remove_state_beyond(fs: FileSystem, directory: str, resumes_max: int, snapshots_max: int) -> None:
+    """Removes resume points and snapshots past these offsets, from the disk too: a resume point vouches for the log before it.
 
     A cleaned segment that is about to take its place goes as well: it may hold what is cut.
     """
-    doomed = [path_of(directory, offset, suffix) for suffix, offset in _saved_states(fs, directory) if offset > end_offset]
+    greatest = {RESUME: resumes_max, SNAPSHOT: snapshots_max}
+    doomed = [path_of(directory, offset, suffix) for suffix, offset in _saved_states(fs, directory) if offset > greatest[suffix]]
     doomed += [f"{directory}/{name}" for name in fs.list_directory(directory) if name.endswith((CLEANED, SWAP))]
     for path in doomed:
         fs.unlink(path)

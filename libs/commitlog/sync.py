@@ -46,11 +46,26 @@ class Lineage:
     def __init__(self) -> None:
         self._writing = threading.Lock()
         self.ended = False
+        self._cut_to = 0
+        self._next: Lineage | None = None
 
     def end(self) -> None:
         """By the log's thread. Waits for the small file that a round may be writing."""
         with self._writing:
             self.ended = True
+
+    def continued(self, cut_to: int) -> "Lineage":
+        """The one that follows, after a truncation that left so much."""
+        self._cut_to, self._next = cut_to, Lineage()
+        return self._next
+
+    def lowest_end(self) -> int | None:
+        """That truncations left since this one; None: there was none. Who copied the log beyond it copied what is gone."""
+        ends, at = [], self
+        while at._next is not None:
+            ends.append(at._cut_to)
+            at = at._next
+        return min(ends, default=None)
 
     @contextmanager
     def held(self) -> Iterator[bool]:

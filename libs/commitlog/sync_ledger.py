@@ -43,6 +43,8 @@ class SyncLedger:
         self.resume_segment = opened.resume_segment
         """The base of the segment that the newest resume point on disk names: recovery begins there. -1: there is none."""
         self.resume_wanted = opened.scanned_bytes > 0
+        self.knows_more = False
+        """Than the newest resume point tells, though the log has not grown since."""
         self.bytes_since_resume = opened.scanned_bytes
         if opened.created:
             self._directories = {parent_directory(directory): None, directory: None}
@@ -74,12 +76,14 @@ class SyncLedger:
         """Its beginning was undone."""
         self._writes.pop(self._snapshot_path(segment.base_offset), None)
 
-    def cut(self, saved_max: int, kept: list[Segment], recovery_point: int) -> None:
-        """The log was truncated; state that was saved for later offsets than `saved_max` is gone from the disk already."""
-        self._writes.clear()
-        if any(point > saved_max for point in self._resume_points):
+    def cut(self, resumes_max: int, kept: list[Segment], recovery_point: int) -> None:
+        """The log was truncated; resume points later than `resumes_max` are gone from the disk already. A snapshot of before
+        that waits on: once retention has come so far, it alone knows of who wrote what left the log."""
+        kept_paths = {self._snapshot_path(segment.base_offset) for segment in kept if segment.base_offset <= resumes_max}
+        self._writes = {path: write for path, write in self._writes.items() if path in kept_paths}
+        if any(point > resumes_max for point in self._resume_points):
             self.resume_segment = -1
-        self._resume_points = [point for point in self._resume_points if point <= saved_max]
+        self._resume_points = [point for point in self._resume_points if point <= resumes_max]
         self.resume_wanted = True
         self._sealed = {}
         for segment in kept:
@@ -140,7 +144,7 @@ class SyncLedger:
         resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
         aborted = self._aborted.unsaved(active.base_offset, active_too=resume_point)
         known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
-        known = known and not self._unlisted and self._listed_from == first_offset
+        known = known and not self._unlisted and self._listed_from == first_offset and not self.knows_more
         resume_point = resume_point and end_offset > first_offset and not known
         epochs_changed = epochs.version != self._saved_epochs_version and bool(epochs.entries())
         indexes = resume_point or (indexes and active.is_unsynced)
@@ -199,6 +203,7 @@ class SyncLedger:
             self.resume_segment = targets.resume_segment
             self._unlisted = [swap for swap in self._unlisted if swap not in targets.listed]
             self._has_listed = True
+            self.knows_more = False
             self._listed_from = targets.first_segment
             self.bytes_since_resume = 0
             self.resume_wanted = active.base_offset > targets.resume_segment  # it rolled meanwhile

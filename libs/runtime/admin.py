@@ -73,7 +73,7 @@ class AdminServer:
 
     async def _readyz(self, request: "web.Request") -> "web.Response":
         ready, reason = self._ready()
-        return _text("ready\n") if ready else _text(f"{reason}\n", status=503)
+        return _text(f"{reason or 'ready'}\n", status=200 if ready else 503)
 
     async def _render_metrics(self, request: "web.Request") -> "web.Response":
         from aiohttp import web

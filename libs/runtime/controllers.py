@@ -12,9 +12,9 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.reaching import address_of
 from libs.cluster.records import CONTROLLER
 from libs.rpc.client import Hello, Response, RpcClient
-from libs.rpc.contracts.controller import HEARTBEAT, Heartbeat
-from libs.rpc.errors import DeadlineExceeded, RpcFailure
-from libs.rpc.schema import pack
+from libs.rpc.contracts.controller import HEARTBEAT, Heartbeat, HeartbeatReply
+from libs.rpc.errors import ContractError, DeadlineExceeded, RpcFailure
+from libs.rpc.schema import pack, unpack
 from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
 
@@ -32,6 +32,8 @@ class _Line:
     def __init__(self, node_id: int, address: str, connect: Callable[[], RpcClient], beat: Callable[[], Heartbeat]) -> None:
         self.node_id, self.address = node_id, address
         self.client = connect()
+        self.elected: bool | None = None
+        """What it said last; None: it does not answer."""
         self._connect, self._beat = connect, beat
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"heartbeats to controller {node_id}")
 
@@ -46,12 +48,14 @@ class _Line:
         while True:
             due = loop.time() + INTERVAL_S
             try:
-                await self.client.call(HEARTBEAT, self._beat(), timeout_s=ANSWER_S_MAX)
+                answer = await self.client.call(HEARTBEAT, self._beat(), timeout_s=ANSWER_S_MAX)
+                self.elected = unpack(HeartbeatReply, answer.body).elected
             except DeadlineExceeded:
+                self.elected = None
                 former, self.client = self.client, self._connect()
                 await former.close()
-            except RpcFailure:
-                pass  # it connects again by itself, with the next one
+            except (RpcFailure, ContractError):
+                self.elected = None  # it connects again by itself, with the next one
             await asyncio.sleep(max(0.0, due - loop.time()))
 
 
@@ -93,6 +97,11 @@ class Controllers:
         elected = self._image.controller
         line = self._lines.get(elected.node_id) if elected is not None else None
         return line.client if line is not None else None
+
+    def denies(self, node_id: int) -> bool:
+        """Whether that controller answers, and says that it is not elected."""
+        line = self._lines.get(node_id)
+        return line is not None and line.elected is False
 
     async def call(self, method: str, request: object, *, timeout_s: float = TIMEOUT_S) -> Response:
         """Asks the elected controller; `request` is a contract. Raises RpcFailure, also when nobody is elected.

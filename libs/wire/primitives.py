@@ -20,6 +20,9 @@ MAX_TAGGED_FIELDS: Final = 64
 MAX_ELEMENTS: Final = 1_000_000
 """Array elements in one message. A hostile 100 MiB frame of one-byte elements would become gigabytes of objects."""
 
+STRING_BYTES_MAX: Final = 0x7FFF
+"""Kafka's bound also where the encoding has none: what arrives in a compact string must fit into records that are not compact."""
+
 NO_UUID: Final = b"\0" * 16
 """Kafka's zero UUID: no id."""
 
@@ -239,8 +242,8 @@ class Reader:
     def _text(self, length: int) -> str:
         position = self.position
         after = position + length
-        if length < 0 or after > self.end:
-            raise ProtocolError(f"length {length} with {self.end - position} bytes left")
+        if not 0 <= length <= STRING_BYTES_MAX or after > self.end:
+            raise ProtocolError(f"string of length {length} with {self.end - position} bytes left")
         self.position = after
         try:
             return str(self.view[position:after], "utf-8")

@@ -15,6 +15,10 @@ _KAFKA_NAMES = {"enable2_pc": "enable_2pc"}
 """Where kio's way of splitting words gives a name that nobody would say aloud."""
 
 
+_NULL_BY_DEFAULT = {("ConsumerGroupHeartbeatRequest", "topic_partitions")}
+"""Arrays of structs whose default is null in Kafka's schema. kio leaves that out."""
+
+
 class SchemaError(Exception):
     """kio describes something that the generator cannot express."""
 
@@ -70,10 +74,14 @@ def _order(struct: Struct, structs: dict[str, Struct], ordered: dict[str, Struct
 
 
 def _merge_class(cls: type, version: int, structs: dict[str, Struct]) -> None:
+    if cls.__name__ in structs and structs[cls.__name__].last == version:
+        return  # of two fields
     hints = typing.get_type_hints(cls)
     described = []
     for kio_field in dataclasses.fields(cls):
         new, nested = _describe(kio_field, hints[kio_field.name], version)
+        if (cls.__name__, new.name) in _NULL_BY_DEFAULT:
+            new.default = None
         if nested is not None:
             _merge_class(nested, version, structs)
         described.append(new)

@@ -5,6 +5,7 @@ All but producer ids run one at a time, in the order in which their frames arriv
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
 from libs.cluster.store import StoreUnavailable
@@ -16,7 +17,7 @@ from services.controller.administration import NOT_CONTROLLER, UNSETTLED, Admini
 from services.controller.core.refusal import Refused
 from services.controller.fencing import Unsettled
 from services.controller.isr_changes import change_isrs, withdraw_replicas
-from services.controller.reassignments import change_reassignments
+from services.controller.registrations import unregister_node
 from services.controller.service import Controller, NotElected
 from services.controller.term import Term
 from services.controller.vigil import Vigil
@@ -32,10 +33,11 @@ def methods(controller: Controller, vigil: Vigil) -> dict[str, Accept]:
         contract.CREATE_PARTITIONS: _administrative(controller, contract.CreatePartitions, Administration.create_partitions),
         contract.ALTER_CONFIGS: _administrative(controller, contract.AlterConfigs, Administration.alter_configs),
         contract.ASSIGN_DIRS: _administrative(controller, contract.AssignDirs, Administration.assign_dirs),
-        contract.ALTER_PARTITIONS: _administrative(controller, contract.AlterPartitions, change_isrs),
-        contract.WITHDRAW: _administrative(controller, contract.Withdraw, withdraw_replicas),
-        contract.ALTER_REASSIGNMENTS: _administrative(controller, contract.AlterReassignments, change_reassignments),
-        contract.ELECT_LEADERS: _election(controller),
+        contract.ALTER_PARTITIONS: _administrative(controller, contract.AlterPartitions, partial(change_isrs, vigil.doubted)),
+        contract.WITHDRAW: _administrative(controller, contract.Withdraw, partial(withdraw_replicas, vigil.doubted)),
+        contract.ALTER_REASSIGNMENTS: _asking_first(contract.AlterReassignments, controller.alter_reassignments),
+        contract.UNREGISTER_BROKER: _administrative(controller, contract.UnregisterBroker, unregister_node),
+        contract.ELECT_LEADERS: _asking_first(contract.ElectLeaders, controller.elect_leaders),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
         contract.HEARTBEAT: vigil.heartbeat,
     }
@@ -48,9 +50,7 @@ def _administrative(
         request = unpack(request_type, call.body)
 
         async def carry_out(administration: Administration, term: Term) -> object:
-            if call.cancelled or asyncio.get_running_loop().time() >= call.deadline:
-                # Nobody waits for it any more: what has not begun is better left undone.
-                raise Refused(ErrorCode.REQUEST_TIMED_OUT, "It was not begun before its deadline.")
+            _check_deadline(call)
             return await handle(administration, term, request)
 
         return _answer(call, controller.administer(carry_out))
@@ -66,11 +66,19 @@ def _allocation(controller: Controller) -> Accept:
     return accept
 
 
-def _election(controller: Controller) -> Accept:
+def _asking_first(request_type: type[R], handle: Callable[[R, Callable[[], None]], Awaitable[object]]) -> Accept:
+    """Of what asks nodes before it waits for its turn."""
+
     def accept(call: Call) -> Coroutine[Any, Any, None]:
-        return _answer(call, controller.elect_leaders(unpack(contract.ElectLeaders, call.body)))
+        return _answer(call, handle(unpack(request_type, call.body), partial(_check_deadline, call)))
 
     return accept
+
+
+def _check_deadline(call: Call) -> None:
+    """Nobody waits for it any more: what has not begun is better left undone."""
+    if call.cancelled or asyncio.get_running_loop().time() >= call.deadline:
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "It was not begun before its deadline.")
 
 
 async def _answer(call: Call, work: Awaitable[object]) -> None:

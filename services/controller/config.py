@@ -10,21 +10,39 @@ class ControllerConfig:
     and they are changed there."""
 
     node_id: int
-    etcd: tuple[str, ...]  # host:port
-    data_dir: str  # for the number of the last start
-    rpc_unix: str = ""  # path of the socket for callers on this host
-    rpc_tcp: str = ""  # host:port for callers from anywhere
-    host_id: str = ""  # processes of one kernel share it; "": the kernel's boot id
+    """From 1, of its own among processes of its kind."""
+    etcd: tuple[str, ...]
+    """`host:port` of each member of etcd."""
+    data_dir: str
+    """For the number of the last start, and for where others were last seen."""
+    rpc_unix: str = ""
+    """The path of the socket for callers on this host."""
+    rpc_tcp: str = ""
+    """`host:port` for callers from anywhere. One of the two must be set."""
+    host_id: str = ""
+    """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
     admin_host: str = "127.0.0.1"
-    admin_port: int = 0  # 0: any free port
+    """Where `/healthz`, `/readyz`, `/metrics` and `/debug` are served."""
+    admin_port: int = 0
+    """0: any free port."""
     log_level: str = "info"
+    """`debug`, `info`, `warning` or `error`."""
     default_partitions: int = 1
-    default_replication_factor: int = 0  # 0: three, or as many as there are storage nodes
+    """The cluster's `num.partitions`, at its birth."""
+    default_replication_factor: int = 0
+    """The cluster's `default.replication.factor`, at its birth. 0: three, or as many as there are storage nodes."""
     default_durability: str = "synced"
+    """The cluster's `log.durability`, at its birth: `synced` or `replicated`."""
     request_partitions_max: int = 10_000
+    """How many partitions one request may create."""
     election_ttl_s: int = 3
+    """The lease of the office: a controller that cannot resign is succeeded after that."""
     member_ttl_s: int = 3
-    patience_s: float = 10.0  # how long one write may take to be confirmed and seen
+    """The lease of its registration."""
+    peers: tuple[str, ...] = ()
+    """`host:port` of RPC: whom else to ask for the metadata at a start while etcd is away, when the data directory is new."""
+    patience_s: float = 10.0
+    """How long one write may take to be confirmed and seen."""
 
     def __post_init__(self) -> None:
         if not self.rpc_unix and not self.rpc_tcp:

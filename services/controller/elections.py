@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from libs.cluster.configs.resolve import effective_broker_bool, effective_broker_int
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
-from libs.rpc.contracts.controller import ElectedLeader, ElectLeaders, ElectLeadersReply
+from libs.rpc.contracts.controller import (
+    AlterReassignments,
+    AlterReassignmentsReply,
+    ElectedLeader,
+    ElectLeaders,
+    ElectLeadersReply,
+)
 from services.controller.alongside import alongside
 from services.controller.core.elections import Question, elect_by_logs, whom_to_ask
 from services.controller.core.leader_requests import Changed, Key, elect_leaders, overdue_preferred, unclean_questions
@@ -19,6 +25,7 @@ from services.controller.core.standing import LiveNode, live_nodes
 from services.controller.core.topic_rules import TopicRules
 from services.controller.fencing import Unsettled
 from services.controller.log_survey import Reaches, Survey
+from services.controller.reassignments import change_reassignments, logs_to_ask_for
 from services.controller.term import Term
 
 log = logging.getLogger(__name__)
@@ -73,6 +80,17 @@ class Elections:
         changed, revision = await term.carry_out(decide)
         self._report(term.image, changed, reaches)
         return ElectLeadersReply(results, revision)
+
+    async def ask_before(self, image: ClusterImage, request: AlterReassignments) -> Reaches:
+        """What has to be known before `reassign`."""
+        questions = logs_to_ask_for(image, request)
+        return await self._ask(image, questions) if questions else {}
+
+    async def reassign(self, term: Term, request: AlterReassignments, reaches: Reaches) -> AlterReassignmentsReply:
+        """A reassignment that is cancelled may be an election. Raises Unsettled."""
+        reply, changed = await change_reassignments(term, request, reaches)
+        self._report(term.image, changed, reaches)
+        return reply
 
     async def _last_resorts(self, term: Term) -> None:
         while True:

@@ -8,6 +8,8 @@ from prometheus_client.registry import Collector
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.telemetry.metrics import Metrics
+from services.controller.core.decommissioning import leaving
+from services.controller.core.moves import moving, replicas_on
 from services.controller.service import Controller
 
 KAFKA = "kafka_controller_kafkacontroller_"
@@ -34,6 +36,7 @@ def gauges(controller: Controller) -> list[tuple[str, str, float]]:
     image = controller.image
     alive = image.members(STORAGE).keys()
     partitions, offline, moved = _partitions(image)
+    planned, going = len(controller.balancing.plan.steps), leaving(image)
     return [
         (KAFKA + "activecontrollercount", "1 on the elected controller, else 0", float(controller.elected)),
         (KAFKA + "globaltopiccount", "Topics of the cluster", len(image.topics)),
@@ -42,6 +45,9 @@ def gauges(controller: Controller) -> list[tuple[str, str, float]]:
         (KAFKA + "preferredreplicaimbalancecount", "Partitions that another than their first replica leads", moved),
         (KAFKA + "activebrokercount", "Storage nodes that are registered", len(alive)),
         (KAFKA + "fencedbrokercount", "Storage nodes that were registered once and are not", len(image.nodes.keys() - alive)),
+        ("penstock_balancing_planned_steps", "Moves and leaderships that self-balancing would do next", planned),
+        ("penstock_balancing_moving_partitions", "Partitions that the cluster itself is moving", len(moving(image))),
+        ("penstock_decommissioning_replicas", "Replicas on nodes that are being decommissioned", replicas_on(image, going)),
         ("penstock_metadata_revision", "Revision of the metadata that this process holds", image.revision),
         ("penstock_controller_waiting_requests", "Requests that wait for or run in the pipeline", controller.waiting),
     ]

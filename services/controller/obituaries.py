@@ -36,6 +36,10 @@ class Obituaries:
         self._changed = asyncio.Event()
         vigil.subscribe(self._changed.set)
 
+    def doubted(self) -> frozenset[int]:
+        """Storage nodes that may be dead, or are about to be known to be."""
+        return self._vigil.doubted()
+
     def debug(self) -> object:
         """For the admin port."""
         return self._vigil.debug()

@@ -15,6 +15,7 @@ from libs.rpc.server import Hello, RpcServer
 from libs.rpc.transport import Transport
 from libs.runtime.controllers import Controllers
 from libs.runtime.lifecycle import Lifecycle
+from libs.runtime.peers import ImageLending, Peers
 from services.controller.administration import Administration
 from services.controller.api import methods
 from services.controller.config import ControllerConfig
@@ -35,15 +36,18 @@ class Surroundings:
     incarnation: int
     host_id: str
     version: str
+    peers: Peers | None = None
+    """Whom to ask for an image while the store is away."""
 
 
 async def serve(
     config: ControllerConfig, world: Surroundings, lifecycle: Lifecycle, on_built: Callable[[Controller], Awaitable[None]]
 ) -> None:
-    """Returns when it campaigns. `on_built` is awaited before anything is started."""
-    store, incarnation = world.store, world.incarnation
+    """Returns when it campaigns, or, with an image that was borrowed, when it watches over the living: office is held on the
+    store's own image alone. `on_built` is awaited before anything is started."""
+    store, incarnation, peers = world.store, world.incarnation, world.peers
     lifecycle.on_stop(store.close)
-    follower = ImageFollower(store)
+    follower = ImageFollower(store, peers.newest if peers is not None else None)
     lifecycle.on_stop(follower.close)
     candidate = ElectedController(config.node_id, incarnation)
 
@@ -70,7 +74,10 @@ async def serve(
     vigil.answer_for(lambda: controller.elected)
     await on_built(controller)
     await follower.start()
-    server = RpcServer(hello, methods(controller, vigil), transport=world.transport, on_lost=vigil.connection_lost)
+    if peers is not None:
+        peers.note_members_of(follower)
+    answers = {**methods(controller, vigil), **ImageLending(lambda: follower.image).methods}
+    server = RpcServer(hello, answers, transport=world.transport, on_lost=vigil.connection_lost)
     lifecycle.on_stop(server.close)
     unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
     tcp = await server.listen(f"tcp:{config.rpc_tcp}") if config.rpc_tcp else ""
@@ -87,25 +94,35 @@ async def serve(
     membership = Membership(store, member, config.member_ttl_s, on_superseded=lambda other: lifecycle.stop(Superseded(other)))
     lifecycle.on_stop(membership.close)
     follower.subscribe(membership.follow)
-    await membership.start()
+    joining = asyncio.create_task(membership.start(), name="registration")
+    if follower.verified:
+        await joining
     others = Controllers(hello, world.host_id, world.transport)
     lifecycle.on_stop(others.close)
+    controller.heed_denials(others.denies)
     others.follow(follower.image)
     follower.subscribe(lambda _, new: others.follow(new))
     vigil.start()
-    succession = asyncio.create_task(Succession(store, follower, vigil).run(), name="succession")
+
+    async def hold_office() -> None:
+        await joining
+        await follower.until_verified()
+        succession = asyncio.create_task(Succession(store, follower, vigil).run(), name="succession")
+        try:
+            await controller.run()
+        finally:
+            await _ended(succession)
 
     async def end_vigil() -> None:
         vigil.close()
-        await _ended(succession)
 
     lifecycle.on_stop(end_vigil)
-    office = asyncio.create_task(controller.run(), name="controller")
+    office = asyncio.create_task(hold_office(), name="controller")
     lifecycle.on_stop(lambda: _ended(office))
     office.add_done_callback(lambda task: None if task.cancelled() else lifecycle.stop(task.exception()))
 
 
-async def _ended(office: "asyncio.Task[None]") -> None:
-    """Cancelled, it resigns."""
-    office.cancel()
-    await asyncio.wait((office,))
+async def _ended(task: "asyncio.Task[None]") -> None:
+    """Cancelled, the office is resigned."""
+    task.cancel()
+    await asyncio.wait((task,))

@@ -16,11 +16,18 @@ from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, ElectedController
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, StoreUnavailable
-from libs.rpc.contracts.controller import ElectLeaders, ElectLeadersReply, ProducerIdBlock
+from libs.rpc.contracts.controller import (
+    AlterReassignments,
+    AlterReassignmentsReply,
+    ElectLeaders,
+    ElectLeadersReply,
+    ProducerIdBlock,
+)
 from libs.telemetry.durations import Durations
 from services.controller import writes
 from services.controller.administration import Administration
 from services.controller.alongside import alongside
+from services.controller.balancing import Balancing
 from services.controller.brokers import BrokerKeeper
 from services.controller.core.life import LIFE_TRANSITIONS, Life, LifeStep
 from services.controller.core.topics import Randomness
@@ -37,6 +44,12 @@ T = TypeVar("T")
 
 FEATURE_LEVEL = 1
 RETRY_S = 0.5
+HELD_AGAIN_S = 0.05
+"""How soon partitions are looked at again that wait for news of who lives."""
+
+
+def _go_on() -> None:
+    pass
 
 
 class NotElected(Exception):
@@ -70,12 +83,14 @@ class Controller:
         self._cluster_defaults = dict(cluster_defaults or {})
         self._patience_s = patience_s
         self._obituaries = obituaries
-        self._keeper = BrokerKeeper()
+        self._keeper = BrokerKeeper(obituaries.doubted if obituaries is not None else frozenset)
         self._pipeline = asyncio.Lock()
         self._elections = Elections(survey, self._pipeline, self._keeper.leaderless)
+        self.balancing = Balancing(self._pipeline)
         self._unsettled = asyncio.Event()
         self._term: Term | None = None
         self.life = Life.STANDING_BACK
+        self._denies: Callable[[int], bool] = lambda node_id: False
         self.waiting = 0
         """Requests that wait for their turn, or have it."""
 
@@ -98,18 +113,22 @@ class Controller:
 
     def ready(self) -> tuple[bool, str]:
         """In office, or warm and standing by while somebody else is."""
-        if self.image.revision == 0:
-            return False, "the cluster's metadata have not been read"
+        if not self._follower.verified:
+            return False, "the metadata store has not been read"
         if self.elected:
             return True, "in office"
         incumbent = self.image.controller
-        if incumbent is None or incumbent.node_id == self._candidate.node_id:
+        if incumbent is None or incumbent.node_id == self._candidate.node_id or self._denies(incumbent.node_id):
             return False, "nobody is in office"  # or our former life, until its lease ends
         return True, f"standing by for controller {incumbent.node_id}"
 
+    def heed_denials(self, denies: Callable[[int], bool]) -> None:
+        """Of a controller that the image calls elected: it says that it is not. While the store is away, no image will."""
+        self._denies = denies
+
     def debug(self) -> dict[str, Callable[[], object]]:
         """Views for the admin port."""
-        views: dict[str, Callable[[], object]] = {"image": self._summary}
+        views: dict[str, Callable[[], object]] = {"image": self._summary, "balancing": self._balancing}
         if self._obituaries is not None:
             views["detection"] = self._obituaries.debug
         return views
@@ -177,11 +196,30 @@ class Controller:
         except Deposed:
             raise NotElected from None
 
-    async def elect_leaders(self, request: ElectLeaders) -> ElectLeadersReply:
-        """Nodes are asked before its turn, so that nobody waits for them. Raises NotElected, Refused and Unsettled."""
+    async def elect_leaders(self, request: ElectLeaders, check: Callable[[], None] = _go_on) -> ElectLeadersReply:
+        """Nodes are asked before its turn, so that nobody waits for them. Raises NotElected, Refused and Unsettled, and what
+        `check` raises when its turn comes."""
         self._in_office()
         reaches = await self._elections.ask_for(self.image, request)
-        return await self.administer(lambda _, term: self._elections.elect(term, request, reaches))
+
+        async def elect(_: Administration, term: Term) -> ElectLeadersReply:
+            check()
+            return await self._elections.elect(term, request, reaches)
+
+        return await self.administer(elect)
+
+    async def alter_reassignments(
+        self, request: AlterReassignments, check: Callable[[], None] = _go_on
+    ) -> AlterReassignmentsReply:
+        """As `elect_leaders`: to cancel may take an election."""
+        self._in_office()
+        reaches = await self._elections.ask_before(self.image, request)
+
+        async def reassign(_: Administration, term: Term) -> AlterReassignmentsReply:
+            check()
+            return await self._elections.reassign(term, request, reaches)
+
+        return await self.administer(reassign)
 
     async def _carry_out(self, job: Callable[[Administration, Term], Awaitable[T]], term: Term) -> T:
         try:
@@ -190,6 +228,12 @@ class Controller:
             if term.unfinished:
                 term.unfinished = False
                 self._unsettled.set()
+
+    def _balancing(self) -> object:
+        if self.elected:
+            return self.balancing.debug(self.image)
+        _, why = self.ready()
+        return {"elected": False, "in_office": getattr(self.image.controller, "node_id", None), "this_controller": why}
 
     def _summary(self) -> object:
         image = self.image
@@ -249,7 +293,7 @@ class Controller:
         self._step(LifeStep.CAUGHT_UP)
         log.info("in office", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
         self._unsettled.set()
-        jobs = [self._settling(term), self._elections.run(term)]
+        jobs = [self._settling(term), self._elections.run(term), self.balancing.run(term)]
         if self._obituaries is not None:
             jobs += [self._obituaries.write(term), self._resign_when_cut_off(self._obituaries, leadership=term.leadership)]
         await alongside(*jobs)
@@ -266,6 +310,8 @@ class Controller:
                 async with self._pipeline:
                     await self._keeper.settle(term)
                 self._elections.wake()
+                if self._keeper.holds:
+                    asyncio.get_running_loop().call_later(HELD_AGAIN_S, self._unsettled.set)
             except Conflict as conflict:
                 await term.catch_up(conflict.revision)
                 self._unsettled.set()

@@ -14,8 +14,9 @@ from libs.cluster.reaching import address_of
 from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE
 from libs.rpc.call import Call, Peer
 from libs.rpc.contracts.controller import Heartbeat, HeartbeatReply
+from libs.rpc.knock import refuses
 from libs.rpc.schema import unpack
-from libs.rpc.transport import Stream, Transport
+from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
 from services.controller.core.detection import Detection, Process, State
 
@@ -50,6 +51,12 @@ class Vigil:
     def dead(self) -> list[Process]:
         """Of those that the image shows."""
         return self._detection.dead()
+
+    def doubted(self) -> frozenset[int]:
+        """Registered storage nodes that may have ended: nobody knows yet, or their keys are about to go."""
+        members = self._follower.image.members(STORAGE).items()
+        states = {node_id: self._detection.state(Process(STORAGE, node_id, member.incarnation)) for node_id, member in members}
+        return frozenset(node_id for node_id, state in states.items() if state not in (None, State.ALIVE))
 
     def start(self) -> None:
         self._unsubscribe = self._follower.subscribe(self._follow)
@@ -121,16 +128,7 @@ class Vigil:
     async def _probe(self, process: Process) -> None:
         member = self._follower.image.members(process.role).get(process.node_id)
         address = address_of(member, self._host_id) if member is not None else ""
-        refused = False
-        if address:
-            try:
-                stream = await self._transport.connect(address, _Knock, PROBE_S)
-            except ConnectionRefusedError:
-                refused = True
-            except OSError:
-                pass  # no answer proves nothing: that is what silence is for
-            else:
-                stream.close()
+        refused = bool(address) and await refuses(self._transport, address, PROBE_S)
         self._detection.probed(process, self._now_ms(), refused=refused)
         self._probe_due()
         self._tell()
@@ -157,31 +155,13 @@ class Vigil:
 
     def debug(self) -> object:
         """For the admin port."""
-        shown = {f"{p.role}-{p.node_id}": _named(self._detection.state(p)) for p in self._registered(self._follower.image)}
-        return {"cut_off": self.cut_off, "processes": shown}
+        shown = {_name(each): _named(self._detection.state(each)) for each in self._registered(self._follower.image)}
+        return {"cut_off": self.cut_off, "processes": shown, "heard": [_name(each) for each in self._detection.heard()]}
+
+
+def _name(process: Process) -> str:
+    return f"{process.role}-{process.node_id}"
 
 
 def _named(state: State | None) -> str | None:
     return state.value if state is not None else None
-
-
-class _Knock:
-    """Reads nothing: that the connection was made is all there is to know."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._buffer = memoryview(bytearray(4096))
-
-    def get_buffer(self) -> memoryview:
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        pass
-
-    def descriptors_received(self, fds: list[int]) -> None:
-        pass
-
-    def write_ready(self) -> None:
-        pass
-
-    def connection_lost(self, reason: Exception | None) -> None:
-        pass

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ConfigOverrides, NodeRecord, PartitionState, Topic
+from libs.cluster.records import STORAGE, ConfigOverrides, NodeRecord, PartitionState, Topic
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
 from services.controller.core.configs import Alteration
 from services.controller.core.partitions import PlannedGrowth
@@ -140,6 +140,14 @@ def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Wri
         puts = tuple(Put(keys.node(record.node_id), encode(record)) for record in chunk)
         writes.append(Write(compares, puts, puts[0]))
     return writes
+
+
+def unregistering(image: ClusterImage, node_id: int) -> Write:
+    """Not while the node is alive: its record would be missed."""
+    key = keys.node(node_id)
+    compares = (CreateRevisionIs(keys.member(STORAGE, node_id), 0), ModRevisionIs(key, image.mod_revision(key)))
+    gone = Delete(key)
+    return Write(compares, (gone,), gone)
 
 
 def sweeping(image: ClusterImage) -> list[Write]:

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 PRODUCE = int(ApiKey.PRODUCE)
 FETCH = int(ApiKey.FETCH)
+METADATA = int(ApiKey.METADATA)
 
 OUTPUT_BYTES_MAX = 256 * 1024
 """Of answers that the client has not taken yet. Beyond, its next request does not begin."""
@@ -65,6 +66,8 @@ class Connection:
         "listener",
         "software_name",
         "software_version",
+        "told",
+        "withheld",
     )
 
     def __init__(self, connections: "Connections", stream: Stream, broker_id: int, listener: str) -> None:
@@ -85,6 +88,8 @@ class Connection:
         self.listener = listener
         self.software_name = ""
         self.software_version = ""
+        self.told = connections.data_path.routes.addresses
+        self.withheld = 0
         self.closed = False
         self.draining = False
         # For the sweep, in loop time: 0.0 means "not now".
@@ -203,6 +208,8 @@ class Connection:
             response = await api.handle(self._connections.gateway, context, request)
             self.software_name, self.software_version = context.software_name, context.software_version
             written = api.written(exchange.api_version, exchange.correlation_id, response)
+            if exchange.api_key == METADATA:
+                self.told = self._connections.data_path.routes.addresses
         except asyncio.CancelledError:
             raise
         except Exception:

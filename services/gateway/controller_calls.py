@@ -38,7 +38,8 @@ async def ask(gateway: GatewayState, method: str, body: object, reply_type: type
         raise NotDone(code, error.message) from None
     except (RpcFailure, ControllerUnavailable):
         # It may have been done all the same: the one error that says so, and that clients retry.
-        raise NotDone(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
+        words = "No controller has done it in time. It may be done later; if this lasts, the metadata store (etcd) may be away."
+        raise NotDone(ErrorCode.REQUEST_TIMED_OUT, words) from None
     # Not waiting long enough is no error: the write is done, and the next Metadata may be a moment behind, as Kafka's may.
     await gateway.wait_for_revision(reply.revision, timeout_s)
     return reply

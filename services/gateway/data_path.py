@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from libs.wire.messages.endpoints import NodeEndpoint
 from services.gateway.appends import Appends
 from services.gateway.config import GatewayConfig
-from services.gateway.core.routing import Routes, broker_endpoint
+from services.gateway.core.routing import Routes
 from services.gateway.exchange import Asker
 from services.gateway.files import Files
 from services.gateway.meters import Meters
@@ -18,7 +18,7 @@ from services.gateway.unready import Unready
 
 @dataclass(slots=True)
 class DataPath:
-    """Made once; `routes` is replaced with each image."""
+    """Made once; `follow` replaces `routes` with each image."""
 
     config: GatewayConfig
     routes: Routes
@@ -31,12 +31,21 @@ class DataPath:
     orders: "itertools.count[int]"
     now: Callable[[], float]
     """Loop time."""
+    addresses_since: float = 0.0
+    """In loop time: since when brokers are where `routes` says."""
+    leaving: bool = False
+    """This gateway sees its clients off."""
+
+    def follow(self, routes: Routes) -> None:
+        if routes.addresses is not self.routes.addresses:
+            self.addresses_since = self.now()
+        self.routes = routes
 
     def endpoints(self, leaders: set[int], asker: Asker) -> list[NodeEndpoint]:
         """Where this client finds these brokers: what KIP-951 hints carry beside the leader's id."""
         found = []
         for node_id in sorted(leaders):
-            listener = broker_endpoint(self.routes.image, node_id, asker.client_host, asker.listener)
+            listener = self.routes.addresses.of(node_id, asker.client_host, asker.listener)
             if listener is not None:
                 node = self.routes.image.nodes.get(node_id)
                 rack = (node.rack if node is not None else "") or None

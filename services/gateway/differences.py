@@ -90,10 +90,24 @@ DIFFERENCES: Final = (
         unseen="no scenario has so many",
     ),
     Difference(
+        "produce-told-addresses",
+        ApiKey.PRODUCE,
+        "When a gateway joined or left, the next answer to an idempotent producer names leader and endpoints though there is no "
+        "error (KIP-951): librdkafka takes the addresses, others pass over them. Kafka names them with "
+        "NOT_LEADER_OR_FOLLOWER only.",
+        unseen="it takes a second gateway: tests/gateway/test_news.py",
+    ),
+    Difference(
         "topic-configs-lz4-level",
         ApiKey.CREATE_TOPICS,
         "compression.lz4.level above 12 is level 12, the library's highest.",
         unseen="the records are the same",
+    ),
+    Difference(
+        "produce-internal-topics",
+        ApiKey.PRODUCE,
+        "Internal topics are written by their coordinators alone; Kafka lets the client id `__admin_client` write them too.",
+        unseen="it would have to write one: tests/gateway/test_produce.py",
     ),
     Difference(
         "produce-repeated-partition",
@@ -285,6 +299,11 @@ DIFFERENCES: Final = (
         "The latter is off unless it is set.",
     ),
     Difference(
+        "broker-configs-balancing",
+        ApiKey.DESCRIBE_CONFIGS,
+        "`decommission`, of one broker, and `self.balancing.*`, of the cluster, are configs of Penstock's own.",
+    ),
+    Difference(
         "default-replication-factor",
         ApiKey.DESCRIBE_CONFIGS,
         "default.replication.factor is 3 where nobody sets it, but no more than there are storage nodes; Kafka's is 1.",
@@ -317,8 +336,30 @@ DIFFERENCES: Final = (
     Difference(
         "log-dirs-on-bootstrap",
         ApiKey.DESCRIBE_LOG_DIRS,
-        "On the bootstrap port, which is no broker, the log directories of any broker are described.",
+        "On the bootstrap port, which is no broker, the log directories of any broker are described, and its replicas moved.",
         unseen="Kafka has no such port",
+    ),
+    Difference(
+        "log-dirs-of-topics-to-come",
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        "Where a replica is to be made is remembered for partitions that there are; Kafka also remembers it for names of topics "
+        "that there are not.",
+        unseen="the answers are the same",
+    ),
+    Difference(
+        "reassign-another-target",
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        "Another target midway starts from the original replicas, as KIP-455 says: what was added for the former target only "
+        "goes at once, and to cancel leads back to the original. Kafka starts from all replicas that are there: what was to be "
+        "removed is removed even if the new target names it, and to cancel may leave more replicas than there were.",
+        unseen="it takes three brokers: tests/differential/test_moving_among_three.py",
+    ),
+    Difference(
+        "unregister-alive",
+        ApiKey.UNREGISTER_BROKER,
+        "A node that is alive answers INVALID_REQUEST. Kafka takes it off the list, and it goes on running outside of the "
+        "cluster until it is restarted.",
+        unseen="it takes three brokers: tests/differential/test_moving_among_three.py",
     ),
     Difference(
         "alter-configs-unknown-operation",

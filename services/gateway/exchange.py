@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from services.gateway.core.addresses import Addresses
 from services.gateway.core.session import Turn
 from services.gateway.state import RequestContext
 
@@ -44,6 +45,10 @@ class Asker(Protocol):
     listener: str
     software_name: str
     software_version: str
+    told: Addresses
+    """Of the brokers, as its client knows them, as far as this connection can tell."""
+    withheld: int
+    """Answers that could have told it of others."""
 
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 

@@ -4,31 +4,57 @@ One that another replaces while it is asked is not waited for: it may be stopped
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
-from services.gateway.state import GatewayState
+from libs.rpc.errors import RpcFailure
+from libs.wire.errors import ErrorCode
+from services.gateway.state import GatewayState, NodeUnavailable
 
 K = TypeVar("K", bound=Hashable)
 A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 
 RETRY_S = 0.25
 WATCH_S = 5.0
 
 
+class Answers(Protocol[A_co]):
+    """A storage node's reply, with an answer for each partition, in the order of the request."""
+
+    @property
+    def partitions(self) -> Sequence[A_co]: ...
+
+
+def error_by_name(error: int) -> int:
+    """As a client hears it that names its topics: leaders know them by their ids."""
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error == ErrorCode.UNKNOWN_TOPIC_ID else error
+
+
 async def ask_leaders(
     gateway: GatewayState,
     partitions: Mapping[K, tuple[bytes, int]],
-    ask: Callable[[int, list[K], float], Coroutine[Any, Any, Mapping[K, A]]],
+    method: str,
+    request: Callable[[list[K]], object],
+    reply_type: type[Answers[A]],
     *,
     is_final: Callable[[A], bool],
     patience_s: float,
+    answer_s: float | None = None,
 ) -> dict[K, A]:
     """The answers by key; the last one of a partition that no leader settled in time, none if nobody answered for it.
 
-    `partitions` tells each key's topic id and index; `ask(leader, keys, seconds)` sends one request, and answers for those keys
-    that an answer came for.
+    `partitions` tells each key's topic id and index, `request` what a leader is asked for those keys. An answer may take as long
+    as the patience lasts, or `answer_s`.
     """
+
+    async def ask(leader: int, keys: list[K], timeout_s: float) -> Mapping[K, A]:
+        try:
+            reply = await gateway.storage(leader, method, request(keys), reply_type, timeout_s=answer_s or timeout_s)
+        except (NodeUnavailable, RpcFailure):
+            return {}
+        return dict(zip(keys, reply.partitions, strict=True))
+
     clock = asyncio.get_running_loop().time
     deadline = clock() + patience_s
     answers: dict[K, A] = {}

@@ -1,7 +1,7 @@
 """Producer ids from blocks that the controller hands out, one block ahead.
 
 Rule (DESIGN section 5): producer ids last for two prefetched blocks while the metadata store is away, so the next block is
-asked for as soon as one is begun, not when it is used up.
+asked for as soon as one is begun, not when it is used up. The one that is not begun outlives the process (`spare_ids.py`).
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from libs.rpc.contracts.controller import ProducerIdBlock
 from libs.telemetry.logs import fields
+from services.gateway.spare_ids import SpareIds
 
 log = logging.getLogger(__name__)
 
@@ -21,16 +22,21 @@ RETRY_S = 1.0
 class ProducerIds:
     """`allocate` asks the controller for one block, and raises what it raises."""
 
-    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]], spare: SpareIds | None = None) -> None:
         self._allocate = allocate
+        self._spare = spare
         self._blocks: deque[range] = deque()
+        self._begun = False
+        """The first block."""
+        if spare is not None and (left := spare.find()) is not None:
+            self._blocks.append(left)
         self._refill: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def next(self) -> int:
         """Never the same twice. Waits only when both blocks are used up, and then raises what the controller's answer was."""
-        while not self._blocks:
+        while not self._begin_first():
             await self._allocate_one()
         block = self._blocks[0]
         producer_id = block[0]
@@ -38,7 +44,7 @@ class ProducerIds:
         if rest:
             self._blocks[0] = rest
         else:
-            self._blocks.popleft()
+            self._drop_first()
         self.prefetch()
         return producer_id
 
@@ -53,6 +59,19 @@ class ProducerIds:
             self._refill.cancel()
         if self._retry is not None:
             self._retry.cancel()
+
+    def _begin_first(self) -> bool:
+        """False: no block is left."""
+        while self._blocks and not self._begun:
+            if self._spare is None or self._spare.begin(self._blocks[0]):
+                self._begun = True
+            else:
+                self._drop_first()
+        return bool(self._blocks)
+
+    def _drop_first(self) -> None:
+        self._blocks.popleft()
+        self._begun = False
 
     async def _fill(self) -> None:
         try:
@@ -73,4 +92,7 @@ class ProducerIds:
         block = await self._allocate()
         if block.count <= 0:
             raise ValueError("the controller handed out an empty block")
-        self._blocks.append(range(block.first, block.first + block.count))
+        made = range(block.first, block.first + block.count)
+        if self._spare is not None:
+            self._spare.keep(made)
+        self._blocks.append(made)

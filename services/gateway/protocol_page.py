@@ -30,6 +30,11 @@ _NEVER: Final = {
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.UPDATE_RAFT_VOTER,
     ),
+    "with Kafka's Raft quorum, which there is none of here": (
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    ),
 }
 
 _TOP = """# The Kafka protocol, as Penstock serves it

@@ -20,23 +20,27 @@ from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProduce
 from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
 from libs.rpc.transport import Transport
+from libs.runtime.peers import ImageLending, Peers
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
 from services.gateway.appends import Appends
 from services.gateway.config import GatewayConfig
 from services.gateway.connections import Connections
-from services.gateway.core.routing import Routes, broker_endpoint, broker_ids
+from services.gateway.core.addresses import broker_ids
+from services.gateway.core.routing import Routes
 from services.gateway.data_path import DataPath
 from services.gateway.departure import others_serve, see_off, unnamed
 from services.gateway.files import Files
 from services.gateway.listeners import Listeners
 from services.gateway.meters import Meters
+from services.gateway.neighbours import Neighbours
 from services.gateway.nodes import Nodes
 from services.gateway.outlines import Outlines
 from services.gateway.pending_fetch import PendingFetch
 from services.gateway.presence import Presence
 from services.gateway.producer_ids import ProducerIds
+from services.gateway.spare_ids import SpareIds
 from services.gateway.state import ControllerUnavailable, NodeUnavailable, RequestContext
 from services.gateway.unready import Unready
 
@@ -64,18 +68,22 @@ class Gateway:
         incarnation: int,
         version: str,
         die: Callable[[BaseException], None],
+        peers: Peers | None = None,
+        spare_ids: SpareIds | None = None,
     ) -> None:
-        """`die` ends the process: it can serve nobody any more."""
+        """`die` ends the process: it can serve nobody any more. Without `peers` it starts with the store's own image."""
         self._config = config
         self._incarnation = incarnation
         self._clock = clock
-        self._follower = ImageFollower(store)
+        self._peers = peers
+        self._follower = ImageFollower(store, peers.newest if peers is not None else None)
         self.meters = Meters(metrics)
 
         def hello() -> Hello:
             return Hello(GATEWAY, config.node_id, incarnation, version, self.image.feature_level, self.image.cluster_id)
 
         self._nodes = Nodes(hello, host_id, transport, self._node_ready)
+        self._neighbours = Neighbours(config.node_id, hello, host_id, transport, self._neighbours_gone)
         routes = Routes(self.image)
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
         self._files = Files(config.open_files_max, config.open_file_idle_s)
@@ -86,8 +94,10 @@ class Gateway:
         )
         self._connections = Connections(config, self, self.data_path, self.meters)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
-        self._producer_ids = ProducerIds(self._allocate_producer_ids)
-        self._presence = Presence(config, hello, transport, store, host_id, self._superseded)
+        self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
+        lending = ImageLending(lambda: self.image)
+        self._presence = Presence(config, hello, transport, store, host_id, self._superseded, lending.methods)
+        self._joining: asyncio.Task[None] | None = None
         self._die = die
         self._superseded_by: Member | None = None
         self._started = False
@@ -96,17 +106,35 @@ class Gateway:
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Image, then ports, then registration: nobody is sent here before we answer. Raises OSError for a taken port."""
+        """Image, then ports, then registration: nobody is sent here before we answer. Raises OSError for a taken port.
+
+        With an image that was borrowed it serves before it is registered: that needs the store, and clients of our last life
+        come to the same ports.
+        """
         await self._follower.start()
         self._follow(self.image, self.image)
         self._follower.subscribe(self._follow)
+        if self._peers is not None:
+            self._peers.note_members_of(self._follower)
         await self._listeners.start(broker_ids(self.image))
         self._listeners.follow(broker_ids(self.image))
+        await self._presence.listen()
         self._follower.subscribe(self._presence.follow)
-        await self._presence.start()
-        await self._in_own_image()
+        self._joining = asyncio.get_running_loop().create_task(self._join(), name="registration")
+        if self._follower.verified:
+            await self._joining
+        else:
+            self._joining.add_done_callback(self._joined)
         self._producer_ids.prefetch()
         self._started = True
+
+    async def _join(self) -> None:
+        await self._presence.register()
+        await self._in_own_image()
+
+    def _joined(self, joining: "asyncio.Task[None]") -> None:
+        if not joining.cancelled() and (error := joining.exception()) is not None:
+            self._die(error)
 
     async def _in_own_image(self) -> None:
         """Until then this gateway and the others would tell the same client different addresses for the same broker."""
@@ -124,12 +152,16 @@ class Gateway:
             return False, "stopping"
         if self._superseded_by is not None:
             return False, f"another process runs as gateway {self._superseded_by.node_id}"
-        return (True, "ready") if self._started else (False, "waiting for the cluster image, the ports or the registration")
+        if not self._started:
+            return False, "waiting for the cluster image, the ports or the registration"
+        return True, "ready" if self._follower.verified else f"ready, with a peer's metadata of revision {self.image.revision}"
 
     async def stop(self) -> None:
         """Leaves Metadata, sees clients off to other gateways, accepts no more, answers what was asked, then closes."""
-        self._stopping = True
+        self._stopping = self.data_path.leaving = True
         others = others_serve(self.image, self._config.node_id) and self._superseded_by is None
+        if self._joining is not None:
+            self._joining.cancel()
         await self._presence.leave()
         if others and await unnamed(self._follower, self._config.node_id, self._incarnation):
             await see_off(self._connections)
@@ -139,6 +171,7 @@ class Gateway:
         self._appends.close()
         self.data_path.unready.close()
         await self._nodes.close()
+        await self._neighbours.close()
         self._files.close()
         await self._presence.close()
         await self._follower.close()
@@ -147,6 +180,7 @@ class Gateway:
         """For the admin port."""
         return {
             "revision": self.image.revision,
+            "verified": self._follower.verified,
             "connections": len(self._connections),
             "broker_ids": sorted(self._listeners.broker_ids),
             "open_files": len(self._files),
@@ -160,7 +194,9 @@ class Gateway:
             if before is not None and before.incarnation != member.incarnation:
                 self._files.forget(node_id, member.incarnation)
         self._nodes.follow(new)
-        self.data_path.routes = routes = Routes(new)
+        self._neighbours.follow(new)
+        routes = Routes(new, self.data_path.routes, self._neighbours.gone)
+        self.data_path.follow(routes)
         moved = next(new.partition_changes_since(old), None) is not None
         self._appends.follow(routes, moved=moved)
         if moved:
@@ -168,6 +204,9 @@ class Gateway:
         self.data_path.unready.tell()
         if self._started:
             self._listeners.follow(broker_ids(new))
+
+    def _neighbours_gone(self) -> None:
+        self.data_path.follow(Routes(self.image, self.data_path.routes, self._neighbours.gone))
 
     def _follow_reads(self) -> None:
         for node in self._nodes.known():
@@ -245,8 +284,13 @@ class Gateway:
             return False
         return True
 
+    async def ask_neighbours(self) -> None:
+        await self._neighbours.ask()
+
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
-        listener = broker_endpoint(self.image, node_id, context.client_host, context.listener)
+        listener = self.data_path.routes.addresses.of(node_id, context.client_host, context.listener)
+        if listener is None and not self._follower.verified:
+            listener = self._presence.listener  # who lent the image had taken us for dead
         return None if listener is None else (listener.host, listener.port_base + node_id)
 
     async def next_producer_id(self) -> int:

@@ -65,6 +65,9 @@ class GatewayState(Protocol):
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
         """Wait until the image has reached `revision`: then we read our own writes."""
 
+    async def ask_neighbours(self) -> None:
+        """Find out which other gateways live: `broker_endpoint` then names none that had ended before this was called."""
+
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
         """Host and port where this client should reach this broker id. None: no gateway serves the client's listener."""
 

@@ -46,6 +46,7 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
         if before is not None and before != shape:
             refuse_change(before, shape, running=bool(cluster_of(run, before).running()), run=run)
         down = cluster.names_down()
+        cluster.refuse_taken_ports(down)
         say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running")
         cluster.up()
     say(f"ready in {time.monotonic() - started_at:.1f} s")
@@ -96,7 +97,10 @@ def status(run: RunDirectory) -> None:
 
 
 def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str]:
-    ready = "down" if of_one.pid is None else "yes" if of_one.ready else f"no: {of_one.said[:60]}"
+    ready = "down" if of_one.pid is None else f"no: {of_one.said[:60]}"
+    if of_one.pid is not None and of_one.ready:
+        words = of_one.said.removeprefix("ready").strip(" ,") if of_one.plan.role != "etcd" else ""
+        ready = f"yes ({words})" if words else "yes"
     memory = "-" if of_one.memory_bytes is None else _mebibytes(of_one.memory_bytes)
     return of_one.plan.name, of_one.plan.role, str(of_one.pid or "-"), ready, memory, of_one.plan.addresses
 

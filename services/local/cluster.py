@@ -23,7 +23,9 @@ from services.local.shape import Shape
 POLL_S = 0.02
 READY_WITHIN_S = 120.0  # a storage node may have a long log to check after a crash
 TELL_AFTER_S = 3.0
-STOP_WITHIN_S = 15.0
+STOP_WITHIN_S = 15.0  # all of them together, but
+STOP_AT_LEAST_S = 3.0  # so long is given to those of each role
+ANSWERS_WITHIN_S = 5.0  # an etcd that does not hangs
 LOG_TAIL_BYTES = 4000
 
 
@@ -70,17 +72,27 @@ class Cluster:
     def up(self) -> None:
         """Starts what is down and returns when everything is ready."""
         down = [self.plans[name] for name in self.names_down()]
-        _refuse_taken_ports(down)
+        self.refuse_taken_ports([plan.name for plan in down])
         self.run.write_shape(self.shape)
         for plan in down:
             self._spawn(plan)
         self.wait_ready()
 
+    def refuse_taken_ports(self, names: Sequence[str]) -> None:
+        """Of those that are to be started."""
+        for plan in (self.plans[name] for name in names):
+            for port in plan.ports:
+                if not probe.is_free(port):
+                    holder = probe.holder_of(port)
+                    raise LauncherError(
+                        f"port {port}, which {plan.name} needs, is in use by {holder}; stop that or choose another PORT="
+                    )
+
     def start(self, name: str) -> int:
         """Starts one process without waiting for it to be ready. Does nothing if it runs."""
         pid = self.pid_of(name)
         if pid is None:
-            _refuse_taken_ports([self.plans[name]])
+            self.refuse_taken_ports([name])
             pid = self._spawn(self.plans[name])
         return pid
 
@@ -116,6 +128,7 @@ class Cluster:
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
         environment = {**os.environ, **plan.environment}
         if plan.role != "etcd":
+            environment |= self.run.place_of(plan.name, os.environ)
             environment |= {**self._environment, **self._environment_of.get(plan.name, {})}
         log = self.run.log_file(plan.name)
         self._log_starts[plan.name] = log.stat().st_size if log.exists() else 0
@@ -144,19 +157,29 @@ class Cluster:
         if number != signal.SIGTERM:  # which `_end` sends, and a second one cuts the draining short
             os.kill(pid, number)
         if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-            self._end([pid])
+            self._end({pid: name})
 
     def down(self) -> list[str]:
         """Stops everything of this run directory, those in front first. Returns the names of those that had to be killed."""
-        killed = []
         running = self.running()
+        killed = self._end_hung_etcd(running)
+        until = time.monotonic() + STOP_WITHIN_S
         for role in STOP_ORDER:
-            names = {pid: name for pid, name in running.items() if name.partition("-")[0] == role}
-            killed += [names[pid] for pid in self._end(list(names))]
+            names = {pid: name for pid, name in running.items() if name.partition("-")[0] == role and name not in killed}
+            killed += self._end(names, patience_s=max(until - time.monotonic(), STOP_AT_LEAST_S))
         for name in running.values():
             self.run.pid_file(name).unlink(missing_ok=True)
         self._reap()
         return killed
+
+    def _end_hung_etcd(self, running: Mapping[int, str]) -> list[str]:
+        """Whoever stops asks it for something, and would wait. It keeps what it has acknowledged however it ends."""
+        plan = self.plans["etcd"]
+        hung = {pid: name for pid, name in running.items() if name == plan.name}
+        if not hung or probe.ask(plan.probe_port, plan.probe_path, timeout_s=ANSWERS_WITHIN_S, host=plan.probe_host)[0]:
+            return []
+        print("etcd does not answer: it is ended before the others, since they would wait for it", flush=True)
+        return self._end(hung, patience_s=1.0)
 
     def running(self) -> dict[int, str]:
         """pid -> name of all that runs here, even if an earlier and larger shape started it or its pid file is lost."""
@@ -167,12 +190,18 @@ class Cluster:
         )
         return {pid: "etcd" if mark == etcd else mark.removeprefix("-Xpenstock=").removesuffix(suffix) for pid, mark in found}
 
-    def _end(self, pids: Sequence[int]) -> list[int]:
-        killed = processes.end(pids, patience_s=STOP_WITHIN_S)
-        for pid in pids:
+    def _end(self, names: Mapping[int, str], *, patience_s: float | None = None) -> list[str]:
+        """Returns the names of those that had to be killed."""
+
+        def tell(pids: Sequence[int]) -> None:
+            print(f"still waiting for {', '.join(sorted(names[pid] for pid in pids))} to stop", flush=True)
+
+        patience_s = STOP_WITHIN_S if patience_s is None else patience_s
+        killed = processes.end(list(names), patience_s=patience_s, tell=tell, tell_after_s=TELL_AFTER_S)
+        for pid in names:
             if child := self._children.pop(pid, None):
                 child.wait()
-        return killed
+        return [names[pid] for pid in killed]
 
     def _reap(self) -> None:
         """Children that ended by themselves stay zombies until someone asks."""
@@ -195,13 +224,3 @@ class Cluster:
         with open(file, "rb") as log:
             log.seek(max(self._log_starts.get(name, 0), log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             return f"The end of {file}:\n{log.read().decode(errors='replace')}"
-
-
-def _refuse_taken_ports(plans: Sequence[ProcessPlan]) -> None:
-    for plan in plans:
-        for port in plan.ports:
-            if not probe.is_free(port):
-                holder = probe.holder_of(port)
-                raise LauncherError(
-                    f"port {port}, which {plan.name} needs, is in use by {holder}; stop that or choose another PORT="
-                )

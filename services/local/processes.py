@@ -60,8 +60,17 @@ def write_pid(file: Path, pid: int) -> None:
     beside.replace(file)
 
 
-def end(pids: Sequence[int], *, patience_s: float) -> list[int]:
-    """SIGTERM to all, SIGKILL to those that are still there after `patience_s`. Returns whom it had to kill."""
+def end(
+    pids: Sequence[int],
+    *,
+    patience_s: float,
+    tell: Callable[[Sequence[int]], None] = lambda pids: None,
+    tell_after_s: float = 3.0,
+) -> list[int]:
+    """SIGTERM to all, SIGKILL to those that are still there after `patience_s`. Returns whom it had to kill.
+
+    `tell` is called with those that are there after `tell_after_s`.
+    """
     handles: dict[int, int] = {}  # pidfd -> pid: a pidfd never means another process, even when the pid is reused
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -69,7 +78,10 @@ def end(pids: Sequence[int], *, patience_s: float) -> list[int]:
     try:
         for handle in handles:
             _signal(handle, signal.SIGTERM)
-        stubborn = _wait(set(handles), patience_s)
+        stubborn = _wait(set(handles), min(patience_s, tell_after_s))
+        if stubborn and patience_s > tell_after_s:
+            tell([handles[handle] for handle in stubborn])
+            stubborn = _wait(stubborn, patience_s - tell_after_s)
         for handle in stubborn:
             _signal(handle, signal.SIGKILL)
         _wait(stubborn, 10.0)

@@ -7,12 +7,15 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from services.local.errors import LauncherError
 from services.local.shape import Shape
+
+PLACE = ("PENSTOCK_LOG_DIRS", "PENSTOCK_RACK")
+"""Without its log directories a storage node has lost its data; without its rack, replicas move."""
 
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
 
@@ -27,6 +30,7 @@ class RunDirectory:
         self.data = self.path / "data"
         self.sockets = _socket_directory(self.path)
         self._shape_file = self.path / "cluster.json"
+        self._places_file = self.path / "places.json"
         self._lock_file = self.path / "lock"
 
     def pid_file(self, name: str) -> Path:
@@ -60,9 +64,23 @@ class RunDirectory:
             ) from reason
 
     def write_shape(self, shape: Shape) -> None:
-        beside = self._shape_file.with_suffix(".tmp")
-        beside.write_text(json.dumps(asdict(shape)) + "\n")
-        beside.replace(self._shape_file)
+        _write(self._shape_file, asdict(shape))
+
+    def place_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
+        """Where a process is: what it is given now of `PLACE`, else what it was given before. Remembered."""
+        try:
+            places = json.loads(self._places_file.read_text())
+        except FileNotFoundError:
+            places = {}
+        except ValueError as reason:
+            raise LauncherError(
+                f"{self._places_file} is damaged ({reason}); remove it, then give {', '.join(PLACE)} anew"
+            ) from reason
+        before = places.get(name, {})
+        place = {**before, **{variable: given[variable] for variable in PLACE if variable in given}}
+        if place != before:
+            _write(self._places_file, places | {name: place})
+        return place
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -80,10 +98,16 @@ class RunDirectory:
         """Removes what a cluster leaves behind, and nothing else: RUN may name a folder with other things in it."""
         for directory in (self.pids, self.logs, self.data, self.sockets):
             shutil.rmtree(directory, ignore_errors=True)
-        for file in (self._shape_file, self._lock_file):
+        for file in (self._shape_file, self._places_file, self._lock_file):
             file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
+
+
+def _write(file: Path, content: object) -> None:
+    beside = file.with_suffix(".tmp")
+    beside.write_text(json.dumps(content) + "\n")
+    beside.replace(file)
 
 
 def _socket_directory(run: Path) -> Path:

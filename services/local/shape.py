@@ -45,6 +45,9 @@ class Shape:
                 f"PORT={self.port} is out of range: a cluster takes {self.gateways * PORTS_PER_GATEWAY} ports from it on"
             )
 
+    def __str__(self) -> str:
+        return f"PORT={self.port} STORAGE={self.storage} GATEWAYS={self.gateways} CONTROLLERS={self.controllers}"
+
     def bootstrap_port(self, gateway: int) -> int:
         return self.port + PORTS_PER_GATEWAY * (gateway - 1)
 

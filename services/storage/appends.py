@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from libs.clock import Clock
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.log import BatchMeta
 from libs.commitlog.producers import Duplicate
@@ -37,11 +38,13 @@ from libs.wire.errors import ErrorCode
 from services.storage.append_messages import appended, partitions_of, refused, refused_as, refused_batch, revision_of
 from services.storage.batch_opening import Opening
 from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
+from services.storage.core.ownership import NOBODYS
 from services.storage.early import Earlies, Early
 from services.storage.expiry import Expiry
 from services.storage.hosted import Hosted, Key
 from services.storage.meters import Meters
 from services.storage.opening_batches import OpeningBatches
+from services.storage.ownership import Owners, is_owners
 from services.storage.partitions import Partitions
 from services.storage.waiting import AppendRequest, Staged
 
@@ -50,7 +53,6 @@ log = logging.getLogger(__name__)
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
-TOO_FEW_IN_SYNC = int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
@@ -71,6 +73,7 @@ class Appends:
         readers_wait: Callable[[Key], bool],
     ) -> None:
         self._partitions = partitions
+        self.owners = Owners(partitions)
         self._clock = clock
         self._meters = meters
         self._on_appended = on_appended
@@ -109,7 +112,9 @@ class Appends:
             start, end = end, end + length
             key = topic_id, index
             found = self._admit(key, epoch, acks)
-            if type(found) is Hosted and not (waiting and key in self._early):
+            if len(part) > 4 and is_owners(part):  # never waits: whatever keeps it from being stored now, its owner claims again
+                self.owners.take(found, part, request, slot, payload[start:end], self._stage)
+            elif type(found) is Hosted and not (waiting and key in self._early):
                 self._settle_or_stage(found, request, slot, payload[start:end], epoch)
             else:
                 early = Early(request, slot, epoch, revision_of(body), payload[start:end])
@@ -139,6 +144,9 @@ class Appends:
         return Refusal(STORAGE_ERROR, "the disk of this partition does not answer")
 
     def _settle_or_stage(self, hosted: Hosted, request: AppendRequest, slot: int, view: memoryview, epoch: int) -> None:
+        if hosted.topic in INTERNAL_TOPICS:
+            self._refuse(request, slot, NOBODYS)
+            return
         try:
             if hosted.opens:
                 opening = self._openings.take(hosted, request, slot, view, epoch, self._turn_ms)
@@ -272,13 +280,9 @@ class Appends:
     def committed(self, hosted: Hosted) -> None:
         """The high watermark rose: answer in order, then let readers see it."""
         now = self._loop.time()
-        enough = hosted.replica.enough
         for one in hosted.parked.committed(hosted.replica.high_watermark):
             self._meters.synced.observe(now - one.appended_at)
-            if enough:
-                one.succeed()
-            else:
-                one.refuse(refused(TOO_FEW_IN_SYNC, "stored, while fewer than min.insync.replicas were in sync"))
+            one.succeed()
         self._on_committed(hosted)
 
     def refuse_waiting(self, hosted: Hosted, refusal: Refusal) -> None:

@@ -24,14 +24,14 @@ class Burials:
         self._timers = Timers()
         self._removals: set[asyncio.Task[None]] = set()
 
-    async def bury(self, hosted: Hosted, disk: Disk) -> None:
-        """Its log is closed, and the caller holds the lock of its name: afterwards that is free."""
+    async def bury(self, hosted: Hosted, disk: Disk, *, told: str = "deleted") -> None:
+        """Its log there is closed, and the caller holds the lock of its name: afterwards that is free."""
         try:
             path = await disk.bury(hosted.key, hosted.topic)
         except OSError as error:
             log.error("partition cannot be deleted", extra=fields(partition=hosted, reason=error))
             return
-        log.info("deleted", extra=fields(partition=hosted, path=path))
+        log.info(told, extra=fields(partition=hosted, path=path))
         # Kafka's choice too: the topic's own file.delete.delay.ms went with the topic.
         self._timers.later(self._delay_ms() / 1000, partial(self._remove, disk, path))
 

@@ -75,7 +75,9 @@ class Checkpoints:
             for hosted in logs:
                 await turns.taken()
                 numbers[hosted] = number(hosted)
-            here = {hosted for hosted, _ in self._residents.open_logs()}  # who was buried meanwhile took its entry away
+            # Who was buried meanwhile, or moved to another directory, took its entry away.
+            here = {hosted for hosted, home in self._residents.open_logs() if home is disk}
+            offsets |= disk.arriving.get(name, {})
             offsets |= {(hosted.topic, hosted.key[1]): at for hosted, at in numbers.items() if hosted in here}
             return await self._replace(disk, name, offsets)
 

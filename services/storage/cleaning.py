@@ -161,7 +161,9 @@ class Cleaning:
         turns = Turns()
         for hosted, disk in logs:
             await turns.taken()
-            if not (hosted.config.compacted and self._residents.has_open(hosted)) or hosted in busy or disk.sync.stalled:
+            if not (hosted.config.compacted and self._residents.has_open(hosted)) or disk.sync.stalled:
+                continue
+            if hosted in busy or hosted.moving:
                 continue
             plan = self._plan(hosted, disk)
             if plan is not None:

@@ -15,7 +15,7 @@ from functools import partial
 from libs.commitlog.cleaner.cleaning import clean, remove_cleaned
 from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, ProducerEnd, SourceSegment
 from libs.commitlog.cleaner.planning import CleanPlan
-from libs.commitlog.errors import LogWriteError, SyncFailed
+from libs.commitlog.errors import LogDamaged, LogWriteError, SyncFailed
 from libs.commitlog.filesystem import FileSystem
 from libs.commitlog.segment import Segment
 from libs.commitlog.sync import NO_DESCRIPTORS, NO_ROOM
@@ -61,6 +61,7 @@ class Compaction:
         sources = {segment.base_offset: segment for segment in hosted.log.segments if segment.base_offset in bases}
         if len(sources) != len(bases):
             raise LogChanged("segments left while it was made ready")
+        lineage = hosted.log.lineage
         try:
             result = await self._cleaned(hosted, allowance.children, job_of(hosted, plan, allowance, now_ms), tell)
             for cleaned in result.segments:
@@ -68,9 +69,9 @@ class Compaction:
         except SyncFailed as error:
             disk.sync.fail(error)  # the child was told of it, and so nobody else will be
             raise
-        except OSError as error:
-            if not self._still_there(hosted, list(sources.values())):
-                raise LogChanged("segments left while they were cleaned") from error
+        except (OSError, LogDamaged) as error:
+            if hosted.log.lineage is not lineage or not self._still_there(hosted, list(sources.values())):
+                raise LogChanged("the log was cut, or segments left, while it was read") from error
             raise
         finally:
             await self._sweep(hosted, disk)
@@ -84,9 +85,9 @@ class Compaction:
                 break
             if hosted.log.want_resume_point(end_offset):
                 return
-            disk.sync.owe(hosted)
-            disk.sync.kick()
-            await disk.sync.quiet()
+            hosted.sync.owe(hosted)
+            hosted.sync.kick()
+            await hosted.sync.quiet()
         if not (self._residents.has_open(hosted) and hosted.log.want_resume_point(end_offset)):
             raise LogChanged("no resume point lies beyond it yet")
 
@@ -110,8 +111,8 @@ class Compaction:
             if not (staged and self._residents.has_open(hosted) and hosted.log.replace_segments(swap, sources)):
                 await disk.files.submit(partial(swap.discard, self._fs))
                 raise LogChanged("the log was cut while it was cleaned")
-            disk.sync.owe(hosted)  # it removes what was saved for segments that went
-            disk.sync.kick()
+            hosted.sync.owe(hosted)  # it removes what was saved for segments that went
+            hosted.sync.kick()
             paths = await disk.files.submit(partial(swap.settle, self._fs))
         except OSError as error:
             if error.errno not in _NOT_THE_DISKS_FAULT:

@@ -1,12 +1,16 @@
 """Opens the log directories of a node, each with threads of its own: a disk that hangs must not hold up another."""
 
 import logging
+from collections.abc import Mapping
+from functools import partial
 
-from libs.commitlog.errors import DirectoryLocked, DirectoryRetired
+from libs.commitlog.directory import encode_id, find_directory_id
+from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked, DirectoryRetired
+from libs.commitlog.filesystem import FileSystem
 from libs.telemetry.logs import fields
 from services.storage.config import StorageConfig
 from services.storage.disks import Disk, Scanned, scan
-from services.storage.offload import Bunches
+from services.storage.offload import Bunches, Offload
 from services.storage.surroundings import Surroundings
 from services.storage.sync_scheduler import SyncEvents, SyncScheduler
 
@@ -21,12 +25,14 @@ CLEAN_LOGS_AT_ONCE = 2
 async def open_disks(
     config: StorageConfig, world: Surroundings, cluster_id: str, events: SyncEvents, offline: set[str]
 ) -> list[Disk]:
-    """Those that open; the paths of the others go to `offline`. Raises DirectoryLocked if another process holds one, and what
-    was wrong with the first if none opens."""
+    """Those that open; the paths of the others go to `offline`. Raises DirectoryLocked if another process holds one,
+    DirectoryDamaged if one is a copy of another, and what was wrong with the first if none opens."""
     opened: list[Disk] = []
     failures: list[Exception] = []
+    threads_of = {path: world.offload(f"files-{number}", 1) for number, path in enumerate(config.directories)}
+    await _refuse_copies(threads_of, world.fs)
     for number, path in enumerate(config.directories):
-        files = world.offload(f"files-{number}", 1)
+        files = threads_of[path]
         new_id = world.new_directory_id()
 
         def work(path: str = path, new_id: bytes = new_id) -> Scanned:
@@ -53,3 +59,23 @@ async def open_disks(
     if not opened:
         raise failures[0]
     return opened
+
+
+async def _refuse_copies(threads_of: Mapping[str, Offload], fs: FileSystem) -> None:
+    """Before anything is written: two directories of one id hold the same partitions, and nobody knows which of them go on."""
+    found: dict[bytes, str] = {}
+    for path, files in threads_of.items():
+        try:
+            directory_id = await files.submit(partial(find_directory_id, fs, path))
+        except OSError:
+            continue  # whoever opens it finds out what is wrong
+        if directory_id is None:
+            continue
+        if directory_id in found:
+            for one in threads_of.values():
+                one.close()
+            raise DirectoryDamaged(
+                f"{path} is a copy of {found[directory_id]}: both have the id {encode_id(directory_id)}; leave one of them out "
+                "of the node's log directories, or empty the copy"
+            )
+        found[directory_id] = path

@@ -32,6 +32,8 @@ class Scanned:
     """Whether a log that the checkpoint does not name has not lost its start to retention."""
     buried: list[str]
     """Directories that an earlier process buried and did not come to remove."""
+    to_come: set[Key]
+    """Partitions that an earlier process was moving here: their logs are where they came from."""
 
 
 def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str) -> Scanned:
@@ -52,7 +54,8 @@ def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: 
             checkpoints[HIGH_WATERMARKS].pop(partition, None)
     is_start_known = directory.find_checkpoint(LOG_START_OFFSETS) is not None
     paths = {(found.topic_id, found.partition): found.path for found in partitions}
-    return Scanned(directory, paths, checkpoints, gone, is_start_known, directory.scheduled_deletions())
+    left = directory.scheduled_deletions(), directory.partitions_to_come()
+    return Scanned(directory, paths, checkpoints, gone, is_start_known, *left)
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +69,8 @@ class Disk:
     logs: Offload
     clean_logs: Offload
     hosted: set[Key] = field(default_factory=set)
+    arriving: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict)
+    """By checkpoint: what is to stand in it of logs that are about to take their names here."""
 
     @property
     def directory(self) -> LogDirectory:
@@ -94,15 +99,16 @@ class Disk:
         """(key, topic) of each partition that was found here and that nobody has opened."""
         return [(key, _topic_of(path)) for key, path in self.scanned.paths.items() if key not in self.hosted]
 
-    async def how_to_open(self, key: Key, topic: str, config: LogConfig, fs: FileSystem) -> HowToOpen:
-        """Makes the partition's directory if there is none. Raises OSError, LogDamaged, DirectoryDamaged."""
+    async def how_to_open(self, key: Key, topic: str, config: LogConfig, fs: FileSystem, moves: int) -> HowToOpen:
+        """Makes the partition's directory if there is none, newer than any with fewer `moves`. Raises OSError, LogDamaged,
+        DirectoryDamaged."""
         index = key[1]
         path = self.scanned.paths.get(key)
         if path is None:
             await self._clear_the_name(topic, index)
             if (topic, index) in self.scanned.gone:
                 await self.logs.submit(partial(self._refuse_if_gone, topic, index, fs))
-            path = await self.logs.submit(lambda: self.directory.adopt_partition(topic, index, key[0]))
+            path = await self.logs.submit(lambda: self.directory.adopt_partition(topic, index, key[0], moves))
             self.scanned.paths[key] = path
         checkpoints = self.scanned.checkpoints
         committed = checkpoints[HIGH_WATERMARKS].get((topic, index), 0)
@@ -128,6 +134,30 @@ class Disk:
     def opened(self, key: Key, topic: str) -> None:
         self.hosted.add(key)
         self.scanned.gone.pop((topic, key[1]), None)
+
+    async def make_room_for(self, topic: str, index: int, topic_id: bytes) -> None:
+        """Whatever bears the partition's name here is no partition of this node: it is kept like any stray. Raises OSError."""
+        await self._clear_the_name(topic, index)
+
+        def work() -> None:
+            try:
+                path = self.directory.set_aside(topic, index, topic_id)
+            except FileNotFoundError:
+                return
+            log.warning("directory makes room, remove it if nobody misses it", extra=fields(path=path))
+
+        await self.files.submit(work)
+
+    def arrived(self, key: Key, topic: str) -> None:
+        """Its log was copied here, is open, and bears its name."""
+        self.hosted.add(key)
+        self.scanned.paths[key] = self.directory.partition_path(topic, key[1])
+        self.scanned.gone.pop((topic, key[1]), None)
+        self.forget_arriving(topic, key[1])
+
+    def forget_arriving(self, topic: str, index: int) -> None:
+        for offsets in self.arriving.values():
+            offsets.pop((topic, index), None)
 
     async def _clear_the_name(self, topic: str, index: int) -> None:
         """A stray of the same name, but of another topic id, makes room. It is kept like any stray: its topic was deleted while
@@ -183,8 +213,10 @@ def _topic_of(path: str) -> str:
 class Disks:
     """The directories that work. One that was retired is not offered for new partitions."""
 
-    def __init__(self, disks: Sequence[Disk]) -> None:
+    def __init__(self, disks: Sequence[Disk], configured: int = 0) -> None:
+        """`configured`: how many there were to be."""
         self.all = tuple(disks)
+        self._configured = configured
 
     @property
     def usable(self) -> list[Disk]:
@@ -194,8 +226,25 @@ class Disks:
     def directory_ids(self) -> tuple[str, ...]:
         return tuple(disk.directory_id for disk in self.usable)
 
+    @property
+    def lacks_some(self) -> bool:
+        """One could not be opened, or has failed."""
+        return len(self.usable) < self._configured
+
+    def opened_ids(self) -> tuple[str, ...]:
+        """Also of those that failed since."""
+        return tuple(disk.directory_id for disk in self.all)
+
     def holding(self, key: Key) -> Disk | None:
         return next((disk for disk in self.all if disk.holds(key)), None)
+
+    def awaits(self, key: Key) -> bool:
+        """Whether an earlier process was moving it here from another directory: if that is not here, its log is not."""
+        return any(key in disk.scanned.to_come for disk in self.all)
+
+    def found(self, key: Key) -> None:
+        for disk in self.all:
+            disk.scanned.to_come.discard(key)
 
     def that_lost(self, topic: str, index: int, assigned: str) -> Disk | None:
         """The one that held the partition, and holds nothing of it any more."""

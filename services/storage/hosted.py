@@ -27,6 +27,7 @@ class Hosted:
         "key",
         "limits",
         "log",
+        "moving",
         "next_offset",
         "offline",
         "opens",
@@ -47,6 +48,8 @@ class Hosted:
         self.failed_reads = FailedReads()
         self.offline = False
         """The directory was retired, or the log takes no appends any more: everything is answered 56."""
+        self.moving = False
+        """To another log directory: what was copied must not be followed by what the cleaner left of it."""
         self.parked: ParkedProduces[Staged] = ParkedProduces()
         self.next_offset = log.log_end_offset
         """Where the next batch goes: the log's end, and past what is staged."""

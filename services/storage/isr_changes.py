@@ -85,7 +85,7 @@ class IsrChanges:
             return
         replica = hosted.replica
         committed = replica.high_watermark
-        proposal = replica.decide(now, self._lag, self._is_eligible)
+        proposal = replica.decide(now, self._lag, self._is_eligible, hosted.log_start_offset)
         if replica.high_watermark > committed:
             self._on_committed(hosted)  # a member that restarted counts in its new life too, from the moment it is proposed
         if proposal is not None:
@@ -104,7 +104,7 @@ class IsrChanges:
             self._lag = self._limits()
             self._refused_until = {hosted: until for hosted, until in self._refused_until.items() if until > now}
             for hosted in list(self._partitions.by_key.values()):
-                if hosted.replica.has_followers:
+                if hosted.replica.has_followers or hosted.replica.lax:
                     self.consider(hosted)
                     await turns.taken()
 
@@ -167,6 +167,8 @@ class IsrChanges:
             log.info("ISR change refused", extra=fields(partition=hosted, error=answer.error, isr=proposal.isr))
             self._refused_until[hosted] = self._loop.time() + REFUSED_S
             rose = replica.isr_refused(proposal)
+        elif is_ours and not answer.error and {InSync(*member) for member in answer.isr} == set(proposal.isr):
+            rose = replica.isr_refused(proposal)  # it held already, and what was said with it is known
         else:
             # Of another epoch, perhaps one that began with what was proposed here: to take it back would let the high watermark
             # pass a replica that is in the ISR. The image will settle it.
@@ -185,4 +187,4 @@ class IsrChanges:
 def _new_isr(hosted: Hosted, proposal: Proposal) -> NewIsr:
     topic_id, index = hosted.key
     isr = tuple([(member.node_id, member.incarnation) for member in proposal.isr])
-    return NewIsr(topic_id, index, proposal.leader_epoch, proposal.partition_epoch, isr)
+    return NewIsr(topic_id, index, proposal.leader_epoch, proposal.partition_epoch, isr, hosted.replica.is_durable)

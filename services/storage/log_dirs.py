@@ -11,6 +11,7 @@ from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.disks import Disk, Disks
+from services.storage.moving.moves import Moves
 from services.storage.residents import Residents
 from services.storage.turns import Turns
 
@@ -18,9 +19,10 @@ FAILED = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class LogDirDescription:
-    def __init__(self, disks: Disks, residents: Residents, fs: FileSystem) -> None:
+    def __init__(self, disks: Disks, residents: Residents, moves: Moves, fs: FileSystem) -> None:
         self._disks = disks
         self._residents = residents
+        self._moves = moves
         self._fs = fs
 
     def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
@@ -40,6 +42,11 @@ class LogDirDescription:
                 lag = max(0, hosted.high_watermark - hosted.log_end_offset)
                 logs[disk].append(LogInDir(hosted.topic, hosted.key[1], hosted.log.size, lag))
                 await turns.taken()
+        for move in self._moves.under_way():
+            hosted = move.hosted
+            if wanted is None or hosted.key in wanted:
+                size = move.copy.size if move.copy is not None else 0
+                logs[move.target].append(LogInDir(hosted.topic, hosted.key[1], size, move.lag, is_future=True))
         call.reply(LogDirsReply(tuple([await self._directory(disk, found) for disk, found in logs.items()])))
 
     async def _directory(self, disk: Disk, logs: list[LogInDir]) -> LogDir:

@@ -43,8 +43,8 @@ class Openings:
         self._told: dict[Key, tuple[str, str]] = {}  # topic, what was said
         self._damaged: dict[Key, tuple[LogDamaged, int]] = {}  # and when its directory last changed
 
-    async def open(self, disk: Disk, key: Key, topic: str, config: LogConfig) -> Log:
-        """Opens or creates. Raises what `TROUBLE` names; after SyncFailed the disk is retired already.
+    async def open(self, disk: Disk, key: Key, topic: str, config: LogConfig, moves: int = 0) -> Log:
+        """Opens or creates, then with so many `moves`. Raises what `TROUBLE` names; after SyncFailed the disk is retired already.
 
         A damaged log is looked at again only when its directory has changed: somebody put back what was missing, or accepted
         the loss.
@@ -56,7 +56,7 @@ class Openings:
                 raise damage
             del self._damaged[key]
         try:
-            return await self._open(disk, key, topic, config)
+            return await self._open(disk, key, topic, config, moves)
         except SyncFailed as error:
             disk.sync.fail(error)
             raise
@@ -87,10 +87,10 @@ class Openings:
         except OSError:
             return -1
 
-    async def _open(self, disk: Disk, key: Key, topic: str, config: LogConfig) -> Log:
+    async def _open(self, disk: Disk, key: Key, topic: str, config: LogConfig, moves: int) -> Log:
         async with self._slots:
             openers = disk.openers_of(key)
-            how = await disk.how_to_open(key, topic, config, self._fs)
+            how = await disk.how_to_open(key, topic, config, self._fs, moves)
             attempt = openers.submit(partial(how.open, self._registry, self._clock, read_bytes_max=READ_HERE_BYTES_MAX))
             try:
                 opened = await attempt

@@ -1,10 +1,11 @@
 """OUTLINE: what a caller needs to find committed records in the files by itself. Tells what is in memory, and opens no index."""
 
 from libs.commitlog.errors import LogDamaged
+from libs.commitlog.index import IndexEntries
 from libs.commitlog.segment import Segment
 from libs.commitlog.segment_file import FileRegistry
 from libs.rpc.call import Call
-from libs.rpc.contracts.outline import Outline, OutlineReply, SegmentOutline
+from libs.rpc.contracts.outline import UNKNOWN_TIMESTAMP, Outline, OutlineReply, SegmentOutline
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
@@ -54,16 +55,14 @@ class Outlining:
     def _outlined(self, segment: Segment, readable_to: int) -> SegmentOutline:
         offsets, times = segment.known_indexes
         max_timestamp = segment.known_max_timestamp
-        told = SegmentOutline(segment.base_offset, segment.file.file_id, readable_to)
-        if offsets is None or times is None or max_timestamp is None:
-            return told
         return SegmentOutline(
             segment.base_offset,
             segment.file.file_id,
             readable_to,
-            max_timestamp,
-            self._registry.name_index(offsets),
-            offsets.count,
-            self._registry.name_index(times),
-            times.count,
+            max_timestamp if times is not None and max_timestamp is not None else UNKNOWN_TIMESTAMP,
+            *self._named(offsets),
+            *self._named(times if max_timestamp is not None else None),
         )
+
+    def _named(self, index: IndexEntries | None) -> tuple[int, int]:
+        return (self._registry.name_index(index), index.count) if index is not None else (0, 0)

@@ -1,6 +1,8 @@
 """What others see of this node: the addresses where it answers, and its member record in the cluster."""
 
+import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -13,11 +15,15 @@ from libs.rpc.contracts.storage import LOG_ENDS, LogEnds
 from libs.rpc.errors import RpcFailure
 from libs.rpc.schema import pack
 from libs.rpc.server import Accept, Hello, RpcServer
+from libs.runtime.peers import ImageLending
 from libs.runtime.survival import forget_survival, survived_from
 from services.storage.config import StorageConfig
 from services.storage.surroundings import Surroundings
 
+log = logging.getLogger(__name__)
+
 PROBE_S = 1.0
+PATIENCE_S = 1.0
 
 
 class NodeIdTaken(Exception):
@@ -33,6 +39,16 @@ class Presence:
         self._membership: Membership | None = None
         self._member: Member | None = None
         self._survived_from = 0
+
+    async def first_image(self) -> None:
+        """The store's own, and no peer's: what an older image does not name would be taken for strays, and a node that cannot
+        register may neither lead nor follow (docs/adr/0015)."""
+        what = "waits for the metadata store, without which a storage node may neither lead nor follow"
+        telling = asyncio.get_running_loop().call_later(PATIENCE_S, log.warning, what)
+        try:
+            await self._follower.start()
+        finally:
+            telling.cancel()
 
     async def look_for_another(self) -> None:
         """To be called first of all. A former life of this node is dead, whatever its lease says; one that answers is another
@@ -69,9 +85,10 @@ class Presence:
         self, methods: Mapping[str, Accept], on_turn_end: Callable[[], None], directory_ids: tuple[str, ...]
     ) -> None:
         config = self._config
+        lending = ImageLending(lambda: self._follower.image)
         self.server = RpcServer(
             self.hello,
-            methods,
+            {**methods, **lending.methods},
             transport=self._world.transport,
             max_frame=config.rpc_max_frame,
             on_turn_end=on_turn_end,
@@ -93,6 +110,7 @@ class Presence:
             configs=config.static,
             version=self._world.version,
             survived_from=self._survived_from,
+            failed_dirs=self._not_among(directory_ids),
         )
 
     async def register(self) -> None:
@@ -105,10 +123,14 @@ class Presence:
         self._world.die(Superseded(other))
 
     async def tell_directories(self, directory_ids: tuple[str, ...]) -> None:
-        """Those that still work. Before it registers nobody need hear of it."""
-        if self._membership is not None and self._member is not None:
-            self._member = replace(self._member, log_dirs=directory_ids)
-            await self._membership.update(self._member)
+        """Those that still work. Before it registers nobody need hear of it, but it must not register with another one."""
+        if self._member is not None:
+            self._member = replace(self._member, log_dirs=directory_ids, failed_dirs=self._not_among(directory_ids))
+            if self._membership is not None:
+                await self._membership.update(self._member)
+
+    def _not_among(self, directory_ids: tuple[str, ...]) -> int:
+        return len(self._config.directories) - len(directory_ids)
 
     async def tell_stopping(self) -> bool:
         """Asks for its leaderships to be moved. False if it is not registered: nobody counts on it."""

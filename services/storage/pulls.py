@@ -143,7 +143,7 @@ class Pulls:
             numbers = made.durable_offset, now, made.log_start_offset
             if hosted.replica.made_durable(told.node_id, told.incarnation, *numbers):
                 self._on_committed(hosted)
-            if hosted.replica.may_join(told.node_id):
+            if hosted.replica.may_join(told.node_id, hosted.log_start_offset):
                 self._on_joinable(hosted)
 
     def _is_registered(self, node_id: int, incarnation: int) -> bool:
@@ -261,7 +261,7 @@ class Pulls:
         told = {"log_end": offset, "durable": position.durable, "log_start": position.log_start}
         if replica.reported(node, incarnation, **told, now=now, contact=session):
             self._on_committed(found)
-        if replica.may_join(node):
+        if replica.may_join(node, found.log_start_offset):
             self._on_joinable(found)
 
     # -- answering --------------------------------------------------------------------------------------------------------

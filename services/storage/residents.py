@@ -7,7 +7,7 @@ started it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -20,9 +20,13 @@ from libs.wire.errors import ErrorCode
 from services.storage.appends import Appends
 from services.storage.burials import Burials
 from services.storage.core.admission import Refusal, effective_min_in_sync
-from services.storage.core.leadership import Follow, Lead, decide_role, hosts
+from services.storage.core.leadership import Follow, Lead, decide_role, hosts, is_dispensable
 from services.storage.disks import Disk, Disks
+from services.storage.held_partitions import HeldPartitions
 from services.storage.hosted import Hosted, Key
+from services.storage.image_changes import changed_keys
+from services.storage.moving.places import Places
+from services.storage.moving.wanted import WantedDirectories
 from services.storage.openings import Openings
 from services.storage.partitions import Partitions
 from services.storage.placements import Placements
@@ -35,6 +39,7 @@ from services.storage.withdrawals import Withdrawals
 
 if TYPE_CHECKING:
     from services.storage.following.following import Following
+    from services.storage.moving.moves import Moves
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +63,7 @@ class Residents:
         readers: Readers,
         placements: Placements,
         withdrawals: Withdrawals,
+        wanted: WantedDirectories,
         *,
         before_removal: Callable[[], Awaitable[None]],
         static: Mapping[str, str],
@@ -79,10 +85,15 @@ class Residents:
         self._loop = asyncio.get_running_loop()
         self._timers = Timers()
         self._following: Following
+        self._moves: Moves
+        self.held = HeldPartitions(
+            partitions, self._tasks.keys(), lambda hosted: self._following.let_go(hosted), self._answer_again
+        )
         self._opening = ReplicaOpening(
-            *(partitions, disks, openings, self._configs, placements, withdrawals, self._timers),
+            *(partitions, disks, openings, self._configs, placements, withdrawals, wanted, self._timers),
             forget_former_selves=before_removal,
         )
+        self.places = Places(partitions, disks, placements, withdrawals)
         self._burials = Burials(
             lambda: effective_broker_int(partitions.image, DELETE_DELAY, broker_id=partitions.node_id, static=static),
             before_removal,
@@ -94,6 +105,10 @@ class Residents:
         """Before the first image: it copies what others lead."""
         self._following = following
 
+    def move_with(self, moves: "Moves") -> None:
+        """Before the first image: it moves logs between the directories."""
+        self._moves = moves
+
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """An `ImageFollower` subscriber; for the first image, `old` is the empty one."""
         self._partitions.image = new
@@ -104,7 +119,7 @@ class Residents:
             self._unconfigured |= {hosted: None for hosted, _ in self._homes.values() if all_too or hosted.topic in topics}
             if not was_behind:
                 self._configure_some()
-        for key in dict.fromkeys(_changed_keys(old, new)):  # of a new topic both differ, and the work is done once
+        for key in dict.fromkeys(changed_keys(old, new)):  # of a new topic both differ, and the work is done once
             self._take_away(key)
             self._work_on(key)
         self._following.follow_image(old, new)
@@ -127,6 +142,40 @@ class Residents:
         """Whether it is here to stay, as far as is known, and its disk works. One that is about to be buried must not be owed
         another sync round: that would look for its directory under the old name."""
         return self._partitions.by_key.get(hosted.key) is hosted and not hosted.offline
+
+    def home(self, key: Key) -> tuple[Hosted, Disk] | None:
+        """Its open log, and where that is."""
+        return self._homes.get(key)
+
+    def lacks(self, key: Key) -> bool:
+        """It is to be here, and is not."""
+        return key not in self._homes and self._desired(key) is not None
+
+    def home_of(self, hosted: Hosted) -> Disk | None:
+        home = self._homes.get(hosted.key)
+        return home[1] if home is not None and home[0] is hosted else None
+
+    # -- moving to another directory ------------------------------------------------------------------------------------------
+
+    def moved(self, hosted: Hosted, disk: Disk) -> None:
+        """While it is held."""
+        self._homes[hosted.key] = hosted, disk
+
+    def _answer_again(self, key: Key) -> None:
+        """What images asked of it while it was held is asked again."""
+        self._take_away(key)
+        self._work_on(key)
+
+    async def bury_source(self, hosted: Hosted, disk: Disk) -> None:
+        """It was moved from there."""
+        async with self._lock_of(str(hosted)):
+            if disk.holds(hosted.key) and not disk.sync.failed:
+                await self._burials.bury(hosted, disk, told="removed from the log directory that it left")
+
+    async def released(self, hosted: Hosted) -> None:
+        """Returns when nobody moves or cuts its log."""
+        await self.held.released(hosted)
+        await self._following.released(hosted)
 
     async def set_aside_strays(self) -> None:
         await set_aside_strays(self._disks, self._partitions, lambda key: self._desired(key) is not None, self._lock_of)
@@ -221,7 +270,7 @@ class Residents:
         home = self._homes.get(key)
         if desired is None:
             if home is not None:
-                await self._evict(*home)
+                await self._evict(home[0])
             return
         topic, state = desired
         if home is None:
@@ -238,12 +287,17 @@ class Residents:
                 return
         else:
             hosted = home[0]
-            await self._following.released(hosted)
+            await self.released(hosted)
             desired = self._desired(key)
             if desired is None:
                 return  # whoever took it away has asked for it to be worked on again
+            if hosted.failed_reads.damaged and is_dispensable(desired[1], self._node_id):
+                await self._give_up(hosted)
+                self._again.add(key)  # to be copied anew
+                return
         self._partitions.by_key[key] = hosted
         self._play(hosted, self._homes[key][1], desired[1])
+        self.places.check(hosted, self._homes[key][1])
 
     def _play(self, hosted: Hosted, disk: Disk, state: PartitionState) -> None:
         """The role that the state gives this node, now that the log is here."""
@@ -274,32 +328,48 @@ class Residents:
     async def _make_way(self, topic: str, key: Key) -> None:
         """A topic that was deleted and made again at once may find its former self here, still open: that one is buried first."""
         former = [home for other, home in self._homes.items() if other[1] == key[1] and other != key and home[0].topic == topic]
-        for hosted, disk in former:
-            await self._bury(hosted, disk)
+        for hosted, _ in former:
+            await self._bury(hosted)
 
-    async def _evict(self, hosted: Hosted, disk: Disk) -> None:
+    async def _evict(self, hosted: Hosted) -> None:
         """The partition left the image: its name is freed now, its files go after log.segment.delete.delay.ms."""
         async with self._lock_of(str(hosted)):
             if hosted.key in self._homes:  # else its successor buried it
-                await self._bury(hosted, disk)
+                await self._bury(hosted)
 
-    async def _bury(self, hosted: Hosted, disk: Disk) -> None:
+    async def _give_up(self, hosted: Hosted) -> None:
+        """A read found it damaged, and nobody counts on it."""
+        async with self._lock_of(str(hosted)):
+            self._partitions.by_key.pop(hosted.key, None)
+            disk = await self._close(hosted)
+            if not disk.sync.failed:
+                await self._opening.set_aside(disk, hosted.key, hosted.topic)
+
+    async def _bury(self, hosted: Hosted) -> None:
         """The caller holds the lock of its name."""
+        disk = await self._close(hosted)
+        if not disk.sync.failed:
+            await self._burials.bury(hosted, disk)
+
+    async def _close(self, hosted: Hosted) -> Disk:
+        """The caller holds the lock of its name. Returns where it was."""
+        await self.released(hosted)
+        self._moves.cancel(hosted)
         self._following.let_go(hosted)
         await self._following.released(hosted)
+        disk = self._homes[hosted.key][1]
         disk.sync.forget(hosted)
         await disk.sync.quiet()  # a round may be writing into the directory that is about to be renamed
         del self._homes[hosted.key]
         hosted.log.close(clean=False)
-        if disk.sync.failed:
-            return
-        await self._burials.bury(hosted, disk)
+        return disk
 
     # -- the disk's fate ----------------------------------------------------------------------------------------------------
 
     def retire(self, disk: Disk) -> None:
         """Everything on it goes offline with 56 and stays so."""
         for hosted, home in self._homes.values():
+            self.places.check(hosted, home)
             if home is disk:
                 hosted.offline = True
                 self._appends.refuse_waiting(hosted, Refusal(int(ErrorCode.KAFKA_STORAGE_ERROR), "the log directory failed"))
@@ -313,16 +383,3 @@ class Residents:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         await self._burials.close()
-
-
-def _changed_keys(old: ClusterImage, new: ClusterImage) -> Iterator[Key]:
-    """Partitions whose state, or whose topic's record, differs."""
-    for change in new.partition_changes_since(old):
-        yield change.topic_id, change.index
-    if new.topics_by_id is old.topics_by_id:
-        return
-    for topic_id in {**old.topics_by_id, **new.topics_by_id}:
-        before, after = old.topics_by_id.get(topic_id), new.topics_by_id.get(topic_id)
-        if before is not after:
-            for index in range(max(topic.partitions for topic in (before, after) if topic is not None)):
-                yield topic_id, index

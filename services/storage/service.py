@@ -19,7 +19,16 @@ from libs.commitlog.segment import FileRegistry
 from libs.commitlog.sync import run_round
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.outline import OUTLINE
-from libs.rpc.contracts.storage import APPEND, DELETE_RECORDS, DESCRIBE_LOG_DIRS, FETCH, LIST_OFFSETS, OPEN_FILE
+from libs.rpc.contracts.ownership import CLAIM
+from libs.rpc.contracts.storage import (
+    ALTER_LOG_DIRS,
+    APPEND,
+    DELETE_RECORDS,
+    DESCRIBE_LOG_DIRS,
+    FETCH,
+    LIST_OFFSETS,
+    OPEN_FILE,
+)
 from libs.runtime.children import Children
 from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
@@ -27,6 +36,7 @@ from services.storage.appends import Appends
 from services.storage.checkpoints import Checkpoints
 from services.storage.chores import Chores
 from services.storage.config import StorageConfig
+from services.storage.core.leadership import assigned_directory
 from services.storage.delete_records import RecordDeletion
 from services.storage.departure import hand_over
 from services.storage.disk_opening import open_disks
@@ -35,11 +45,16 @@ from services.storage.fetches import Fetches
 from services.storage.following.following import Following
 from services.storage.following.starts import LogStarts
 from services.storage.following.surgery import Surgery
-from services.storage.hosted import Hosted
+from services.storage.hosted import Hosted, Key
 from services.storage.leading import Leading
 from services.storage.list_offsets import OffsetListing
 from services.storage.log_dirs import LogDirDescription
 from services.storage.meters import Meters
+from services.storage.moving.leftovers import begin_anew, settle_twins
+from services.storage.moving.moves import Moves
+from services.storage.moving.requests import DirectoryChanges
+from services.storage.moving.switching import Switching
+from services.storage.moving.wanted import WantedDirectories
 from services.storage.near_readers import NearReaders
 from services.storage.open_file import FileOpening
 from services.storage.openings import Openings
@@ -110,6 +125,7 @@ class StorageNode:
         self._checkpoints: Checkpoints | None = None
         self._shortening: Shortening | None = None
         self._following: Following | None = None
+        self._moves: Moves | None = None
         self._chores: Chores | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._marks: list[asyncio.Future[None]] = []
@@ -129,6 +145,7 @@ class StorageNode:
         return {
             "partitions": self._partitions.debug,
             "following": lambda: self._following.debug() if self._following is not None else None,
+            "moves": lambda: self._moves.debug() if self._moves is not None else None,
             "cleaner": lambda: self._chores.cleaning.debug() if self._chores is not None else None,
         }
 
@@ -136,17 +153,20 @@ class StorageNode:
 
     async def start(self) -> None:
         """Raises DirectoryLocked, DirectoryDamaged, OSError: then the node cannot run here."""
-        self._state = "waiting for the cluster image"
-        await self._follower.start()
+        self._state = "waiting for the metadata store"
+        await self._presence.first_image()
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
         await self._presence.look_for_another()
         self._controller.follow(self._follower.image)
         self._follower.subscribe(lambda _, new: self._controller.follow(new))
         self._presence.look_back()
-        self._disks = Disks(await open_disks(self._config, self._world, cluster_id, self, self._meters.offline))
+        opened = await open_disks(self._config, self._world, cluster_id, self, self._meters.offline)
+        self._disks = Disks(opened, len(self._config.directories))
+        await settle_twins(self._disks, self._world.fs, self._assigned_directory)
         caller = self._config.node_id, self._incarnation
-        self._placements = Placements(*caller, lambda: self._follower.image, self._controller)
+        wanted = WantedDirectories(self._partitions, self._disks)
+        self._placements = Placements(*caller, lambda: self._follower.image, self._controller, self._disks.opened_ids)
         self._withdrawals = Withdrawals(*caller, lambda: self._follower.image, self._controller)
         self._residents = residents = Residents(
             self._incarnation,
@@ -155,7 +175,7 @@ class StorageNode:
             Openings(self._world.fs, self._registry, self._world.clock, Recovery(self._recovery_processes)),
             self._appends,
             self._readers,
-            *(self._placements, self._withdrawals),
+            *(self._placements, self._withdrawals, wanted),
             before_removal=self._forget_deleted,
             static=self._config.static,
         )
@@ -163,15 +183,18 @@ class StorageNode:
         self._shortening = Shortening(self._world.fs, residents, self._checkpoints, on_start=self._starts_later)
         self._following = self._make_following(self._checkpoints, self._shortening)
         residents.follow_with(self._following)
+        self._moves = self._make_moves(residents, self._checkpoints, self._placements)
+        residents.move_with(self._moves)
         self._stalls = Stalls(residents, self._following, self._withdrawals)
         self._state = "opening logs"
         self._follower.subscribe(residents.follow)
         residents.follow(type(self._follower.image)(), self._follower.image)
         await residents.settled()
         await residents.set_aside_strays()
+        await begin_anew(self._disks, residents, self._moves, self._checkpoints)
         self._loaded = True
         self._state = "registering"
-        await self._listen(self._shortening, residents)
+        await self._listen(self._shortening, residents, self._moves, wanted)
         self._placements.start()
         self._leading.start()
         self._chores = Chores(
@@ -216,13 +239,28 @@ class StorageNode:
             self._config.static,
         )
 
-    async def _listen(self, shortening: Shortening, residents: Residents) -> None:
+    def _make_moves(self, residents: Residents, checkpoints: Checkpoints, placements: Placements) -> Moves:
+        switching = Switching(self._world.fs, self._registry, residents, checkpoints, placements, self.synced)
+        return Moves(
+            *(self._config.node_id, self._world.fs, self._registry, self._world.clock, residents, switching),
+            lambda: self._partitions.image,
+            self._config.static,
+        )
+
+    def _assigned_directory(self, key: Key) -> str:
+        state = self._follower.image.partition(*key)
+        return assigned_directory(state, self._config.node_id) if state is not None else ""
+
+    async def _listen(self, shortening: Shortening, residents: Residents, moves: Moves, wanted: WantedDirectories) -> None:
+        directories = DirectoryChanges(self._config.directories, self._partitions, self._disks, residents, moves, wanted)
         methods = {
             APPEND: self._appends.accept,
+            CLAIM: self._appends.owners.accept,
             FETCH: self._fetches.accept,
             LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
             DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, shortening).accept,
-            DESCRIBE_LOG_DIRS: LogDirDescription(self._disks, residents, self._world.fs).accept,
+            DESCRIBE_LOG_DIRS: LogDirDescription(self._disks, residents, moves, self._world.fs).accept,
+            ALTER_LOG_DIRS: directories.accept,
             OPEN_FILE: FileOpening(self._registry).accept,
             **self._leading.methods,
             OUTLINE: Outlining(self._partitions, self._registry).accept,
@@ -282,6 +320,8 @@ class StorageNode:
         self._state = "stopping"
         await hand_over(self._config.node_id, self._presence, self._follower, self._config.hand_over_s)
         self._appends.stop()
+        if self._moves is not None:
+            await self._moves.close()
         if self._following is not None:
             await self._following.close()
         for disk in self._disks.usable:

@@ -42,11 +42,15 @@ class Shortening:
         starts = [(hosted, hosted.log.next_start_offset) for hosted in shorter]
         if not await self._checkpoints.write_log_starts(disk, anyway=True):
             return False
+        moved: dict[Disk, list[Hosted]] = {}
         for hosted, start in starts:
-            if self._residents.has_open(hosted):
+            home = self._residents.home_of(hosted)
+            if home is not disk and home is not None:
+                moved.setdefault(home, []).append(hosted)
+            elif self._residents.has_open(hosted):
                 hosted.log.advance_start(start)  # not to what was announced while the checkpoint was being written
                 self._on_start(hosted)
-        return True
+        return all([await self.advance(logs, home) for home, logs in moved.items()])
 
     def retire_soon(self, shorter: Sequence[Hosted], disk: Disk) -> None:
         """As `retire`, in its own time."""
@@ -56,8 +60,8 @@ class Shortening:
         """Takes what lies before the starts out of the logs; the files go when readers had their time."""
         for hosted in shorter:
             if self._residents.has_open(hosted):
-                disk.sync.owe(hosted)
-        disk.sync.kick()
+                hosted.sync.owe(hosted)
+                hosted.sync.kick()
         for _ in range(2 + len(shorter) // OWED_PER_ROUND):  # the round that runs may have begun before
             await disk.sync.quiet()
         for hosted in shorter:
@@ -74,8 +78,8 @@ class Shortening:
         retired = hosted.log.retire_segments()
         if retired is None:
             return
-        disk.sync.owe(hosted)  # it removes what was saved for those segments
-        disk.sync.kick()
+        hosted.sync.owe(hosted)  # it removes what was saved for those segments
+        hosted.sync.kick()
         delay_s = hosted.config.file_delete_delay_ms / 1000
         try:
             paths = await disk.files.submit(partial(retired.rename, self._fs))

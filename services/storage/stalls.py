@@ -26,5 +26,6 @@ class Stalls:
     def ended(self, scheduler: SyncScheduler) -> None:
         for hosted, disk in self._residents.open_logs():
             if disk.sync is scheduler:
-                self._withdrawals.stand_up(hosted.key)
+                if not hosted.failed_reads.damaged:
+                    self._withdrawals.stand_up(hosted.key)
                 self._residents.look_again(hosted.key)

@@ -146,6 +146,10 @@ class SyncScheduler:
             self._lazy.pop(hosted, None)
             self._holding.pop(hosted, None)
             self._unwritten.pop(hosted, None)
+            if hosted.sync is not self:  # it was moved to another directory since: this disk says nothing of it
+                hosted.sync.owe(hosted)
+                hosted.sync.kick()
+                continue
             try:
                 targets = hosted.log.sync_targets(indexes=True) if crowded else hosted.log.sync_targets()
             except OSError as error:  # no descriptor is left for what must be opened: those of this round will be

@@ -1,7 +1,8 @@
 """Tells the elected controller which replicas this node cannot serve, until the states show it.
 
 For good, since their logs are damaged; or for now, since their disk hangs or does not let them be opened: those leave only where
-another member is left, for the last one has nobody to copy from, and will serve again.
+another member is left, for the last one has nobody to copy from, and will serve again. A log that a read found damaged is among
+those too: the last one goes on with what can be read of it.
 """
 
 import asyncio

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient
 
 from tests.clients.waiting import eventually
 
@@ -93,7 +94,7 @@ class SteadyProducer:
             self.failures.append(error.name())
 
 
-def partition_of(client: Producer, topic: str) -> tuple[int, int]:
+def partition_of(client: Producer | AdminClient, topic: str) -> tuple[int, int]:
     """(leader, how many are in sync); leader -1 for a partition that nobody can tell of at this moment."""
     found = client.list_topics(timeout=REQUEST_S).topics[topic].partitions.get(0)
     return (-1, 0) if found is None else (found.leader, len(found.isrs))

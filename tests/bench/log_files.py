@@ -37,8 +37,8 @@ def write_log(directory: Path, batches: Iterable[tuple[bytes | bytearray, int]],
     return log.log_end_offset
 
 
-def share_log(source: Path, target: Path) -> None:
-    """Kafka's partition at `target`, which is stopped, gets the batches of `source`: the same `.log` files under a second name
+def share_log(source: Path, target: Path, *, with_sidecars: bool) -> None:
+    """The partition at `target`, whose server is stopped, gets the batches of `source`: the same `.log` files under a second name
     where that can be, so that neither the disk nor the page cache holds them twice. Whoever opens them only reads."""
     for file in target.iterdir():
         if file.name != "partition.metadata":
@@ -49,5 +49,5 @@ def share_log(source: Path, target: Path) -> None:
                 os.link(file, target / file.name)
             except OSError:
                 shutil.copy(file, target / file.name)
-        elif file.suffix in (".index", ".timeindex"):
+        elif with_sidecars or file.suffix in (".index", ".timeindex"):
             shutil.copy(file, target / file.name)

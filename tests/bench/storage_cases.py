@@ -1,6 +1,7 @@
 """Cases of the storage engine: acknowledged from the disk, and reads at random places of a large partition."""
 
 import random
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +76,7 @@ def _look_up(side: Side, prepared: object, seconds: float) -> Measured:
 
 
 class _LargePartition:
-    """Batches of 16 KiB whose timestamps rise by 10 ms each: written when a side first asks, and given to the other as it is."""
+    """Batches of 16 KiB whose timestamps rise by 10 ms each: written when a side first asks, and given to both as it is."""
 
     def __init__(self, log_bytes: int) -> None:
         batch, self._records_each = frames.batch_of_about(16 * KIB, 1000, 0)
@@ -84,6 +85,7 @@ class _LargePartition:
         self._records = self._batches * self._records_each
         self._first_ms = time.time_ns() // 1_000_000 - 10 * self._batches
         self._topics: dict[str, str] = {}
+        self._scratch = tempfile.TemporaryDirectory(prefix="penstock-bench-log-")
         self._written: Path | None = None
 
     def _fill(self, side: Side) -> str:
@@ -94,15 +96,16 @@ class _LargePartition:
         side.create_topic(topic, 1, {"retention.ms": "-1"})
         self._await_leader(side, topic)  # then it is on the disk, too
         with side.stopped():
-            partition = side.log_directory / f"{topic}-0"
-            if self._written is not None:
-                share_log(self._written, partition)
-            else:
-                end = write_log(partition, self._rising(), LogConfig())
-                assert end == self._records
-                self._written = partition
+            share_log(self._log(), side.log_directory / f"{topic}-0", with_sidecars=side.name == "penstock")
         self._await_leader(side, topic)
         return topic
+
+    def _log(self) -> Path:
+        if self._written is None:
+            self._written = Path(self._scratch.name)
+            end = write_log(self._written, self._rising(), LogConfig())
+            assert end == self._records
+        return self._written
 
     @staticmethod
     def _await_leader(side: Side, topic: str) -> None:

@@ -19,3 +19,10 @@ def admin(bootstrap: str) -> Iterator[Admin]:
     opened = Admin(bootstrap)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def three() -> Iterator[LocalCluster]:
+    """Three storage nodes, for a test that ends some of them."""
+    with LocalCluster(storage=3) as running:
+        yield running

@@ -1,9 +1,7 @@
 """What Kafka's tools show of partitions with three replicas while nodes are gone."""
 
 import re
-from collections.abc import Iterator
 
-import pytest
 from confluent_kafka.admin import PartitionMetadata
 
 from tests.clients.admin import Admin
@@ -13,12 +11,6 @@ from tests.kafka.tools import run_tool, run_tools
 
 WAIT_S = 60.0
 LINE = re.compile(r"Partition: (\d+)\tLeader: (\w+)\tReplicas: ([\d,]+)\tIsr: ([\d,]*)")
-
-
-@pytest.fixture
-def three() -> Iterator[LocalCluster]:
-    with LocalCluster(storage=3) as running:
-        yield running
 
 
 Shown = dict[int, tuple[str, set[str], set[str]]]

@@ -2,9 +2,7 @@
 
 import json
 import signal
-from collections.abc import Iterator
 
-import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.clients.admin import Admin
@@ -13,12 +11,6 @@ from tests.cluster_harness import LocalCluster
 
 WAIT_S = 60.0
 PARTITIONS = 3
-
-
-@pytest.fixture
-def three() -> Iterator[LocalCluster]:
-    with LocalCluster(storage=3) as running:
-        yield running
 
 
 def test_every_delivery_succeeds_and_no_poll_fails(three: LocalCluster, topic: str) -> None:

@@ -1,9 +1,7 @@
 """A leader that is stopped keeps its connections: only the image tells its gateways that another one leads."""
 
 import signal
-from collections.abc import Iterator
 
-import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.clients.admin import Admin
@@ -11,12 +9,6 @@ from tests.clients.waiting import rounds
 from tests.cluster_harness import LocalCluster
 
 WAIT_S = 60.0
-
-
-@pytest.fixture
-def three() -> Iterator[LocalCluster]:
-    with LocalCluster(storage=3) as running:
-        yield running
 
 
 def leader_of(admin: Admin, topic: str) -> int:

@@ -66,6 +66,7 @@ class EtcdServer:
     def pause(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # each of its threads stands still then
 
     def resume(self) -> None:
         assert self._process is not None

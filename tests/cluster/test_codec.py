@@ -63,7 +63,7 @@ def test_a_partition_state_stays_readable_by_people() -> None:
     state = PartitionState((Replica(1, "aa"),), 1, 5, 2, 3, (InSync(1, 5),))
     assert encode(state) == (
         b'{"replicas":[[1,"aa"]],"leader":1,"leader_incarnation":5,"leader_epoch":2,"partition_epoch":3,'
-        b'"isr":[[1,5]],"owner":"","owner_epoch":0,"adding":[],"removing":[],"recovering":false,"withdrawn":[]}'
+        b'"isr":[[1,5]],"owner":"","owner_epoch":0,"adding":[],"removing":[],"recovering":false,"withdrawn":[],"paced":false,"lax":false}'
     )
 
 

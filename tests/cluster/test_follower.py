@@ -14,7 +14,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.memory_keyspace import Keyspace
 from libs.cluster.memory_store import MemoryStore
 from libs.cluster.records import NodeRecord
-from libs.cluster.store import Delete, MetadataStore, Operation, Outcome, Put
+from libs.cluster.store import Delete, KeyValue, MetadataStore, Operation, Outcome, Put, RangeResult
 
 Virtually = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -230,3 +230,125 @@ async def test_a_follower_keeps_its_image_while_etcd_is_down_and_goes_on_when_it
         assert set((await follower.wait_for(result.revision, 10)).nodes) == {1, 3}
     await follower.close()
     await store.close()
+
+
+def borrowed(revision: int, *node_ids: int, cluster_id: str = "c") -> ClusterImage:
+    """As a peer would tell it."""
+    items = [KeyValue(keys.CLUSTER_ID, encode(cluster_id), 1, 1, 0)]
+    items += [KeyValue(keys.node(node_id), encode(NodeRecord(node_id)), 2, 2, 0) for node_id in node_ids]
+    return ClusterImage.from_range(RangeResult(tuple(items), revision))
+
+
+class Lender:
+    """Has nothing until it is given an image."""
+
+    def __init__(self, image: ClusterImage | None = None) -> None:
+        self.image = image
+        self.asked = 0
+
+    async def borrow(self) -> ClusterImage | None:
+        self.asked += 1
+        return self.image
+
+
+def test_a_store_that_answers_is_never_passed_over_for_a_peer(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        lender = Lender(borrowed(900, 5))
+        follower = ImageFollower(MemoryStore(), lender.borrow)
+        await follower.start()
+        await asyncio.sleep(10)
+        assert (follower.verified, lender.asked, set(follower.image.nodes)) == (True, 0, set())
+        await follower.close()
+
+    virtually(scenario())
+
+
+def test_who_starts_without_the_store_goes_on_from_a_peer_and_then_from_the_store(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        sound = MemoryStore()
+        store = sound.peer()
+        await write(sound, Put(keys.CLUSTER_ID, encode("c")), node(1))
+        store.unavailable = True
+        lender = Lender()
+        follower = ImageFollower(store, lender.borrow)
+        starting = asyncio.create_task(follower.start())
+        await asyncio.sleep(5)
+        assert lender.asked > 1
+        assert not starting.done()
+        lender.image = borrowed(2, 1)
+        await starting
+        told: list[tuple[ClusterImage, ClusterImage]] = []
+        follower.subscribe(lambda old, new: told.append((old, new)))
+        assert (follower.verified, follower.image) == (False, lender.image)
+        asked = lender.asked
+        revision = await write(sound, node(2, "later"))
+        await asyncio.sleep(20)
+        assert (follower.verified, lender.asked) == (False, asked)
+        store.unavailable = False
+        await follower.until_verified()
+        assert (follower.image.revision, set(follower.image.nodes)) == (revision, {1, 2})
+        assert [(old.revision, new.revision) for old, new in told] == [(2, revision)]
+        last = await write(sound, node(3))
+        assert set((await follower.wait_for(last, 1)).nodes) == {1, 2, 3}
+        await follower.close()
+
+    virtually(scenario())
+
+
+def test_what_a_peer_told_is_read_again_even_where_the_store_says_that_nothing_changed(virtually: Virtually) -> None:
+    """A peer of an older version may have left out what it did not understand."""
+
+    async def scenario() -> None:
+        sound = MemoryStore()
+        store = sound.peer()
+        revision = await write(sound, Put(keys.CLUSTER_ID, encode("c")), node(1, "rack"))
+        store.unavailable = True
+        versions = sound.keyspace.get(keys.node(1))
+        assert versions is not None
+        items = (KeyValue(keys.node(1), encode(NodeRecord(1)), versions.create_revision, versions.mod_revision, 0),)
+        follower = ImageFollower(store, Lender(ClusterImage.from_range(RangeResult(items, revision))).borrow)
+        await follower.start()
+        told: list[str] = []
+        follower.subscribe(lambda _, new: told.append(new.nodes[1].rack))
+        assert follower.image.nodes[1].rack == ""
+        store.unavailable = False
+        await follower.until_verified()
+        assert told == ["rack"]
+        await follower.close()
+
+    virtually(scenario())
+
+
+def test_a_store_that_is_behind_the_peers_or_of_another_cluster_is_not_followed(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        for lent in (borrowed(1000, 7), borrowed(1, 7, cluster_id="other")):
+            sound = MemoryStore()
+            store = sound.peer()
+            await write(sound, Put(keys.CLUSTER_ID, encode("c")), node(1))
+            store.unavailable = True
+            follower = ImageFollower(store, Lender(lent).borrow)
+            await follower.start()
+            store.unavailable = False
+            await asyncio.sleep(30)
+            assert (follower.verified, follower.image) == (False, lent)
+            await follower.close()
+
+    virtually(scenario())
+
+
+def test_a_compacted_store_is_read_anew(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        sound = MemoryStore()
+        store = sound.peer()
+        await write(sound, Put(keys.CLUSTER_ID, encode("c")), node(1))
+        store.unavailable = True
+        follower = ImageFollower(store, Lender(borrowed(2, 1)).borrow)
+        await follower.start()
+        for number in range(2, 50):
+            revision = await write(sound, node(number), Delete(keys.node(number - 1)))
+        sound.compact(revision)
+        store.unavailable = False
+        assert set((await follower.wait_for(revision, 30)).nodes) == {49}
+        await follower.close()
+
+    virtually(scenario())

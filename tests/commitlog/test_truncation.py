@@ -106,6 +106,51 @@ def test_truncation_brings_producers_back_to_the_cut(tmp_path: Path) -> None:
             assert log.producers.entries == seen[16]
 
 
+def test_producers_are_remembered_where_retention_and_a_truncation_meet(tmp_path: Path) -> None:
+    """The snapshot with which a segment begins waited for the next round, and a truncation behind it dropped it: once the
+    segments before were gone, nothing knew of who had written those."""
+    log = open_log(tmp_path)
+    append(log, batch_at(0, producer_id=7, producer_epoch=0, base_sequence=0, count=3))
+    log.roll()
+    append_some(log, 10)
+    kept = 3
+    log.truncate_to(12)
+    append_some(log, 1)
+    log.roll()
+    append_some(log, 2)
+    sync(log, resume_point=True)
+    log.high_watermark = kept
+    log.delete_before(kept, log.high_watermark)
+    log.advance_start()
+    sync(log)
+    assert log.retire_segments() is not None
+    before = dict(log.producers.entries)
+    log.truncate_to(12)
+    assert log.producers.entries == before
+    assert [batch.last_offset for batch in before[7].batches] == [2]
+
+
+def test_producers_are_remembered_when_all_that_retention_left_is_cut(tmp_path: Path) -> None:
+    """The snapshot with which the first segment begins is as of where the log is cut, and went with the segment."""
+    log = open_log(tmp_path)
+    append(log, batch_at(0, producer_id=7, producer_epoch=0, base_sequence=0, count=3))
+    log.roll()
+    append_some(log, 2)
+    sync(log, resume_point=True)
+    log.high_watermark = 3
+    log.delete_before(3, log.high_watermark)
+    log.advance_start()
+    sync(log)
+    assert log.retire_segments() is not None
+    before = dict(log.producers.entries)
+    assert list(before) == [7]
+    log.truncate_to(3)
+    assert log.producers.entries == before
+    sync(log)
+    log.close(clean=False)
+    assert open_log(tmp_path).producers.entries == before
+
+
 def test_a_sync_round_that_a_truncation_overtook_says_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append_some(log, 10)

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.cluster.records import InSync, PartitionState, Replica
-from services.controller.core.brokers import AtRest, LiveNode, lost_directories, settle
+from services.controller.core.brokers import AtRest, LiveNode, lost_directories, marked, settle
+from services.controller.core.elections import NO_LEADER, last_resort
 from services.controller.core.standing import may_join
 from tests.controller.images import led_by
 
@@ -205,3 +206,14 @@ def _between(state: PartitionState, live: dict[int, LiveNode], other: int, damag
     found = InSync(other, live[other].incarnation) if other in live else leader
     isr = (leader, found) if found != leader and may_join(state, found, live) else (leader,)
     return replace(state, isr=isr, partition_epoch=state.partition_epoch + 1)
+
+
+def test_who_comes_back_to_a_synced_topic_may_have_lost_what_was_acknowledged_before_it_was_one() -> None:
+    """Its `durability` was changed while the last in-sync replica was down."""
+    state = PartitionState((Replica(1, "d1"),), NO_LEADER, 0, 5, 8, (InSync(1, 1),))
+    back = {1: LiveNode(2, frozenset({"d1"}))}
+    assert settle(state, back, synced=True).leader == 1
+    lax = marked(state, state, synced=False)
+    assert settle(lax, back, synced=True).leader == NO_LEADER
+    assert last_resort(lax, back, synced=True) == (InSync(1, 2),)
+    assert marked(lax, state, synced=True) is lax

@@ -13,7 +13,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.memory_store import MemoryStore
 from libs.cluster.records import ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.store import Put
-from libs.rpc.contracts.controller import PREFERRED, UNCLEAN, ElectLeaders
+from libs.rpc.contracts.controller import PREFERRED, UNCLEAN, AlterReassignments, ElectLeaders, Reassignment
 from libs.wire.errors import ErrorCode
 from services.controller.core.elections import (
     Reach,
@@ -133,6 +133,13 @@ def test_the_preferred_leader_is_elected_on_request() -> None:
     ((_, _, state),) = decision.changed
     assert (state.leader, state.leader_epoch, state.partition_epoch) == (1, 5, 5)
     assert state.isr == (InSync(2, 1), InSync(1, 1))
+
+
+def test_a_partition_that_is_named_twice_is_elected_once_and_answered_twice() -> None:
+    image = image_of(storage(1), storage(2), topics={"t": [state_of(2, isr=(2, 1))]})
+    decision = elect(image, PREFERRED, ("t", 0), ("x", 0), ("t", 0))
+    assert [r.error for r in decision.results] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert len(decision.changed) == 1
 
 
 @pytest.mark.parametrize(
@@ -306,6 +313,25 @@ async def test_what_was_learned_of_a_node_that_died_meanwhile_elects_nobody() ->
         reply = await asking
         assert [r.error for r in reply.partitions] == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
         assert found(chair).leader == -1
+
+
+@story
+async def test_a_reassignment_that_is_cancelled_at_a_loss_asks_the_original_replicas_and_is_reported() -> None:
+    store, logs = MemoryStore(), Logs(node1=5, node2=9)
+    only_added = replace(state_of(3, isr=(3,)), adding=(3,))
+    await given(store, only_added)
+    await register(store, storage(1), storage(2), storage(3))
+    async with office(store, survey=logs) as chair:
+        await chair.elected()
+        cancel = AlterReassignments((Reassignment("t", 0, None),))
+        (refused,) = (await chair.controller.alter_reassignments(cancel)).partitions
+        assert (refused.error, logs.asked) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, 0)
+        await store.txn([], [Put(keys.config("topic", "t"), encode(ConfigOverrides({"unclean.leader.election.enable": "true"})))])
+        await until(lambda: chair.image.overrides("topic", "t") != {})
+        (done,) = (await chair.controller.alter_reassignments(cancel)).partitions
+        assert (done.error, logs.asked) == (0, 1)
+        assert (found(chair).leader, found(chair).isr, found(chair).recovering) == (2, (InSync(2, 1),), True)
+        assert chair.controller.elections_at_a_loss == 1
 
 
 @story

@@ -171,6 +171,22 @@ def test_a_replica_whose_disk_hangs_leaves_to_others_and_stays_where_there_are_n
         assert [(state.isr, state.withdrawn) for _, _, state in found] == [(one, ()) for one in changes]
 
 
+def test_a_replica_whose_disk_hangs_stays_where_the_others_are_dead_or_may_be() -> None:
+    request = Withdraw(1, 1, (), (), ((topic_id(1), 0),))
+    for members, doubted in (((storage(1),), ()), ((storage(1), storage(2)), (2,))):
+        image = cluster(three(isr=(1, 2)), *members)
+        assert withdraw(image, request, live_nodes(image.members("storage")), lambda _: True, doubted) == []
+
+
+@pytest.mark.parametrize(("isr", "refused"), [((1,), True), ((1, 2), True), ((1, 3), False)])
+def test_an_isr_does_not_shrink_to_nodes_of_which_nobody_may_live(isr: tuple[int, ...], refused: bool) -> None:
+    image = cluster(three())
+    request = AlterPartitions(1, 1, (proposed(*[(node_id, 1) for node_id in isr]),))
+    decision = alter_partitions(image, request, live_nodes(image.members("storage")), lambda _: True, doubted={1, 2})
+    assert (decision.changed == []) is refused
+    assert decision.results[0].error == (ErrorCode.INELIGIBLE_REPLICA if refused else 0)
+
+
 def test_a_damaged_replica_leaves_to_the_dead_before_its_node_registers() -> None:
     """All stopped at once. Registered, it would be elected alone, and those that lost nothing would be in the ISR no more."""
     down = replace(three(), leader=-1, leader_incarnation=0)
@@ -196,3 +212,12 @@ def test_a_replica_that_is_served_again_after_an_operator_accepted_the_loss_lead
     assert (restored.leader, restored.leader_epoch, restored.withdrawn) == (1, state.leader_epoch + 1, ())
     again = cluster(restored)
     assert withdraw(again, request, live_nodes(again.members("storage")), lambda _: True) == []
+
+
+@pytest.mark.parametrize(("durable", "synced", "is_lax"), [(True, True, False), (False, True, True), (True, False, True)])
+def test_acknowledged_is_on_disks_once_the_leader_says_so_of_a_synced_topic(durable: bool, synced: bool, is_lax: bool) -> None:
+    image = cluster(replace(three(), lax=True))
+    wanted = replace(proposed((1, 1), (2, 1), (3, 1)), durable=durable)
+    decision = alter_partitions(image, AlterPartitions(1, 1, (wanted,)), live_nodes(image.members("storage")), lambda _: synced)
+    assert [state.lax for _, _, state in decision.changed] == ([] if is_lax else [False])
+    assert decision.results[0].error == (0 if synced else ErrorCode.INELIGIBLE_REPLICA)

@@ -144,7 +144,7 @@ async def test_a_killed_controller_is_succeeded_and_gives_no_producer_id_twice(o
 
 async def test_a_controller_that_is_told_to_stop_resigns_at_once(own_etcd: EtcdServer) -> None:
     async with cluster(own_etcd) as (controller, follower, _store):
-        assert follower.image.controller is not None
+        await until(lambda: follower.image.controller is not None)
         assert await controller.end(signal.SIGTERM) == 0
         await until(lambda: follower.image.controller is None)
         await until(lambda: 1 not in follower.image.members("controller"))

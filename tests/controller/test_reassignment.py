@@ -1,6 +1,7 @@
 """How replicas move from node to node: what a request changes, what the controller then does by itself, what is refused."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from libs.cluster.records import InSync, Member, PartitionState, Replica
 from libs.rpc.contracts.controller import AlterPartitions, AlterReassignments, NewIsr, Reassignment
 from libs.wire.errors import ErrorCode
 from services.controller.core.brokers import AtRest, settle
+from services.controller.core.elections import Reach
 from services.controller.core.isr import alter_partitions
 from services.controller.core.reassignment import (
     REASSIGNMENT_TRANSITIONS,
@@ -17,7 +19,7 @@ from services.controller.core.reassignment import (
     ReassignmentStep,
     reassignment_status,
 )
-from services.controller.core.reassignment_requests import ReassignmentDecision, alter_reassignments
+from services.controller.core.reassignment_requests import ReassignmentDecision, alter_reassignments, revert_questions
 from services.controller.core.standing import live_nodes
 from services.controller.core.states import follows_the_table
 from tests.controller.images import image_of, storage, topic_id
@@ -34,13 +36,27 @@ def cluster(state: PartitionState, members: tuple[Member, ...] = NODES, gone: tu
     return image_of(*members, topics={"t": [state]}, gone=gone)
 
 
-def ask(image: ClusterImage, *wanted: Reassignment, allow: bool = True, unclean: bool = False) -> ReassignmentDecision:
+def ask(
+    image: ClusterImage,
+    *wanted: Reassignment,
+    allow: bool = True,
+    unclean: bool = False,
+    ends: Mapping[int, int] | None = None,
+) -> ReassignmentDecision:
+    """`ends` are where the logs of nodes end, of those that answer."""
     live = live_nodes(image.members("storage"))
-    return alter_reassignments(image, AlterReassignments(wanted, allow), live, lambda _: True, lambda _: unclean)
+    asked = AlterReassignments(wanted, allow)
+    questions = revert_questions(image, asked, live, lambda _: True, lambda _: unclean)
+    known = {}
+    for key, question in questions.items():
+        known[key] = {c: Reach(5, ends[c.node_id]) for c in question.candidates if ends is not None and c.node_id in ends}
+    return alter_reassignments(image, asked, live, lambda _: True, lambda _: unclean, known)
 
 
-def moved(state: PartitionState, target: tuple[int, ...] | None, **how: bool) -> PartitionState:
-    decision = ask(cluster(state), Reassignment("t", 0, target), **how)
+def moved(
+    state: PartitionState, target: tuple[int, ...] | None, *, unclean: bool = False, ends: Mapping[int, int] | None = None
+) -> PartitionState:
+    decision = ask(cluster(state), Reassignment("t", 0, target), unclean=unclean, ends=ends)
     assert [result.error for result in decision.results] == [0]
     ((_, _, after),) = decision.changed or [(b"", 0, state)]
     assert after == state or follows_the_table(state, after)
@@ -125,13 +141,32 @@ def test_cancelled_it_gives_up_an_added_leader() -> None:
     assert (back.leader, back.leader_epoch, in_sync(back)) == (2, 6, {2})
 
 
+def test_an_added_leader_is_kept_while_the_others_in_sync_just_died() -> None:
+    """Their deaths are in the image, and not yet in the partition's state."""
+    led = replace(moved(placed(1, 2), (1, 4)), leader=4, isr=(InSync(1, 1), InSync(4, 1)))
+    image = cluster(led, tuple(node for node in NODES if node.node_id not in (1, 2)), gone=(1, 2))
+    (refused,) = ask(image, Reassignment("t", 0, None)).results
+    assert "would require an unclean leader election" in (refused.message or "")
+    ((_, _, other),) = ask(image, Reassignment("t", 0, (5, 6))).changed
+    assert follows_the_table(led, other)
+    assert (other.leader, in_sync(other)) == (4, {4})
+
+
 def test_it_is_cancelled_at_a_loss_only_where_unclean_elections_are_allowed() -> None:
     only_added = replace(moved(placed(1), (4, 5)), leader=4, isr=(InSync(4, 1),))
     (refused,) = ask(cluster(only_added), Reassignment("t", 0, None)).results
     assert refused.error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert "would require an unclean leader election" in (refused.message or "")
-    back = moved(only_added, None, unclean=True)
+    back = moved(only_added, None, unclean=True, ends={1: 3})
     assert (nodes(back), back.leader, back.leader_epoch, back.recovering) == ((1,), 1, 6, True)
+
+
+def test_cancelled_at_a_loss_it_is_led_by_the_original_replica_whose_log_reaches_furthest() -> None:
+    only_added = replace(moved(placed(1, 2, 3), (4, 5)), leader=4, isr=(InSync(4, 1),))
+    back = moved(only_added, None, unclean=True, ends={1: 7, 2: 9, 3: 9, 4: 20})
+    assert (set(nodes(back)), back.leader, in_sync(back), back.recovering) == ({1, 2, 3}, 2, {2}, True)
+    (refused,) = ask(cluster(only_added), Reassignment("t", 0, None), unclean=True).results
+    assert refused.error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_another_target_drops_what_was_added_for_the_former_one() -> None:
@@ -191,6 +226,26 @@ def test_the_table_names_every_status_and_step() -> None:
     assert {step for _, step in REASSIGNMENT_TRANSITIONS} == set(ReassignmentStep)
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (replace(placed(1, 2), adding=(2,)), placed(1, 2, isr=(1,))),
+        (replace(placed(2, 1), adding=(2,), removing=(1,)), placed(2)),
+        (placed(1, 2, 3), placed(1, 2)),
+        (placed(1, 2, isr=(1,)), placed(2, isr=(1,))),
+    ],
+    ids=[
+        "done before all are in sync",
+        "replicas dropped without a new epoch",
+        "dropped at once without a new epoch",
+        "moved at once to who is not in sync",
+    ],
+)
+def test_what_the_table_does_not_know_is_not_written(before: PartitionState, after: PartitionState) -> None:
+    after = replace(after, partition_epoch=before.partition_epoch + 1)
+    assert not follows_the_table(before, after)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_is_asked_and_whoever_comes_and_goes_it_ends_with_the_last_target_in_sync(seed: int) -> None:
     source = random.Random(seed)
@@ -220,4 +275,4 @@ def test_whatever_is_asked_and_whoever_comes_and_goes_it_ends_with_the_last_targ
     state = settle(state, everyone)
     state = settle(replace(state, isr=tuple(InSync(n, 1) for n in nodes(state))), everyone)
     assert nodes(state) == target
-    assert reassignment_status(state, everyone) is ReassignmentStatus.NONE
+    assert reassignment_status(state) is ReassignmentStatus.NONE

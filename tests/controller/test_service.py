@@ -360,18 +360,22 @@ async def test_a_replica_that_may_have_been_let_into_the_isr_is_refused_by_a_ste
         wanted = AlterPartitions(1, 1, (NewIsr(t, 0, state.leader_epoch, state.partition_epoch, ((1, 1), (2, 1))),))
         store.unavailable = True
         with pytest.raises(Unsettled):
-            await chair.controller.administer(lambda administration, term: change_isrs(administration, term, wanted))
+            await chair.controller.administer(lambda administration, term: change_isrs(frozenset, administration, term, wanted))
         store.unavailable = False
         await vanish(store.peer(), 2)
         await chair.settled(lambda image: 2 not in image.members("storage"))
-        reply = await chair.controller.administer(lambda administration, term: change_isrs(administration, term, wanted))
+        reply = await chair.controller.administer(
+            lambda administration, term: change_isrs(frozenset, administration, term, wanted)
+        )
         assert reply.partitions[0].error == ErrorCode.INELIGIBLE_REPLICA
         assert reply.partitions[0].partition_epoch == state.partition_epoch + 1
         assert chair.image.partition(t, 0) == replace(state, partition_epoch=state.partition_epoch + 1)
         # Nothing is in doubt any more.
         again = replace(wanted.partitions[0], partition_epoch=state.partition_epoch + 1)
         asked = AlterPartitions(1, 1, (again,))
-        reply = await chair.controller.administer(lambda administration, term: change_isrs(administration, term, asked))
+        reply = await chair.controller.administer(
+            lambda administration, term: change_isrs(frozenset, administration, term, asked)
+        )
         assert reply.partitions[0].partition_epoch == state.partition_epoch + 1
 
 
@@ -423,6 +427,12 @@ async def test_it_says_whether_somebody_is_in_office() -> None:
         assert chair.controller.ready()[0] is False
         await chair.elected()
         await until(lambda: standby.controller.ready() == (True, "standing by for controller 1"))
+        assert chair.controller.ready() == (True, "in office")
+        shown: Any = standby.controller.debug()["balancing"]()
+        assert (shown["elected"], shown["in_office"]) == (False, 1)
+        assert "planned" not in shown, "only who is in office plans"
+        standby.controller.heed_denials(lambda node_id: node_id == 1)
+        assert standby.controller.ready() == (False, "nobody is in office")
         assert chair.controller.ready() == (True, "in office")
 
 

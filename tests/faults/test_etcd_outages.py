@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from services.local.probe import ask
 from tests.clients.admin import Admin
 from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
@@ -20,6 +21,10 @@ def go_on_for(seconds: float, *runs: ProduceRun) -> None:
     while time.monotonic() < until:
         for run in runs:
             run.advance(50, within_s=10)
+
+
+def said_by_controllers(cluster: LocalCluster) -> set[str]:
+    return {ask(cluster.shape.admin_port("controller", number), "/readyz", timeout_s=5.0)[1] for number in (1, 2)}
 
 
 @pytest.mark.parametrize("how", ["killed", "hanging"])
@@ -41,6 +46,7 @@ def test_clients_old_and_new_work_while_etcd_is_away_for_longer_than_leases_last
                 newcomer.advance(within_s=10)
                 newcomer.finish()
             newcomer.check_log(0, read_all(healed.bootstrap, f"{topic}-2", 0))
+            eventually(lambda: said_by_controllers(healed) == {"nobody is in office"}, 10.0)
         finally:
             if how == "killed":
                 healed.start("etcd")

@@ -16,6 +16,7 @@ from libs.cluster.memory_store import MemoryStore
 from libs.cluster.records import InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import Outcome, Put
 from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.peers import Peers
 from libs.telemetry.metrics import Metrics
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
@@ -46,6 +47,8 @@ class Rig:
         self.nodes = {1: FakeNode(1, directory), 2: FakeNode(2, directory)}
         self.config = GatewayConfig(node_id=1, etcd=(), port_base=ports.first, data_dir="")
         self.gateway: Gateway | None = None
+        self.gateways_store = self.store
+        self.peers: Peers | None = None
         self.deaths: list[BaseException] = []
         self._clients: list[RawClient] = []
 
@@ -63,12 +66,13 @@ class Rig:
             self.config,
             clock=SystemClock(),
             transport=SocketTransport(),
-            store=self.store,
+            store=self.gateways_store,
             metrics=self.metrics,
             host_id=HOST_ID,
             incarnation=1,
             version="test",
             die=self.deaths.append,
+            peers=self.peers,
         )
         await self.gateway.start()
         return self.gateway

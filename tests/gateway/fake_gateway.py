@@ -87,6 +87,9 @@ class FakeGateway:
         self.on_wait(revision)
         return self.image.revision >= revision
 
+    async def ask_neighbours(self) -> None:
+        pass
+
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
         return None if node_id in self.without_endpoint else ("gateway", 9092 + node_id)
 

@@ -1,6 +1,7 @@
 """A gateway that stops while another one serves: its clients hear of the other from itself, and are served until they go."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -83,6 +84,25 @@ async def test_clients_that_stay_do_not_keep_it_for_ever(rig: Rig, gateway: Gate
     stubborn = await rig.client(1)
     await stopping
     assert await stubborn.ended()
+
+
+async def test_it_waits_no_longer_than_it_may_for_clients_that_come_back(
+    rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.gateway.departure.PATIENCE_S", 0.5)
+    monkeypatch.setattr("services.gateway.departure.AGAIN_S", 3600.0)
+
+    async def come_back() -> None:
+        with contextlib.suppress(ConnectionError):
+            while await (await rig.client(1)).ended():
+                pass
+
+    first = await rig.client(1)
+    stubborn = asyncio.create_task(come_back())
+    async with asyncio.timeout(10):
+        await gateway.stop()
+        await stubborn
+    assert await first.ended()
 
 
 async def test_without_clients_nobody_is_waited_for(rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,14 +101,14 @@ async def test_elections_reach_the_controller_and_version_0_knows_only_preferred
     version: int, asked_for: int, meant: int
 ) -> None:
     gateway = FakeGateway(Cluster())
-    elected = (ElectedLeader("a", 0, 0), ElectedLeader("b", 1, 84, "not needed"), ElectedLeader("a", 2, 80, "away"))
+    elected = (ElectedLeader("a", 0, 0), ElectedLeader("a", 2, 80, "away"), ElectedLeader("b", 1, 84, "not needed"))
     gateway.on_controller = lambda method, body: ElectLeadersReply(elected, 12)
-    topics = [elect_wire.TopicPartitions("a", [0, 2]), elect_wire.TopicPartitions("b", [1])]
+    topics = [elect_wire.TopicPartitions("a", [0, 2]), elect_wire.TopicPartitions("b", [1]), elect_wire.TopicPartitions("c")]
     response = await elect_leaders.handle(gateway, context(version), elect_wire.ElectLeadersRequest(asked_for, topics, 3000))
     elect_wire.write_response(Writer(), response, version)
     assert gateway.asked == [(ELECT_LEADERS, ElectLeaders(meant, (("a", 0), ("a", 2), ("b", 1))), 3.0)]
     answered = {t.topic: [(p.partition_id, p.error_code) for p in t.partition_result] for t in response.replica_election_results}
-    assert answered == {"a": [(0, 0), (2, 80)], "b": [(1, 84)]}
+    assert answered == {"a": [(0, 0), (2, 80)], "b": [(1, 84)], "c": []}
 
 
 async def test_an_election_of_all_partitions_names_none() -> None:
@@ -126,7 +126,7 @@ async def test_without_a_controller_each_election_fails(version: int) -> None:
     response = await elect_leaders.handle(gateway, context(version), request)
     elect_wire.write_response(Writer(), response, version)
     (topic,) = response.replica_election_results
-    assert [(p.partition_id, p.error_code) for p in topic.partition_result] == [(0, ErrorCode.REQUEST_TIMED_OUT)]
+    assert [(p.partition_id, p.error_code) for p in topic.partition_result] == [(0, ErrorCode.REQUEST_TIMED_OUT)] * 2
     assert response.error_code == (ErrorCode.REQUEST_TIMED_OUT if version else 0)
 
 

@@ -8,7 +8,6 @@ from libs.wire.errors import ErrorCode
 from libs.wire.records import Record, build_batch
 from services.gateway.batch import Batch
 from services.gateway.exchange import Exchange
-from services.gateway.handlers.produce import ADMIN_CLIENT
 from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
 from tests.gateway.kafka_client import PRODUCE, frame, produce_body, read_produced
 
@@ -177,13 +176,13 @@ async def test_an_unknown_partition_and_an_unknown_topic_id_have_their_own_error
     assert [p.error for p in await client.produce(13, body)] == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-async def test_row_41_internal_topics_are_for_the_admin_client_only(rig: Rig) -> None:
+async def test_row_41_no_client_writes_internal_topics(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
     body = produce_body(9, [("__consumer_offsets", [(0, BATCH)])])
     assert (await client.produce(9, body))[0].error == ErrorCode.INVALID_TOPIC_EXCEPTION
-    client.ask(PRODUCE, 9, body, client_id=ADMIN_CLIENT.encode())
-    assert read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0].error == 0
+    client.ask(PRODUCE, 9, body, client_id=b"__admin_client")
+    assert read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0].error == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 async def test_a_partition_named_twice_is_stored_neither_time(rig: Rig) -> None:

@@ -2,12 +2,15 @@
 
 from collections import Counter
 
+import pytest
+
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, Listener, Member, NodeRecord, PartitionState, Replica, Topic
-from libs.cluster.store import KeyValue, RangeResult
-from services.gateway.core.routing import Routes, broker_endpoint, broker_ids
+from libs.cluster.store import KeyValue, RangeResult, WatchBatch, WatchEvent
+from services.gateway.core.addresses import Addresses, broker_ids
+from services.gateway.core.routing import Routes
 
 TOPIC_ID = b"\1" * 16
 
@@ -26,8 +29,13 @@ def storage(node_id: int, host_id: str = "", rack: str = "") -> tuple[str, Membe
     return keys.member("storage", node_id), Member("storage", node_id, 1, host_id, rack=rack)
 
 
+def changed(at: ClusterImage, key: str, record: object) -> ClusterImage:
+    revision = at.revision + 1
+    return at.apply(WatchBatch((WatchEvent(key, encode(record), revision, revision),), revision))
+
+
 def host_for(at: ClusterImage, node_id: int, client: str = "10.0.0.1", listener: str = "PLAINTEXT") -> str | None:
-    found = broker_endpoint(at, node_id, client, listener)
+    found = Addresses(at).of(node_id, client, listener)
     return found.host if found is not None else None
 
 
@@ -48,21 +56,51 @@ def test_a_gateway_on_the_nodes_host_comes_first_then_one_in_its_zone() -> None:
 
 
 def test_a_client_gets_the_same_answer_from_everybody_and_clients_spread() -> None:
-    at = image(dict([gateway(1), gateway(2), gateway(3)]))
+    at = image(dict([gateway(1), gateway(2), gateway(3), *(storage(node) for node in (1, 2, 3))]))
     chosen = Counter(host_for(at, node, f"10.0.{n}.1") for n in range(100) for node in (1, 2, 3))
     assert set(chosen) == {"gateway-1", "gateway-2", "gateway-3"}
     assert min(chosen.values()) > 50
 
 
 def test_the_death_of_a_gateway_moves_only_its_own_clients() -> None:
-    three, two = image(dict([gateway(1), gateway(2), gateway(3)])), image(dict([gateway(1), gateway(2)]))
+    three, two = (image(dict([storage(7), *(gateway(node) for node in alive)])) for alive in ((1, 2, 3), (1, 2)))
     for client in (f"10.0.{n}.1" for n in range(100)):
         before = host_for(three, 7, client)
         assert before == "gateway-3" or host_for(two, 7, client) == before
 
 
+@pytest.mark.parametrize(("nodes", "gateways"), [(2, 2), (3, 2), (4, 3), (7, 3), (100, 6)])
+def test_every_client_finds_brokers_at_every_gateway_and_as_many_at_each(nodes: int, gateways: int) -> None:
+    """Who finds them all at one of two loses everything with it, and has nobody to ask for the other."""
+    at = Addresses(image(dict([gateway(n) for n in range(1, gateways + 1)] + [storage(n) for n in range(1, nodes + 1)])))
+    for client in (f"10.0.{n}.1" for n in range(20)):
+        found = Counter(at.of(node, client, "PLAINTEXT") for node in range(1, nodes + 1))
+        assert len(found) == gateways
+        assert max(found.values()) - min(found.values()) <= 1
+
+
+def test_the_death_of_a_gateway_leaves_most_broker_ids_of_the_others_where_they_are() -> None:
+    nodes = [storage(n) for n in range(1, 31)]
+    three, two = (Addresses(image(dict(nodes + [gateway(n) for n in alive]))) for alive in ((1, 2, 3), (1, 2)))
+    moved = 0
+    for client in (f"10.0.{n}.1" for n in range(50)):
+        for node in range(1, 31):
+            before, after = three.of(node, client, "PLAINTEXT"), two.of(node, client, "PLAINTEXT")
+            moved += before is not None and before.host != "gateway-3" and before != after
+    assert moved < 50 * 30 / 20
+
+
+def test_addresses_are_dealt_again_when_members_change_and_not_for_other_changes() -> None:
+    before = image(dict([gateway(1), gateway(2), storage(1)]))
+    topic = changed(before, keys.topic("t"), Topic("t", TOPIC_ID.hex(), 2))
+    routes = Routes(before)
+    assert Routes(topic, routes).addresses is routes.addresses
+    grown = changed(topic, *gateway(3))
+    assert Routes(grown, routes).addresses is not routes.addresses
+
+
 def test_only_gateways_with_the_clients_listener_count() -> None:
-    at = image(dict([gateway(1, name="INTERNAL"), gateway(2)]))
+    at = image(dict([gateway(1, name="INTERNAL"), gateway(2), storage(1)]))
     assert host_for(at, 1, listener="INTERNAL") == "gateway-1"
     assert host_for(at, 1, listener="SASL") is None
 

@@ -5,11 +5,12 @@ import os
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from services.local import processes
+from services.local import probe, processes
 from services.local.cluster import Cluster
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary
@@ -146,6 +147,54 @@ def test_who_ignores_sigterm_is_killed_and_named(make, monkeypatch):
     cluster = make(environment_of={"gateway-1": {"IGNORES_SIGTERM": "1"}})
     cluster.up()
     assert cluster.down() == ["gateway-1"]
+
+
+def test_stopping_tells_for_whom_it_waits_and_gives_all_of_them_together_so_long(make, monkeypatch, capsys):
+    monkeypatch.setattr("services.local.cluster.TELL_AFTER_S", 0.1)
+    monkeypatch.setattr("services.local.cluster.STOP_WITHIN_S", 1.0)
+    monkeypatch.setattr("services.local.cluster.STOP_AT_LEAST_S", 0.3)
+    stubborn = {"IGNORES_SIGTERM": "1"}
+    cluster = make(environment_of={"gateway-1": stubborn, "storage-1": stubborn, "controller-1": stubborn})
+    cluster.up()
+    began = time.monotonic()
+    assert cluster.down() == ["gateway-1", "storage-1", "controller-1"]
+    assert time.monotonic() - began < 3.0
+    assert "still waiting for gateway-1 to stop" in capsys.readouterr().out
+
+
+def test_a_hung_etcd_is_ended_first_since_the_others_would_wait_for_it(make, monkeypatch, capsys):
+    monkeypatch.setattr("services.local.cluster.ANSWERS_WITHIN_S", 0.2)
+    cluster = make()
+    cluster.up()
+    cluster.kill("etcd", signal.SIGSTOP)
+    deadline = time.monotonic() + 10.0
+    while probe.ask(cluster.plans["etcd"].probe_port, "/health", timeout_s=0.2)[0]:
+        assert time.monotonic() < deadline
+    assert cluster.down() == ["etcd"]
+    assert "etcd does not answer" in capsys.readouterr().out
+
+
+def test_a_process_keeps_its_log_directories_and_its_rack(make, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_LOG_DIRS", "/one,/two")
+    monkeypatch.setenv("PENSTOCK_LOG_LEVEL", "debug")
+    make().up()
+    monkeypatch.delenv("PENSTOCK_LOG_DIRS")
+    monkeypatch.delenv("PENSTOCK_LOG_LEVEL")
+    again = make()
+    again.down()
+    again.up()
+    assert given(again, "storage-1")["PENSTOCK_LOG_DIRS"] == "/one,/two"
+    assert "PENSTOCK_LOG_LEVEL" not in given(again, "storage-1")
+    monkeypatch.setenv("PENSTOCK_LOG_DIRS", "/three")
+    again.kill("storage-1", signal.SIGKILL)
+    again.up()
+    assert given(again, "storage-1")["PENSTOCK_LOG_DIRS"] == "/three"
+
+
+def given(cluster: Cluster, name: str) -> dict[str, str]:
+    """The environment that a running process was started with."""
+    variables = Path(f"/proc/{cluster.pid_of(name)}/environ").read_text().split("\0")
+    return dict(variable.split("=", 1) for variable in variables if variable)
 
 
 def test_a_port_in_use_is_reported_with_its_holder_before_anything_starts(make):

@@ -43,7 +43,11 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
     }
 
     assert "all of it is running" in penstock("up")
-    assert "choose another RUN=" in penstock("up", f"--port={penstock.port + 1}", succeeds=False)[-1]
+    assert any(row[0] == "controller-1" and row[4:6] == ["(in", "office)"] for row in map(str.split, penstock("status")))
+
+    refused = penstock("up", f"--port={penstock.port + 1}", succeeds=False)[-1]
+    assert "choose another RUN=" in refused
+    assert f"runs as PORT={penstock.port} STORAGE=2 GATEWAYS=1 CONTROLLERS=1" in refused
 
     penstock("down")
     assert all(line.split()[3] == "down" for line in penstock("status")[1:6])
@@ -52,6 +56,13 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
     assert penstock("up")[-1] == f"bootstrap.servers={bootstrap}"
     penstock("wipe")
     assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_said_to_be_started_where_a_port_is_taken(penstock):
+    with socket.create_server(("127.0.0.1", penstock.port)):
+        said = penstock("up", f"--port={penstock.port}", succeeds=False)
+    assert "is in use by" in said[-1]
+    assert not any("starting" in line for line in said)
 
 
 def test_status_of_nothing_says_how_to_get_something(penstock):

@@ -49,6 +49,10 @@ def test_a_shape_out_of_range_is_refused_in_words(wrong):
         Shape(**wrong)
 
 
+def test_a_shape_is_told_as_it_is_given_to_make():
+    assert str(Shape(port=19092, storage=4)) == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1"
+
+
 def test_what_is_not_given_stays_as_it_was():
     assert Shape(storage=5).with_given(port=None, gateways=2) == Shape(storage=5, gateways=2)
 

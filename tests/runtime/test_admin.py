@@ -49,6 +49,8 @@ async def test_readiness_comes_with_its_reason(get: Get) -> None:
     assert await get("/readyz") == (503, "no image of the cluster yet\n")
     get.service.readiness = (True, "")
     assert await get("/readyz") == (200, "ready\n")
+    get.service.readiness = (True, "in office")
+    assert await get("/readyz") == (200, "in office\n")
 
 
 async def test_metrics_are_in_prometheus_format(get: Get) -> None:

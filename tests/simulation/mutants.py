@@ -280,7 +280,7 @@ def _(plant: Plant) -> None:
 
 @mutant("a truncation leaves what was saved beyond it", seeds=10)
 def _(plant: Plant) -> None:
-    plant(log_module, "remove_state_beyond", lambda fs, directory, end_offset: None)
+    plant(log_module, "remove_state_beyond", lambda *_: None)
 
 
 @mutant("producers are not rewound by a truncation", seeds=10)

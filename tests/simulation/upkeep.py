@@ -133,12 +133,15 @@ class Upkeep:
         self.busy.discard(partition.topic_id)
 
     def _clean_what_is(self, due: CleanPlan, partition: PartitionModel) -> Job:
+        before = self._log(partition)
+        lineage = before.lineage if before is not None else None
         try:
             result = yield from self._compact(partition, due)
         except (OSError, LogWriteError):
             result = None
-        except LogDamaged:  # another of its name is there now
-            if self._log(partition) is not None:
+        except LogDamaged:  # another of its name is there now, or it was cut while it was read
+            now = self._log(partition)
+            if now is not None and now.lineage is lineage:
                 raise
             result = None
         log = self._log(partition)

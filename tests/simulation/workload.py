@@ -1,6 +1,7 @@
 """What a storage node does in its life, drawn at random: appends, rounds, rolls, truncations, epochs, topics that come and go."""
 
 import errno
+import itertools
 from collections.abc import Callable
 from random import Random
 
@@ -262,7 +263,7 @@ class Workload:
         if len(self.model.present()) >= PARTITIONS_MAX:
             return
         names = {str(partition) for partition in self.model.partitions.values() if partition.stage != "gone"}
-        index = next(i for i in range(PARTITIONS_MAX + 1) if f"t-{i}" not in names)
+        index = next(i for i in itertools.count() if f"t-{i}" not in names)  # those being deleted still have theirs
         self._topics += 1
         partition = PartitionModel("t", index, self.random.randbytes(16))
         self._tell(f"{partition}: create")

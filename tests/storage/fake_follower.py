@@ -69,8 +69,8 @@ class FakeFollower:
         assert not payload
         return found
 
-    def progress(self, topic_id: bytes, durable: int, *, epoch: int = 0, index: int = 0) -> None:
-        told = Progress(self.node_id, self.incarnation, (MadeDurable(topic_id, index, epoch, durable),))
+    def progress(self, topic_id: bytes, durable: int, *, epoch: int = 0, index: int = 0, log_start: int = -1) -> None:
+        told = Progress(self.node_id, self.incarnation, (MadeDurable(topic_id, index, epoch, durable, log_start),))
         assert self.client.oneway(PROGRESS, pack(told))
 
     async def close(self) -> None:
@@ -78,11 +78,18 @@ class FakeFollower:
 
 
 def at(
-    topic_id: bytes, offset: int, *, durable: int | None = None, epoch: int = 0, last_epoch: int | None = None, index: int = 0
+    topic_id: bytes,
+    offset: int,
+    *,
+    durable: int | None = None,
+    epoch: int = 0,
+    last_epoch: int | None = None,
+    index: int = 0,
+    log_start: int = 0,
 ) -> PulledFrom:
     """Durable up to its end, unless it is said; with a last batch of the same epoch, if there is any."""
     last = last_epoch if last_epoch is not None else (epoch if offset else -1)
-    return PulledFrom(topic_id, index, epoch, offset, offset if durable is None else durable, last, 0)
+    return PulledFrom(topic_id, index, epoch, offset, offset if durable is None else durable, last, log_start)
 
 
 def replicated_state(

@@ -114,7 +114,16 @@ class FakeLeader:
             self._changed.set()
             await server.close(drain_s=0.0)
 
-    async def leads(self, topic: bytes, *, epoch: int, index: int = 0, log: LeaderLog | None = None) -> LeaderLog:
+    async def leads(
+        self,
+        topic: bytes,
+        *,
+        epoch: int,
+        index: int = 0,
+        log: LeaderLog | None = None,
+        adding: tuple[int, ...] = (),
+        paced: bool = False,
+    ) -> LeaderLog:
         """The state says so from now on, and the node under test follows."""
         held = log if log is not None else self.logs.get((topic, index)) or LeaderLog(epoch)
         if held.epoch != epoch:
@@ -122,7 +131,7 @@ class FakeLeader:
         self.logs[topic, index] = held
         replicas = Replica(NODE_ID, ""), Replica(self.node_id, "")
         isr = (InSync(self.node_id, self.incarnation),)
-        state = PartitionState(replicas, self.node_id, self.incarnation, epoch, epoch, isr)
+        state = PartitionState(replicas, self.node_id, self.incarnation, epoch, epoch, isr, adding=adding, paced=paced)
         await self.cluster.write(keys.partition(topic, index), encode(state))
         self.changed()
         return held

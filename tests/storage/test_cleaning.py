@@ -17,7 +17,7 @@ from libs.commitlog.cleaner import cleaning as cleaner
 from libs.commitlog.cleaner.job import CleanJob
 from libs.commitlog.cleaner.pace import Pace
 from libs.commitlog.directory import CLEANED_OFFSETS
-from libs.commitlog.errors import SyncFailed
+from libs.commitlog.errors import LogDamaged, SyncFailed
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.offset_checkpoint import parse_offsets
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
@@ -406,6 +406,33 @@ async def test_what_is_written_after_a_cut_is_dirty_again(cluster: StorageCluste
     await cleaning(cluster).check()
     assert disk.cleaned_offsets["cut-back", 0] == 12
     assert list(checkpoint(cluster).values()) == [12]
+
+
+async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(
+    cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await make(cluster, "cut-under-way")
+    await fill(cluster, clock, topic)
+    one = hosted(cluster, topic)
+
+    class CutBefore:
+        def run(
+            self, work: Callable[..., object], argument: CleanJob, *_: object, quiet_s: float | None = None
+        ) -> "asyncio.Future[object]":
+            one.log.truncate_to(1)
+            one.next_offset = 1
+            done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            with pytest.raises(LogDamaged) as damaged:
+                work(argument, lambda _: None)
+            done.set_exception(damaged.value)
+            return done
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(cleaning(cluster), "_make_children", lambda count: CutBefore())
+    await cleaning(cluster).check()
+    assert metric(cluster, "penstock_storage_cleaner_dropped_total") == 1
+    assert cleaning(cluster)._left_alone.troubles[one].until is not None
 
 
 async def test_a_deleted_topic_leaves_no_checkpoint(cluster: StorageCluster, clock: SetClock) -> None:

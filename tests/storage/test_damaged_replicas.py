@@ -14,6 +14,7 @@ from libs.rpc.contracts.controller import WITHDRAW, Withdraw, WithdrawReply
 from libs.rpc.schema import unpack
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
+from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, batch, eventually
 from tests.storage.three_nodes import Nodes, nodes
 
@@ -127,6 +128,47 @@ async def test_a_replica_that_cannot_be_opened_for_now_leaves_the_lead_to_others
     in_the_way.unlink()
     await three.alike(topic_id)
     assert len(controller.withdrawals) == asked
+
+
+async def test_a_leader_that_meets_damage_asks_to_be_replaced_and_copies_the_log_anew(
+    three: Nodes, controller: PlayedController
+) -> None:
+    topic = await three.topic("rotten", leader=1)
+    for number in range(10):
+        assert (await three[1].append(topic, batch(b"%d" % number))).error == 0
+    await three.alike(topic)
+    await three[1].stop()  # cleanly: nobody reads it when it starts
+    segment = next((log_directory(three, 1) / "rotten-0").glob("*.log"))
+    with segment.open("r+b") as file:
+        file.seek(segment.stat().st_size // 2 + 8)
+        file.write(bytes(4))
+    await three[1].start()
+    await three.lead(topic, 1)
+    await eventually(lambda: three.home(1, topic).high_watermark == 10)
+    assert (await three[1].fetch(topic, 5)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    await eventually(lambda: controller.withdrawals)
+    asked = controller.withdrawals[0]
+    assert (asked.node_id, asked.partitions, asked.for_now) == (1, (), ((topic, 0),))
+    await three.lead(topic, 2, isr=(2, 3))
+    await three.alike(topic)
+    strays = [path.name for path in log_directory(three, 1).iterdir() if path.name.endswith("-stray")]
+    assert len(strays) == 1
+    await three.lead(topic, 1)
+    assert (await three[1].fetch(topic, 5)).error == 0
+
+
+async def test_a_leader_that_meets_damage_and_has_nobody_beside_it_goes_on(three: Nodes, controller: PlayedController) -> None:
+    topic = await three.topic("alone", leader=1, replicas=(1,))
+    for number in range(4):
+        assert (await three[1].append(topic, batch(b"%d" % number))).error == 0
+    segment = next((log_directory(three, 1) / "alone-0").glob("*.log"))
+    with segment.open("r+b") as file:
+        file.seek(segment.stat().st_size // 2 + 8)
+        file.write(bytes(4))
+    assert (await three[1].fetch(topic, 2)).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (await three[1].append(topic, batch(b"y"))).error == 0
+    assert (await three[1].fetch(topic, 0, max_bytes=100)).error == 0
+    assert controller.withdrawals == []
 
 
 async def test_a_copy_that_was_made_anew_outlives_an_unclean_stop(three: Nodes, controller: PlayedController) -> None:

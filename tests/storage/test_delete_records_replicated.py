@@ -1,6 +1,7 @@
 """DeleteRecords of partitions with followers: answered when nobody who may be elected would bring the records back."""
 
 import asyncio
+import errno
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from libs.commitlog.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import DeletedRecords
 from libs.wire.errors import ErrorCode
+from services.storage.following import starts
 from tests.storage.cluster import StorageCluster, batch, eventually, hosted
 from tests.storage.fake_follower import FakeFollower, at, replicated_state, replicated_topic, show
 from tests.storage.three_nodes import Nodes, nodes
@@ -90,6 +92,25 @@ async def test_a_follower_whose_disk_has_not_got_it_yet_is_waited_for(three: Nod
     finally:
         may_go.set()
     assert await asked == DeletedRecords(0, 5)
+    assert three.home(2, topic).log_start_offset == 5
+
+
+async def test_a_follower_whose_disk_refused_it_once_asks_it_again(three: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts, "RETRY_S", 0.01)
+    topic = await three.topic("refused", leader=1)
+    await fill(three[1], topic)
+    await three.alike(topic)
+    rename, refused = three[2].fs.rename, []
+
+    def refuse_once(source: str, target: str) -> None:
+        if target.endswith(LOG_START_OFFSETS) and not refused:
+            refused.append(target)
+            raise OSError(errno.EIO, "refused")
+        rename(source, target)
+
+    monkeypatch.setattr(three[2].fs, "rename", refuse_once)
+    assert await three[1].delete_records(topic, 5) == DeletedRecords(0, 5)
+    assert refused
     assert three.home(2, topic).log_start_offset == 5
 
 

@@ -10,7 +10,7 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, Topic
 from libs.commitlog.log import Log
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 from tests.storage.fake_leader import FakeLeader, LeaderLog
 
 
@@ -111,6 +111,27 @@ async def test_a_follower_cuts_what_its_leader_never_had_and_not_by_its_high_wat
     assert batch(b"c") not in content(cluster, topic)
 
 
+async def test_a_follower_that_deleted_all_that_it_had_still_notices_that_the_logs_part(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    """The leader was elected at a loss: what it has from there on is of an epoch before that of the follower's last record."""
+    topic, log = await followed(cluster, leader, "emptied", epoch=5)
+    log.append(b"a", b"b")
+    leader.changed()
+    await caught_up(cluster, topic, log)
+    log.start = 2
+    leader.changed()
+    await eventually(lambda: log_of(cluster, topic).log_start_offset == 2)
+    other = LeaderLog(4)
+    for value in (b"a", b"b", b"c"):
+        other.append(value, committed=False)
+    other.elected(6)
+    await leader.leads(topic, epoch=6, log=other)
+    leader.changed()
+    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    assert log_of(cluster, topic).log_start_offset == 0
+
+
 async def test_a_throttled_replica_catches_up_at_its_rate_and_then_keeps_up(cluster: StorageCluster, leader: FakeLeader) -> None:
     rate = {"follower.replication.throttled.rate": "20000", "log.segment.delete.delay.ms": "50"}
     await cluster.write(keys.config("broker", "1"), encode(ConfigOverrides(rate)))
@@ -132,6 +153,28 @@ async def test_a_throttled_replica_catches_up_at_its_rate_and_then_keeps_up(clus
     before = asyncio.get_running_loop().time()
     await caught_up(cluster, topic, log)
     assert asyncio.get_running_loop().time() - before < 0.8
+
+
+async def test_what_the_cluster_moves_by_itself_is_copied_at_the_rate_of_moves(
+    cluster: StorageCluster, leader: FakeLeader
+) -> None:
+    await cluster.write(keys.config("broker", ""), encode(ConfigOverrides({"self.balancing.bytes.per.second": "20000"})))
+    log = LeaderLog(0)
+    log.bytes_max = 5_000
+    for _ in range(10):
+        log.append(b"x" * 4000)
+
+    async def took(name: str, *, paced: bool) -> float:
+        topic = name.encode().ljust(16, b"\0")
+        await leader.leads(topic, epoch=0, log=log, adding=(NODE_ID,), paced=paced)
+        await cluster.write(keys.topic(name), encode(Topic(name, topic.hex(), 1)))
+        began = asyncio.get_running_loop().time()
+        await eventually(lambda: cluster.node is not None and (topic, 0) in cluster.node._partitions.by_key)
+        await caught_up(cluster, topic, log)
+        return asyncio.get_running_loop().time() - began
+
+    assert await took("by-an-operator", paced=False) < 0.8
+    assert await took("by-the-cluster", paced=True) > 0.8  # two seconds' worth, of which one was saved up
 
 
 async def test_what_a_follower_does_is_counted(cluster: StorageCluster, leader: FakeLeader) -> None:

@@ -9,6 +9,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, InSync
+from libs.rpc.contracts.storage import DeletedRecords
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
 from tests.storage.fake_controller import FakeController
@@ -221,16 +222,50 @@ async def test_who_waits_for_the_minimum_is_answered_when_fewer_replicas_lower_i
     assert hosted(cluster, topic).log.high_watermark == 1
 
 
-async def test_what_is_committed_by_fewer_than_the_minimum_is_no_success(cluster: StorageCluster, two: FakeFollower) -> None:
-    """The high watermark stands still then, so only a minimum that is raised at that very moment comes to this."""
-    topic = await replicated_topic(cluster, "raised", [1, 2])
-    waiting = cluster.send([(topic, 0, batch(b"a"))])
+async def test_who_waits_when_the_minimum_is_raised_above_those_in_sync_hears_no_success(
+    cluster: StorageCluster, two: FakeFollower
+) -> None:
+    topic = await replicated_topic(cluster, "raised", [1, 2], replicas=[1, 2, 3])
+    await two.pull(at(topic, 0))
+    waiting = cluster.send([(topic, 0, batch(b"a"))], timeout_ms=300)
     await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
-    assert cluster.node is not None
-    hosted(cluster, topic).replica.high_watermark = 1
-    hosted(cluster, topic).replica.min_in_sync = 3
-    cluster.node._appends.committed(hosted(cluster, topic))
-    assert appended(await waiting)[0].error == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    await cluster.write(keys.config("topic", "raised"), encode(ConfigOverrides({"min.insync.replicas": "3"})))
+    await eventually(lambda: hosted(cluster, topic).replica.min_in_sync == 3)
+    await two.pull(at(topic, 1))
+    two.progress(topic, 1)
+    assert appended(await waiting)[0].error == ErrorCode.REQUEST_TIMED_OUT
+    assert hosted(cluster, topic).high_watermark == 0
+
+
+async def test_one_whose_log_still_starts_with_what_was_deleted_stays_out(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController
+) -> None:
+    """The answer to DeleteRecords waits for those in sync: whoever joins later must not bring the records back."""
+    topic = await replicated_topic(cluster, "shortened", [1], durability="replicated")
+    await cluster.append(topic, batch(b"a", b"b"), acks=1)
+    assert await cluster.delete_records(topic, 1) == DeletedRecords(0, 1)
+    await two.pull(at(topic, 2))
+    assert hosted(cluster, topic).replica.isr.proposal is None
+    two.progress(topic, 2, log_start=1)
+    await eventually(lambda: 2 in isr(cluster, topic))
+    assert len(controller.asked) == 1
+
+
+@pytest.mark.parametrize("replicas", [[1], [1, 2]])
+async def test_a_leader_says_that_all_is_on_disks_once_its_topic_is_synced(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController, replicas: list[int]
+) -> None:
+    topic = await replicated_topic(cluster, "hardened", replicas, replicas=replicas, durability="replicated")
+    lax = replicated_state(cluster, replicas, partition_epoch=1, replicas=replicas)
+    await show(cluster, topic, lax, lax=True)
+    await cluster.append(topic, batch(b"a"), acks=1)
+    await two.pull(at(topic, 1))
+    await eventually(lambda: hosted(cluster, topic).high_watermark == 1)
+    assert controller.asked == []
+    await cluster.write(keys.config("topic", "hardened"), encode(ConfigOverrides({"durability": "synced"})))
+    await eventually(lambda: controller.asked)
+    assert controller.asked[0].durable
+    assert [node_id for node_id, _ in controller.asked[0].isr] == replicas
 
 
 async def test_who_waits_hears_that_leadership_went(cluster: StorageCluster, two: FakeFollower) -> None:

@@ -174,7 +174,7 @@ async def test_a_node_that_waits_for_its_cluster_can_be_stopped(tmp_path: Path, 
     starting = asyncio.ensure_future(lonely.start(cluster_id=None))
     await eventually(lambda: lonely.node is not None)
     assert lonely.node is not None
-    assert lonely.node.ready() == (False, "waiting for the cluster image")
+    assert lonely.node.ready() == (False, "waiting for the metadata store")
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
     await lonely.stop()

@@ -1,6 +1,7 @@
 """Several log directories, and their checkpoints."""
 
 import errno
+import shutil
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,9 +13,11 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
 from libs.commitlog.directory import HIGH_WATERMARKS, RECOVERY_POINTS
+from libs.commitlog.errors import DirectoryDamaged
 from libs.commitlog.filesystem import Buffer
 from libs.commitlog.offset_checkpoint import parse_offsets
 from libs.wire.errors import ErrorCode
+from services.storage.presence import Presence
 from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 from tests.storage.held_disk import HeldDisk
 
@@ -65,11 +68,44 @@ async def test_partitions_spread_over_directories_and_outlive_a_broken_one(clust
 
     async def told() -> bool:
         member = await cluster.member()
-        return member is not None and len(member.log_dirs) == 1
+        return member is not None and len(member.log_dirs) == 1 and member.failed_dirs == 1
 
     await eventually(told)
     assert cluster.node is not None
     assert cluster.node.ready() == (True, "")
+
+
+async def test_a_node_says_that_it_could_not_open_a_directory_for_what_it_lacks_may_lie_there(cluster: StorageCluster) -> None:
+    first, _ = await with_two_directories(cluster)
+    member = await cluster.member()
+    assert member is not None
+    assert member.failed_dirs == 0
+    await cluster.stop()
+    (Path(cluster.config.data_dir) / "two" / ".retired").write_text("it was slow\n")
+    await cluster.start()
+    member = await cluster.member()
+    assert member is not None
+    assert (member.log_dirs, member.failed_dirs) == ((first,), 1)
+
+
+async def test_a_directory_that_fails_before_the_node_registers_is_not_among_those_that_it_names(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = await with_two_directories(cluster)
+    await cluster.stop()
+
+    async def register_late(presence: Presence) -> None:
+        assert cluster.node is not None
+        cluster.node._disks.all[1].sync.fail(OSError(errno.EIO, "bad disk"))
+        await eventually(lambda: presence._member is not None and presence._member.failed_dirs == 1)
+        await register(presence)
+
+    register = Presence.register
+    monkeypatch.setattr(Presence, "register", register_late)
+    await cluster.start()
+    member = await cluster.member()
+    assert member is not None
+    assert (member.log_dirs, member.failed_dirs) == ((first,), 1)
 
 
 async def test_a_replica_goes_where_its_state_says(cluster: StorageCluster) -> None:
@@ -143,3 +179,24 @@ async def test_logs_of_one_directory_are_opened_side_by_side(
     for index in range(2):
         await cluster.state(topic, index, epoch=1)
         await cluster.leads(topic, index, 1)
+
+
+def written_at(root: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in sorted(root.glob("*/**/*"))}
+
+
+async def test_a_copied_log_directory_is_refused_at_the_start_and_nothing_in_it_is_touched(cluster: StorageCluster) -> None:
+    await with_two_directories(cluster)
+    await cluster.topic("t", partitions=2)
+    await cluster.stop()
+    root = Path(cluster.config.data_dir)
+    shutil.rmtree(root / "two")
+    shutil.copytree(root / "one", root / "two")
+    before = written_at(root)
+    with pytest.raises(DirectoryDamaged, match=rf"{root}/two is a copy of {root}/one"):
+        await cluster.start()
+    assert written_at(root) == before
+    assert cluster.node is not None
+    await cluster.stop()
+    shutil.rmtree(root / "two")
+    await cluster.start()

@@ -1,5 +1,7 @@
 """Where a log ends, and where its epochs do: what controllers and consumers ask before they decide."""
 
+from pathlib import Path
+
 from libs.rpc.contracts.storage import (
     END_OF_EPOCH,
     LOG_ENDS,
@@ -50,6 +52,24 @@ async def test_an_election_that_nothing_was_written_in_is_told_too(cluster: Stor
     await cluster.state(topic, epoch=8)
     await cluster.leads(topic, epoch=8)
     assert (await log_end(cluster, topic)).latest_epoch == 8
+
+
+async def test_a_log_that_was_emptied_tells_in_which_epoch_its_last_record_was_written(cluster: StorageCluster) -> None:
+    """Else it would lose an election by logs to one that has fewer records."""
+    topic = await cluster.topic("emptied", epoch=3)
+    await cluster.append(topic, batch(b"a", b"b"))
+    assert (await cluster.delete_records(topic, -1)).low_watermark == 2
+    assert await log_end(cluster, topic) == LogEnd(0, 3, 2, 2)
+    await cluster.state(topic, epoch=4, leader=7, incarnation=1)
+    await eventually(lambda: not hosted(cluster, topic).leading)
+    assert (await log_end(cluster, topic)).latest_epoch == 3
+    for clean in (True, False):
+        await cluster.stop()
+        if not clean:
+            (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").unlink()
+        await cluster.start()
+        await eventually(lambda: (topic, 0) in cluster.node._partitions.by_key if cluster.node is not None else False)
+        assert await log_end(cluster, topic) == LogEnd(0, 3, 2, 2)
 
 
 async def test_leaders_tell_where_epochs_end(cluster: StorageCluster) -> None:

@@ -106,6 +106,19 @@ async def test_an_index_that_nobody_used_since_the_start_is_not_opened_for_it(cl
     assert first.max_timestamp >= START
 
 
+async def test_a_segment_that_was_only_fetched_from_since_the_start_names_its_offset_index(cluster: StorageCluster) -> None:
+    topic = await filled(cluster)
+    await cluster.stop()
+    await cluster.start()
+    await cluster.state(topic, epoch=4)
+    await cluster.leads(topic, epoch=4)
+    await cluster.fetch(topic, offset=3)
+    first = (await outlined(cluster, topic)).segments[0]
+    assert first.offset_index
+    assert first.offset_entries == hosted(cluster, topic).log.segments[0].offset_index.count
+    assert (first.max_timestamp, first.time_index) == (UNKNOWN_TIMESTAMP, 0)
+
+
 async def test_more_segments_than_are_worth_it_are_not_told(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline, "SEGMENTS_MAX", 2)
     topic = await filled(cluster)

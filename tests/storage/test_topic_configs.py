@@ -330,9 +330,13 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
         "delete.topic.enable",  # controller: deleting topics
         # controller: leader balancing
         *("auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "leader.imbalance.per.broker.percentage"),
+        # controller: balancing; the rate is the storage's
+        *("self.balancing.mode", "self.balancing.moves.max", "self.balancing.bytes.per.second", "self.balancing.away.ms"),
+        *("self.balancing.imbalance.percentage", "decommission"),
         "producer.id.expiration.ms",  # storage: upkeep
         *("replica.lag.time.max.ms", "replica.lag.max.messages"),  # storage: ISR changes
         *("leader.replication.throttled.rate", "follower.replication.throttled.rate"),  # storage: throttles
+        "replica.alter.log.dirs.io.max.bytes.per.second",  # storage: moves between log directories
         # storage: cleaning
         *("log.cleaner.enable", "log.cleaner.threads", "log.cleaner.backoff.ms"),
         *("log.cleaner.dedupe.buffer.size", "log.cleaner.io.max.bytes.per.second"),

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
-from kio.static.primitive import TZAware, i32Timedelta
+from kio.static.primitive import TZAware, i32Timedelta, i64Timedelta
 
 _BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _TEXT = st.text(max_size=12)
@@ -79,6 +79,8 @@ def _one(kafka_type: str | None, hint: Any) -> st.SearchStrategy[Any]:
             return st.binary(max_size=80)
         case "timedelta_i32":
             return st.integers(0, 1 << 30).map(lambda s: i32Timedelta.parse(datetime.timedelta(milliseconds=s)))
+        case "timedelta_i64":
+            return st.integers(0, 1 << 40).map(lambda s: i64Timedelta.parse(datetime.timedelta(milliseconds=s)))
         case "datetime_i64":
             return st.integers(0, 1 << 31).map(lambda s: TZAware.parse(datetime.datetime.fromtimestamp(s, tz=datetime.UTC)))
     raise AssertionError(kafka_type)

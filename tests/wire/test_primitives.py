@@ -57,6 +57,18 @@ def test_a_varint_that_the_frame_cuts_is_refused() -> None:
         reader(b"").uvarint()
 
 
+@pytest.mark.parametrize(("length", "allowed"), [(0x7FFF, True), (0x8000, False), (1 << 20, False)])
+def test_a_compact_string_is_no_longer_than_any_other_may_be(length: int, allowed: bool) -> None:
+    writer = Writer()
+    writer.string("x" * length, True)
+    for read in (Reader.string, Reader.nullable_string):
+        if allowed:
+            assert read(reader(bytes(writer.buffer)), True) == "x" * length
+        else:
+            with pytest.raises(ProtocolError, match=f"string of length {length}"):
+                read(reader(bytes(writer.buffer)), True)
+
+
 @pytest.mark.parametrize("length", [-2, -32768, 4])
 def test_a_string_of_an_impossible_length_is_refused(length: int) -> None:
     for read in (Reader.string, Reader.nullable_string):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from libs.cluster.configs.topic_table import TOPIC_CONFIGS
-from libs.cluster.configs.values import ConfigDef, ConfigType, ConfigValue, at_least, not_zero
+from libs.cluster.configs.values import ConfigDef, ConfigType, ConfigValue, at_least, not_zero, one_of
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -69,6 +69,24 @@ _CLUSTER_WIDE = (
               "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
 )  # fmt: skip
 
+_BALANCING = (
+    ConfigDef("self.balancing.mode", STRING, "off", "Whether replicas and leaderships are spread anew when storage nodes come or "
+              "are gone for good: off; suggest, which only says what would be done; or apply.", one_of("off", "suggest", "apply"),
+              "high", cluster_wide=True),
+    ConfigDef("self.balancing.moves.max", INT, "10", "The cluster itself moves no further partition while so many are being "
+              "moved.", at_least(1), cluster_wide=True),
+    ConfigDef("self.balancing.bytes.per.second", LONG, str(50 << 20), "Replicas that the cluster itself moves are copied at most "
+              "so fast, by each node that receives them, all together.", at_least(1), cluster_wide=True),
+    ConfigDef("self.balancing.away.ms", LONG, "600000", "A storage node that is away for less may come back: nothing is moved "
+              "on its account.", at_least(0), cluster_wide=True),
+    ConfigDef("self.balancing.imbalance.percentage", INT, "10", "Balancing begins where two nodes differ by more replicas or "
+              "leaderships than this share of a node's average, and by 2 at least. Then it goes on until they are even.",
+              at_least(0), cluster_wide=True),
+    ConfigDef("decommission", BOOLEAN, "false", "The node is given no new replicas, its leaderships and replicas move to others. "
+              "It goes on serving until it has none.", None, "high", one_broker=True),
+)  # fmt: skip
+"""What the controller moves by itself."""
+
 _CLEANER = (
     ConfigDef("log.cleaner.enable", BOOLEAN, "true", "Whether topics with cleanup.policy=compact are compacted."),
     ConfigDef("log.cleaner.threads", INT, "1", "How many logs are compacted at the same time, each in a process of its own.",
@@ -120,6 +138,8 @@ _REPLICATION = (
     ConfigDef("follower.replication.throttled.rate", LONG, str((1 << 63) - 1), "The replicas that a topic's "
               "follower.replication.throttled.replicas names copy at most so many bytes per second, all of a node together, "
               "until they have caught up.", at_least(1), hidden=True),
+    ConfigDef("replica.alter.log.dirs.io.max.bytes.per.second", LONG, str((1 << 63) - 1), "Replicas that move between the log "
+              "directories of a node are copied at most so fast, all of a node together.", at_least(1), hidden=True),
 )  # fmt: skip
 
 _INTERVALS = (
@@ -134,7 +154,8 @@ _OF_STORAGE = (*_topic_defaults(), *_CLEANER, *_PRODUCERS, *_REPLICATION, *_INTE
 BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
     config.name: config
     for config in sorted(
-        [*_OF_STORAGE, *_CLUSTER_WIDE, *(replace(config, read_only=True) for config in _STATIC)], key=lambda c: c.name
+        [*_OF_STORAGE, *_CLUSTER_WIDE, *_BALANCING, *(replace(config, read_only=True) for config in _STATIC)],
+        key=lambda c: c.name,
     )
 }
 

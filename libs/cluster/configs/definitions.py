@@ -76,4 +76,6 @@ def require_dynamic(name: str, *, per_broker: bool) -> ConfigDef:
         raise ConfigError(f"Cannot update these configs dynamically: Set({name})")
     if per_broker and config.cluster_wide:
         raise ConfigError(f"Cannot update these configs at per-broker level: Set({name}). They hold for the whole cluster")
+    if config.one_broker and not per_broker:
+        raise ConfigError(f"Cannot update these configs at default level: Set({name}). They are of one broker")
     return config

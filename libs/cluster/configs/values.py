@@ -70,6 +70,8 @@ class ConfigDef:
     read_only: bool = False
     cluster_wide: bool = False
     """Broker configs only: one value for the whole cluster, so it cannot be set for a single broker."""
+    one_broker: bool = False
+    """Broker configs only: it says something of one broker, so it cannot be set for all."""
     hidden: bool = False
 
     def parse(self, text: str) -> ConfigValue:

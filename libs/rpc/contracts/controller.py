@@ -131,11 +131,14 @@ class ProducerIdBlock:
 
 @dataclass(frozen=True, slots=True)
 class AssignDirs:
-    """A storage node tells where it put its replicas: (topic id, partition, log-directory id as 32 hex digits)."""
+    """A storage node tells where its replicas lie, or will lie: (topic id, partition, log-directory id as 32 hex digits)."""
 
     node_id: int
     incarnation: int
     placements: tuple[tuple[bytes, int, str], ...]
+    kept: tuple[tuple[bytes, int], ...] = ()
+    """Of those, the ones whose whole log lies there, and of which the directory that the state names holds nothing: that was
+    looked at. So they may leave it also when it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,7 @@ class NewIsr:
     leader_epoch: int
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]  # (node id, the incarnation in which it was found in sync), the leader included
+    durable: bool = False  # all that is committed is on the disks of all of them, and the leader commits nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,7 @@ class Withdraw:
     incarnation: int
     partitions: tuple[tuple[bytes, int], ...]  # (topic id, partition)
     restored: tuple[tuple[bytes, int], ...] = ()  # withdrawn before, and served again: an operator accepted what is lost
-    for_now: tuple[tuple[bytes, int], ...] = ()  # their disk hangs or does not open them: they stay where nobody else is in sync
+    for_now: tuple[tuple[bytes, int], ...] = ()  # not now, or not all that they have: they stay where nobody else is in sync
 
 
 @dataclass(frozen=True, slots=True)

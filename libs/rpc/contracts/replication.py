@@ -32,7 +32,7 @@ class PulledFrom:
     leader_epoch: int  # the follower's, as its image has it
     fetch_offset: int  # its log end
     durable_offset: int  # all before it survive a power cut of the follower; at most `fetch_offset`
-    last_fetched_epoch: int = -1  # of its last batch, -1 for an empty log: the leader tells where the two logs part (KIP-595)
+    last_fetched_epoch: int = -1  # of its last batch, deleted or not; -1: none. The leader tells where the logs part (KIP-595)
     log_start_offset: int = -1
 
 

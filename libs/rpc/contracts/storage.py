@@ -14,6 +14,7 @@ OPEN_FILE = "storage.open_file"
 END_OF_EPOCH = "storage.end_of_epoch"
 LOG_ENDS = "storage.log_ends"
 DESCRIBE_LOG_DIRS = "storage.describe_log_dirs"
+ALTER_LOG_DIRS = "storage.alter_log_dirs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class AppendPartition:
     partition: int
     leader_epoch: int  # as the caller's image has it
     length: int  # this partition's share of the payload, which holds the batches in the order of `partitions`
+    # Of an internal topic, whose one writer is its owner (contracts/ownership.py). Without a batch the answer tells only
+    # whether the claim still stands. Errors: 16 a newer owner; 1, 6, 74 claim again.
+    owner_epoch: int = -1
+    claim: int = -1
+    expected_offset: int = -1  # where the log must end
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +242,8 @@ class LogInDir:
     topic: str
     partition: int
     size: int
-    lag: int  # to what this node knows to be committed
+    lag: int  # to what this node knows to be committed; of a future one: to the end of the log that it is to replace
+    is_future: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,3 +258,18 @@ class LogDir:
 @dataclass(frozen=True, slots=True)
 class LogDirsReply:
     directories: tuple[LogDir, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterLogDirs:
+    """To where this node's replicas are to move, or be made when they come. Order matters: the last word on a partition counts.
+
+    A topic id of zeros is a topic that the caller does not know: the path is judged all the same.
+    """
+
+    partitions: tuple[tuple[str, bytes, int], ...]  # (path of a log directory, topic id, partition)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterLogDirsReply:
+    errors: tuple[int, ...]  # in the order of the request; 0: it is there, or on its way

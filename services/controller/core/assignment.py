@@ -7,6 +7,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, PartitionState, Replica
 from libs.wire.errors import ErrorCode
 from services.controller.core.brokers import NO_LEADER
+from services.controller.core.decommissioning import leaving
 from services.controller.core.placement import Load, Node, choose_directory, place
 from services.controller.core.refusal import Refused
 
@@ -21,13 +22,14 @@ class Limits:
 class Assigner:
     """Gives first states to new partitions, in one image, remembering what it gave, so that a request's topics share evenly."""
 
-    __slots__ = ("_image", "_limits", "_load", "_members", "_nodes", "_start")
+    __slots__ = ("_image", "_leaving", "_limits", "_load", "_members", "_nodes", "_start")
 
     def __init__(self, image: ClusterImage, limits: Limits, start: int) -> None:
         self._image = image
         self._limits = limits
         self._start = start
         self._members = image.members(STORAGE)
+        self._leaving = leaving(image)
         self._nodes = {
             node_id: Node(node_id, member.rack, member.host_id, member.log_dirs) for node_id, member in self._members.items()
         }
@@ -51,7 +53,14 @@ class Assigner:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {factor} time(s): only {len(self._nodes)} broker(s) are alive.",
             )
-        chosen = place(partitions, factor, list(self._nodes.values()), self._known_load(), self._start)
+        staying = [node for node in self._nodes.values() if node.node_id not in self._leaving]
+        if factor > len(staying):
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): only {len(staying)} broker(s) are alive that are not being "
+                "decommissioned.",
+            )
+        chosen = place(partitions, factor, staying, self._known_load(), self._start)
         self._start += partitions
         return tuple(self._first_state(replicas) for replicas in chosen)
 
@@ -72,6 +81,8 @@ class Assigner:
         for node_id in replicas:
             if node_id not in self._nodes and node_id not in self._image.nodes:
                 raise refused(f"The manual partition assignment includes broker {node_id}, but no such broker is registered.")
+            if node_id in self._leaving:
+                raise refused(f"The manual partition assignment includes broker {node_id}, which is being decommissioned.")
             if replicas.count(node_id) > 1:
                 raise refused(f"The manual partition assignment includes the broker {node_id} more than once.")
         if len(replicas) != factor:
@@ -105,8 +116,5 @@ class Assigner:
 
     def _known_load(self) -> Load:
         if self._load is None:
-            image = self._image
-            self._load = Load.of(
-                state for topic_id in image.topics_by_id for state in image.partitions_of(topic_id) if state is not None
-            )
+            self._load = Load.of(state for _, _, state in self._image.states())
         return self._load

@@ -7,7 +7,7 @@ A node leads only with the incarnation that the partition state names, so each r
 ISR never becomes empty: its last members stay in it while they are dead, since they alone hold all that was acknowledged.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from libs.cluster.records import InSync, PartitionState, Replica
@@ -15,7 +15,7 @@ from services.controller.core.elections import NO_LEADER, leader_of, led_by
 from services.controller.core.reassignment import drops_replicas, finished, is_reassigning
 from services.controller.core.standing import LiveNode, Standing, live_nodes, lost_directories, standing
 
-__all__ = ["NO_LEADER", "AtRest", "LiveNode", "live_nodes", "lost_directories", "settle"]
+__all__ = ["NO_LEADER", "AtRest", "LiveNode", "live_nodes", "lost_directories", "marked", "settle", "shrinks_to"]
 
 
 def settle(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool = True) -> PartitionState:
@@ -31,6 +31,19 @@ def settle(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool 
     if settled.leader_epoch == state.leader_epoch and drops_replicas(state, settled):
         settled = replace(settled, leader_epoch=state.leader_epoch + 1)
     return state if settled is state else replace(settled, partition_epoch=state.partition_epoch + 1)
+
+
+def shrinks_to(state: PartitionState, isr: Collection[InSync], doubted: Collection[int]) -> bool:
+    """Whether members would leave the ISR, and only `doubted` ones stay. If those are dead too, they alone could lead again."""
+    stays = {member.node_id for member in isr}
+    return stays.issubset(doubted) and not stays.issuperset(member.node_id for member in state.isr)
+
+
+def marked(state: PartitionState, before: PartitionState, *, synced: bool) -> PartitionState:
+    """`state`, which follows on `before`; `lax` from now on if its topic is not `synced`. A leader says when that is over."""
+    if synced or state.lax:
+        return state
+    return replace(state, lax=True, partition_epoch=before.partition_epoch + 1)
 
 
 class AtRest:

@@ -1,6 +1,7 @@
 """Which config changes are made, and what is answered for those that are not. A resource changes as a whole or not at all."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from libs.cluster.configs.definitions import (
@@ -17,10 +18,12 @@ from libs.cluster.configs.definitions import (
     validate_together,
     validate_topic,
 )
+from libs.cluster.configs.resolve import own_value
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, ConfigResult
 from libs.wire.errors import ErrorCode
+from services.controller.core.decommissioning import DECOMMISSION, leaving, too_few_without
 from services.controller.core.names import name_problem, shown
 from services.controller.core.refusal import Refused
 
@@ -44,12 +47,15 @@ def alter_configs(image: ClusterImage, request: AlterConfigs) -> list[Alteration
     """One alteration per resource, in the order of the request."""
     mentions = Counter((resource.resource_type, resource.name) for resource in request.resources)
     decided: dict[tuple[int, str], Alteration] = {}
+    going = leaving(image)
     for resource in request.resources:
         key = (resource.resource_type, resource.name)
         try:
             if mentions[key] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             values = _altered(image, resource)
+            if resource.resource_type == BROKER and _decommissions(values):
+                going = _checked_to_go(image, resource.name, going)
         except Refused as refusal:
             decided[key] = Alteration(resource, ConfigResult(*key, refusal.error, refusal.message), None)
         else:
@@ -82,6 +88,21 @@ def _altered(image: ClusterImage, resource: ConfigResource) -> dict[str, str]:
         except ConfigError as error:
             raise _broken(resource, error) from None
     return values
+
+
+def _decommissions(values: Mapping[str, str]) -> bool:
+    value = own_value(BROKER_CONFIGS[DECOMMISSION], values)
+    return value is not None and BROKER_CONFIGS[DECOMMISSION].parse(value) is True
+
+
+def _checked_to_go(image: ClusterImage, name: str, going: frozenset[int]) -> frozenset[int]:
+    """With this node. Refused where it is plain from the beginning that they could not all be emptied."""
+    if int(name) in going:
+        return going
+    together = going | {int(name)}
+    if (problem := too_few_without(image, together)) is not None:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Broker {name} cannot be decommissioned: {problem}")
+    return together
 
 
 def _check_topic(image: ClusterImage, name: str) -> None:

@@ -99,6 +99,10 @@ class Detection:
         watched = self._watched.get(process)
         return watched.state if watched is not None else None
 
+    def heard(self) -> list[Process]:
+        """Who has sent this controller a heartbeat, ever."""
+        return [process for process, watched in self._watched.items() if watched.heard]
+
     def dead(self) -> list[Process]:
         return [process for process, watched in self._watched.items() if watched.state is State.DEAD]
 

@@ -25,20 +25,23 @@ def assign_dirs(image: ClusterImage, request: AssignDirs) -> list[tuple[bytes, i
 
 
 def _changed(image: ClusterImage, request: AssignDirs, present: frozenset[str]) -> Iterator[tuple[bytes, int, PartitionState]]:
+    kept = frozenset(request.kept)
     last = {(topic_id, index): log_dir_id for topic_id, index, log_dir_id in request.placements}
     for (topic_id, index), log_dir_id in last.items():
         state = image.partition(topic_id, index) if topic_id in image.topics_by_id else None
         if state is None or log_dir_id not in present:
             continue
-        replicas = tuple(_moved(replica, request.node_id, log_dir_id, present) for replica in state.replicas)
+        known = present if (topic_id, index) not in kept else None
+        replicas = tuple(_moved(replica, request.node_id, log_dir_id, known) for replica in state.replicas)
         if replicas != state.replicas:
             yield topic_id, index, replace(state, replicas=replicas, partition_epoch=state.partition_epoch + 1)
 
 
-def _moved(replica: Replica, node_id: int, log_dir_id: str, present: frozenset[str]) -> Replica:
+def _moved(replica: Replica, node_id: int, log_dir_id: str, present: frozenset[str] | None) -> Replica:
+    """`present`: the directories that the node has; None: whichever it lacks, the log was not in the one that the state names."""
     if replica.node_id != node_id:
         return replica
-    if replica.log_dir_id and replica.log_dir_id not in present:
+    if present is not None and replica.log_dir_id and replica.log_dir_id not in present:
         # The directory that held the data is gone, so what the node has now is a new, empty log. To record that as this
         # replica's place would let it lead.
         return replica

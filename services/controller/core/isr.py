@@ -12,7 +12,8 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, PartitionState
 from libs.rpc.contracts.controller import AlteredPartition, AlterPartitions, NewIsr, Withdraw
 from libs.wire.errors import ErrorCode
-from services.controller.core.brokers import settle
+from services.controller.core.brokers import settle, shrinks_to
+from services.controller.core.elections import electable
 from services.controller.core.refusal import Refused
 from services.controller.core.standing import LiveNode, may_join
 
@@ -43,11 +44,13 @@ def alter_partitions(
     live: Mapping[int, LiveNode],
     synced: Synced,
     in_doubt: Collection[tuple[bytes, int]] = (),
+    doubted: Collection[int] = (),
 ) -> IsrDecision:
     """Raises Refused with STALE_BROKER_EPOCH for a caller of another life.
 
     `in_doubt`: partitions of which an earlier write may still be applied. Whoever hears that the state stands as it was counts on
     no proposal any more; so where one that was accepted before is refused now, the state takes a step that leaves no room for it.
+    `doubted`: nodes that may have ended. Left alone in an ISR, they would be waited for while others have all that they have.
     """
     require_registered(image, request.node_id, request.incarnation)
     changed: dict[tuple[bytes, int], PartitionState] = {}
@@ -61,10 +64,18 @@ def alter_partitions(
         state = changed.get(key, state)
         isr = tuple(InSync(*member) for member in proposal.isr)
         error = _refusal(state, proposal, isr, InSync(request.node_id, request.incarnation), live)
+        if not error and shrinks_to(state, isr, doubted):
+            error = ErrorCode.INELIGIBLE_REPLICA
+        hardened = proposal.durable and state.lax and proposal.partition_epoch == state.partition_epoch
+        if not error and hardened and not synced(proposal.topic_id):
+            hardened = False
+            if set(isr) == set(state.isr):
+                error = ErrorCode.INELIGIBLE_REPLICA  # not yet: some node need not sync what it acknowledges
         if error == ErrorCode.INELIGIBLE_REPLICA and key in in_doubt:
             state = changed[key] = replace(state, partition_epoch=state.partition_epoch + 1)
-        if not error and set(isr) != set(state.isr):
-            state = changed[key] = _with_isr(state, isr, live, synced=synced(proposal.topic_id))
+        if not error and (hardened or set(isr) != set(state.isr)):
+            before = replace(state, lax=False) if hardened else state
+            state = changed[key] = _with_isr(before, isr, live, synced=synced(proposal.topic_id))
             if state.leader != request.node_id:
                 error = ErrorCode.NEW_LEADER_ELECTED  # it is applied all the same
         results.append(answered(error, state))
@@ -101,14 +112,21 @@ def _with_isr(state: PartitionState, isr: tuple[InSync, ...], live: Mapping[int,
     return replace(settle(proposed, live, synced=synced), partition_epoch=state.partition_epoch + 1)
 
 
-def withdraw(image: ClusterImage, request: Withdraw, live: Mapping[int, LiveNode], synced: Synced) -> Changed:
+def withdraw(
+    image: ClusterImage,
+    request: Withdraw,
+    live: Mapping[int, LiveNode],
+    synced: Synced,
+    doubted: Collection[int] = (),
+) -> Changed:
     """The states that change. A node tells before it registers, too: as soon as it has, it may be elected and others dropped from
     the ISR. Raises Refused with STALE_BROKER_EPOCH for a caller whose next life is registered."""
     member = image.members(STORAGE).get(request.node_id)
     if member is not None and member.incarnation > request.incarnation:
         raise Refused(ErrorCode.STALE_BROKER_EPOCH, f"node {request.node_id} is registered with {member.incarnation}")
     caller = InSync(request.node_id, request.incarnation)
-    changed = list(_withdrawn(image, caller, (*request.partitions, *request.for_now), set(request.partitions), live, synced))
+    asked, certain = (*request.partitions, *request.for_now), {n: node for n, node in live.items() if n not in doubted}
+    changed = list(_withdrawn(image, caller, asked, set(request.partitions), live, certain, synced))
     return changed + list(_restored(image, caller, set(request.restored).difference(request.partitions), live, synced))
 
 
@@ -118,6 +136,7 @@ def _withdrawn(
     partitions: Iterable[tuple[bytes, int]],
     damaged: Collection[tuple[bytes, int]],
     live: Mapping[int, LiveNode],
+    certain: Mapping[int, LiveNode],
     synced: Synced,
 ) -> Iterable[tuple[bytes, int, PartitionState]]:
     for topic_id, index in dict.fromkeys(partitions):
@@ -125,8 +144,8 @@ def _withdrawn(
         if state is None or caller in state.withdrawn or all(member.node_id != caller.node_id for member in state.isr):
             continue  # outside the ISR it harms nobody: its node sets the log aside and copies it anew
         others = tuple(member for member in state.isr if member.node_id != caller.node_id)
-        if not others and (topic_id, index) not in damaged:
-            continue  # it will serve again, and nobody else has what it has
+        if (topic_id, index) not in damaged and not electable(replace(state, isr=others), certain):
+            continue  # it has what nobody else has who could serve now, and will serve again
         if not others and caller.node_id in live and live[caller.node_id].incarnation != caller.incarnation:
             continue  # while its former life is registered: it tells again
         left = replace(state, isr=others) if others else replace(state, withdrawn=(*state.withdrawn, caller))

@@ -32,7 +32,7 @@ NOBODY_ELIGIBLE = "Eligible topic partition leaders are not available."
 
 @dataclass(frozen=True, slots=True)
 class LeaderDecision:
-    """Write `changed`, then answer `results`."""
+    """Write `changed`, then answer `results`, which are in the order of the request, if it named partitions."""
 
     changed: Changed
     results: tuple[ElectedLeader, ...]
@@ -61,7 +61,7 @@ def elect_leaders(
     """`reaches` answers `unclean_questions`. Raises Refused for an election type that nobody knows."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}.")
-    changed: Changed = []
+    changed: dict[Key, PartitionState] = {}
     results = []
     for name, index in _asked(image, request):
         try:
@@ -77,21 +77,19 @@ def elect_leaders(
             if request.partitions is not None or refusal.error != ErrorCode.ELECTION_NOT_NEEDED:
                 results.append(ElectedLeader(name, index, refusal.error, refusal.message))
             continue
-        changed.append((topic_id, index, elected))
+        changed[topic_id, index] = elected
         results.append(ElectedLeader(name, index, ErrorCode.NONE))
-    return LeaderDecision(changed, tuple(results))
+    return LeaderDecision([(*key, state) for key, state in changed.items()], tuple(results))
 
 
 def overdue_preferred(image: ClusterImage, live: Mapping[int, LiveNode], percentage: int) -> Changed:
     """Leaderships that go back to preferred replicas: those of nodes that miss more than `percentage` of what is theirs."""
     theirs: dict[int, list[tuple[Key, PartitionState]]] = {}
     missed: dict[int, int] = {}
-    for topic_id in image.topics_by_id:
-        for index, state in enumerate(image.partitions_of(topic_id)):
-            if state is not None:
-                first = assignment_order(state)[0]
-                theirs.setdefault(first, []).append(((topic_id, index), state))
-                missed[first] = missed.get(first, 0) + (state.leader != first)
+    for topic_id, index, state in image.states():
+        first = assignment_order(state)[0]
+        theirs.setdefault(first, []).append(((topic_id, index), state))
+        missed[first] = missed.get(first, 0) + (state.leader != first)
     changed = []
     for node_id in sorted(theirs):
         if missed[node_id] * 100 > percentage * len(theirs[node_id]):
@@ -104,7 +102,7 @@ def overdue_preferred(image: ClusterImage, live: Mapping[int, LiveNode], percent
 
 def _asked(image: ClusterImage, request: ElectLeaders) -> Iterator[tuple[str, int]]:
     if request.partitions is not None:
-        yield from dict.fromkeys(request.partitions)
+        yield from request.partitions
         return
     for name, topic in image.topics.items():
         for index in range(topic.partitions):

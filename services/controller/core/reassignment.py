@@ -1,17 +1,17 @@
 """A partition's replicas move to other nodes (KIP-455): those of the target are added first, the others dropped at the end.
 
 Nobody keeps how far one has come: `reassignment_status` reads it off the partition's state. `settle` finishes a reassignment as
-soon as all of the target is in sync, in the same write as the ISR that made it so.
+soon as all of the target is in sync, in the same write as the ISR that made it so. Whatever is written is held to the table.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Final
 
-from libs.cluster.records import InSync, PartitionState, Replica
+from libs.cluster.records import PartitionState, Replica
 from services.controller.core.elections import reassigned
-from services.controller.core.standing import LiveNode, Standing, standing
+from services.controller.core.standing import LiveNode
 
 
 class ReassignmentStatus(Enum):
@@ -19,7 +19,7 @@ class ReassignmentStatus(Enum):
     ADDING = "Adding"
     """A replica of the target is not in sync yet."""
     REMOVING = "Removing"
-    """All of the target is in sync, and one of it can lead once the others are gone."""
+    """All of the target is in sync: the others go as soon as one of it can lead."""
 
 
 class ReassignmentStep(Enum):
@@ -52,13 +52,10 @@ def is_reassigning(state: PartitionState) -> bool:
     return bool(state.adding or state.removing)
 
 
-def reassignment_status(state: PartitionState, live: Mapping[int, LiveNode]) -> ReassignmentStatus:
+def reassignment_status(state: PartitionState) -> ReassignmentStatus:
     if not is_reassigning(state):
         return ReassignmentStatus.NONE
-    in_sync = {member.node_id for member in state.isr}
-    if any(replica.node_id not in in_sync for replica in _target(state)):
-        return ReassignmentStatus.ADDING
-    return ReassignmentStatus.ADDING if reassigned(state, live) is None else ReassignmentStatus.REMOVING
+    return ReassignmentStatus.REMOVING if _in_sync(state, target_of(state)) else ReassignmentStatus.ADDING
 
 
 def begun(state: PartitionState, target: Sequence[int], directory: Callable[[int], str]) -> PartitionState:
@@ -70,32 +67,61 @@ def begun(state: PartitionState, target: Sequence[int], directory: Callable[[int
     original = [node_id for node_id in there if node_id not in state.adding]
     sole = all(member.node_id in state.adding and member.node_id not in target for member in state.isr)
     kept = [node_id for node_id in state.adding if sole and any(member.node_id == node_id for member in state.isr)]
-    removing = tuple(node_id for node_id in (*original, *kept) if node_id not in target)
+    removing = tuple(sorted(node_id for node_id in (*original, *kept) if node_id not in target))
     replicas = tuple(there.get(node_id) or Replica(node_id, directory(node_id)) for node_id in (*target, *removing))
-    adding = tuple(node_id for node_id in target if node_id not in original)
-    return _with_replicas(replace(state, adding=adding, removing=removing), replicas)
+    adding = tuple(sorted(node_id for node_id in target if node_id not in original))
+    return _with_replicas(replace(state, adding=adding, removing=removing, paced=False), replicas)
 
 
-def reverted(state: PartitionState, live: Mapping[int, LiveNode], *, unclean: bool) -> PartitionState:
-    """Without what was added. Raises UncleanRevert where nobody else is in sync, unless `unclean` allows the loss."""
-    replicas = tuple(replica for replica in state.replicas if replica.node_id not in state.adding)
-    before = _with_replicas(replace(state, adding=(), removing=()), replicas)
-    if before.isr:
-        return before
-    if not unclean:
+def reverted(state: PartitionState) -> PartitionState:
+    """Without what was added. Raises UncleanRevert where nobody else is in sync: `without_added` is what is left then."""
+    before = without_added(state)
+    if not before.isr:
         raise UncleanRevert
-    candidates = [InSync(r.node_id, live[r.node_id].incarnation) for r in replicas if r.node_id in live]
-    for candidate in candidates:
-        if standing(before, candidate, live, synced=False) in (Standing.STEADY, Standing.STOPPING):
-            return replace(before, isr=(candidate,), recovering=True, withdrawn=())
-    raise UncleanRevert
+    return before
+
+
+def without_added(state: PartitionState) -> PartitionState:
+    """Its ISR may be empty: then it must not be written."""
+    replicas = tuple(replica for replica in state.replicas if replica.node_id not in state.adding)
+    return _with_replicas(replace(state, adding=(), removing=(), paced=False), replicas)
 
 
 def finished(state: PartitionState, live: Mapping[int, LiveNode]) -> PartitionState:
     """Without the replicas that are to go, once all of the target is in sync and one of it can lead; else the same object."""
-    if reassignment_status(state, live) is not ReassignmentStatus.REMOVING:
+    if reassignment_status(state) is not ReassignmentStatus.REMOVING or reassigned(state, live) is None:
         return state
-    return _with_replicas(replace(state, adding=(), removing=()), tuple(_target(state)))
+    return _with_replicas(replace(state, adding=(), removing=(), paced=False), tuple(_target(state)))
+
+
+def reassigned_by_the_table(before: PartitionState, after: PartitionState) -> bool:
+    """Whether one write may lead from one state to the other, as far as reassignments go."""
+    status: ReassignmentStatus | None = reassignment_status(before)
+    steps = steps_between(before, after)
+    for step in steps:
+        status = REASSIGNMENT_TRANSITIONS.get((status, step)) if status is not None else None
+    if ReassignmentStep.DROPPED in steps and not _in_sync(after, target_of(after)):
+        return False
+    in_a_new_epoch = after.leader_epoch > before.leader_epoch
+    return status is reassignment_status(after) and (in_a_new_epoch or not drops_replicas(before, after))
+
+
+def steps_between(before: PartitionState, after: PartitionState) -> list[ReassignmentStep]:
+    """Several of them where one write does more than one."""
+    was, now = reassignment_status(before), reassignment_status(after)
+    if now is ReassignmentStatus.NONE:
+        if sorted(_node_ids(after)) == sorted(n for n in _node_ids(before) if n not in before.adding):
+            return [] if was is ReassignmentStatus.NONE else [ReassignmentStep.CANCELLED]
+        to_the_end = [ReassignmentStep.CAUGHT_UP, ReassignmentStep.DROPPED]
+        if target_of(before) != target_of(after) or was is ReassignmentStatus.NONE:
+            return [ReassignmentStep.ASKED, *to_the_end]
+        return to_the_end if was is ReassignmentStatus.ADDING else [ReassignmentStep.DROPPED]
+    if (_node_ids(before), before.adding, before.removing) != (_node_ids(after), after.adding, after.removing):
+        caught_up = now is ReassignmentStatus.REMOVING
+        return [ReassignmentStep.ASKED, ReassignmentStep.CAUGHT_UP] if caught_up else [ReassignmentStep.ASKED]
+    if was is now:
+        return []
+    return [ReassignmentStep.CAUGHT_UP if now is ReassignmentStatus.REMOVING else ReassignmentStep.FELL_BEHIND]
 
 
 def drops_replicas(before: PartitionState, after: PartitionState) -> bool:
@@ -104,6 +130,19 @@ def drops_replicas(before: PartitionState, after: PartitionState) -> bool:
         return False
     left = {replica.node_id for replica in after.replicas}
     return any(replica.node_id not in left for replica in before.replicas)
+
+
+def target_of(state: PartitionState) -> tuple[int, ...]:
+    """Node ids of its replicas, without those that are to go."""
+    return tuple(replica.node_id for replica in _target(state))
+
+
+def _node_ids(state: PartitionState) -> list[int]:
+    return [replica.node_id for replica in state.replicas]
+
+
+def _in_sync(state: PartitionState, node_ids: Iterable[int]) -> bool:
+    return {member.node_id for member in state.isr}.issuperset(node_ids)
 
 
 def _target(state: PartitionState) -> list[Replica]:

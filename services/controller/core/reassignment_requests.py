@@ -4,16 +4,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import STORAGE, PartitionState
+from libs.cluster.records import STORAGE, InSync, PartitionState
 from libs.rpc.contracts.controller import AlterReassignments, Reassignment, ReassignmentResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.brokers import settle
-from services.controller.core.elections import led_by
-from services.controller.core.placement import Load, Node, choose_directory
-from services.controller.core.reassignment import UncleanRevert, begun, drops_replicas, is_reassigning, reverted
+from services.controller.core.decommissioning import leaving
+from services.controller.core.elections import NO_LEADER, Question, Reach, elect_by_logs, unclean_candidates
+from services.controller.core.lost_directories import NewPlaces
+from services.controller.core.reassignment import (
+    UncleanRevert,
+    begun,
+    drops_replicas,
+    is_reassigning,
+    reverted,
+    without_added,
+)
 from services.controller.core.refusal import Refused
 from services.controller.core.standing import LiveNode
 
+Key = tuple[bytes, int]
 Changed = list[tuple[bytes, int, PartitionState]]
 
 OfTopic = Callable[[bytes], bool]
@@ -28,10 +37,35 @@ class ReassignmentDecision:
     results: tuple[ReassignmentResult, ...]
 
 
-def alter_reassignments(
+def revert_questions(
     image: ClusterImage, request: AlterReassignments, live: Mapping[int, LiveNode], synced: OfTopic, unclean: OfTopic
+) -> dict[Key, Question]:
+    """Whose logs are to be looked at first: where to cancel is to lose something, and that is allowed."""
+    questions = {}
+    for wanted in request.partitions:
+        topic = image.topics.get(wanted.topic)
+        if wanted.replicas is not None or topic is None or not 0 <= wanted.partition < topic.partitions:
+            continue
+        key = bytes.fromhex(topic.topic_id), wanted.partition
+        stored = image.partition(*key)
+        if stored is None or not unclean(key[0]):
+            continue
+        state = settle(stored, live, synced=synced(key[0]))
+        if is_reassigning(state) and not without_added(state).isr:
+            questions[key] = _revert_question(state, live)
+    return questions
+
+
+def alter_reassignments(
+    image: ClusterImage,
+    request: AlterReassignments,
+    live: Mapping[int, LiveNode],
+    synced: OfTopic,
+    unclean: OfTopic,
+    reaches: Mapping[Key, Mapping[InSync, Reach]] | None = None,
 ) -> ReassignmentDecision:
-    altering = _Altering(image, live, synced, unclean, request.allow_replication_factor_change)
+    """`reaches` answers `revert_questions`."""
+    altering = _Altering(image, live, synced, unclean, request.allow_replication_factor_change, reaches or {})
     results = []
     for wanted in request.partitions:
         try:
@@ -53,14 +87,17 @@ class _Altering:
         synced: OfTopic,
         unclean: OfTopic,
         allow_factor_change: bool,
+        reaches: Mapping[Key, Mapping[InSync, Reach]],
     ) -> None:
         self._image = image
         self._live = live
         self._synced = synced
         self._unclean = unclean
         self._allow_factor_change = allow_factor_change
-        self._load: Load | None = None
-        self.changed: dict[tuple[bytes, int], PartitionState] = {}
+        self._leaving = leaving(image)
+        self._reaches = reaches
+        self._places = NewPlaces(image)
+        self.changed: dict[Key, PartitionState] = {}
 
     def alter(self, wanted: Reassignment) -> None:
         topic = self._image.topics.get(wanted.topic)
@@ -71,31 +108,37 @@ class _Altering:
         if stored is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {wanted.topic}:{wanted.partition}.")
         before = self.changed.get(key, stored)
-        after = self._reverted(wanted, before, key) if wanted.replicas is None else self._begun(wanted.replicas, before)
-        if after == before:
+        # Who died just now does not count: what is dropped must not be all that is left in sync.
+        known = settle(before, self._live, synced=self._synced(key[0]))
+        after = self._reverted(wanted, known, key) if wanted.replicas is None else self._begun(wanted.replicas, known)
+        if after == known:
             return
-        if drops_replicas(before, after) or (after.recovering and not before.recovering):
-            after = replace(after, leader_epoch=before.leader_epoch + 1)
+        if drops_replicas(known, after):
+            after = replace(after, leader_epoch=known.leader_epoch + 1)
         settled = settle(after, self._live, synced=self._synced(key[0]))
-        if settled.leader_epoch > before.leader_epoch + 1:
-            settled = replace(settled, leader_epoch=before.leader_epoch + 1)
-        self.changed[key] = replace(settled, partition_epoch=before.partition_epoch + 1)
+        leader_epoch = min(settled.leader_epoch, before.leader_epoch + 1)
+        self.changed[key] = replace(settled, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1)
 
-    def _reverted(self, wanted: Reassignment, state: PartitionState, key: tuple[bytes, int]) -> PartitionState:
+    def _reverted(self, wanted: Reassignment, state: PartitionState, key: Key) -> PartitionState:
         if not is_reassigning(state):
             raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
         try:
-            before = reverted(state, self._live, unclean=self._unclean(key[0]))
+            return reverted(state)
         except UncleanRevert:
+            if self._unclean(key[0]):
+                answers = self._reaches.get(key, {})
+                elected = elect_by_logs(without_added(state), _revert_question(state, self._live), answers)
+                if elected is not None:
+                    return elected
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {wanted.topic}:{wanted.partition} because it would require an "
                 "unclean leader election.",
             ) from None
-        return led_by(before, before.isr[0]) if before.recovering and not state.recovering else before
 
     def _begun(self, target: tuple[int, ...], state: PartitionState) -> PartitionState:
         self._check(target)
+        self._check_stay(target, state)
         factor = state.replication_factor if not is_reassigning(state) else len(state.replicas) - len(state.removing)
         if not self._allow_factor_change and len(target) != factor:
             raise Refused(
@@ -118,11 +161,19 @@ class _Altering:
                 raise refused(f"the broker {node_id} more than once.")
             previous = node_id
 
+    def _check_stay(self, target: tuple[int, ...], state: PartitionState) -> None:
+        there = {replica.node_id for replica in state.replicas}
+        for node_id in sorted(self._leaving.intersection(target) - there):
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment includes broker {node_id}, which is being decommissioned.",
+            )
+
     def _directory(self, node_id: int) -> str:
-        member = self._image.members(STORAGE).get(node_id)
-        if member is None:
-            return ""
-        if self._load is None:
-            image = self._image
-            self._load = Load.of(s for id_ in image.topics_by_id for s in image.partitions_of(id_) if s is not None)
-        return choose_directory(Node(node_id, member.rack, member.host_id, member.log_dirs), self._load)
+        return self._places(node_id) if node_id in self._image.members(STORAGE) else ""
+
+
+def _revert_question(state: PartitionState, live: Mapping[int, LiveNode]) -> Question:
+    """Any of the original replicas that answers will do; the log that reaches furthest is taken."""
+    leaderless = replace(without_added(state), leader=NO_LEADER)
+    return Question(unclean_candidates(leaderless, live), all_of_them=False)

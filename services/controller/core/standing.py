@@ -12,19 +12,20 @@ class LiveNode:
     """A registered storage process: which life of the node it is, and the log directories that it could open.
 
     `survived_from`: nothing that the node wrote since that incarnation was lost; 0: only what was synced is sure.
-    `stopping`: it asks for its leaderships to be moved.
+    `stopping`: it asks for its leaderships to be moved. `failed_dirs`: of its configured directories, so many do not work.
     """
 
     incarnation: int
     log_dirs: frozenset[str]
     survived_from: int = 0
     stopping: bool = False
+    failed_dirs: int = 0
 
 
 def live_nodes(members: Mapping[int, Member]) -> dict[int, LiveNode]:
     return {
-        node_id: LiveNode(member.incarnation, frozenset(member.log_dirs), member.survived_from, member.stopping)
-        for node_id, member in members.items()
+        node_id: LiveNode(m.incarnation, frozenset(m.log_dirs), m.survived_from, m.stopping, m.failed_dirs)
+        for node_id, m in members.items()
     }
 
 
@@ -55,7 +56,7 @@ def standing(state: PartitionState, member: InSync, live: Mapping[int, LiveNode]
         return Standing.DAMAGED
     if node.incarnation == member.incarnation:
         return Standing.STOPPING if node.stopping else Standing.STEADY
-    if synced or 0 < node.survived_from <= member.incarnation:
+    if (synced and not state.lax) or 0 < node.survived_from <= member.incarnation:
         return Standing.INTACT
     return Standing.DOUBTFUL
 

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Final
 
 from libs.cluster.records import PartitionState
+from services.controller.core.reassignment import reassigned_by_the_table
 from services.controller.core.standing import LiveNode, has_directory
 
 
@@ -119,7 +120,7 @@ def follows_the_table(before: PartitionState, after: PartitionState) -> bool:
     step = step_between(before, after)
     allowed = PARTITION_TRANSITIONS.get((partition_status(before), step)) is partition_status(after)
     rises = after.partition_epoch > before.partition_epoch and after.leader_epoch >= before.leader_epoch
-    return allowed and rises and bool(after.isr)
+    return allowed and rises and bool(after.isr) and reassigned_by_the_table(before, after)
 
 
 def replica_status(state: PartitionState, node_id: int, live: Mapping[int, LiveNode]) -> ReplicaStatus:

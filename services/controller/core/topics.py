@@ -17,6 +17,7 @@ from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.controller import CreateTopics, DeleteTopics, NewTopic, TopicRef, TopicResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.assignment import Assigner, Limits
+from services.controller.core.decommissioning import leaving
 from services.controller.core.names import METADATA_TOPIC, collision_key, name_problem, shown
 from services.controller.core.refusal import Refused
 
@@ -96,11 +97,11 @@ def new_topic_id(random: Randomness, taken: Callable[[bytes], bool]) -> bytes:
 
 
 def default_replication_factor(image: ClusterImage) -> int:
-    """What is configured; where nothing is, three, or as many as there are live nodes."""
+    """What is configured; where nothing is, three, or as many as there are live nodes that stay."""
     configured = effective_broker_int(image, "default.replication.factor")
     if is_set(image, "default.replication.factor"):
         return configured
-    return max(1, min(configured, len(image.members(STORAGE))))
+    return max(1, min(configured, len(image.members(STORAGE).keys() - leaving(image))))
 
 
 def _partition_count(topic: NewTopic, default: int) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 from libs.wire.api import ApiKey
 from libs.wire.messages import alter_configs as alter_configs_wire
 from libs.wire.messages import alter_partition_reassignments as alter_partition_reassignments_wire
+from libs.wire.messages import alter_replica_log_dirs as alter_replica_log_dirs_wire
 from libs.wire.messages import api_versions as api_versions_wire
 from libs.wire.messages import create_partitions as create_partitions_wire
 from libs.wire.messages import create_topics as create_topics_wire
@@ -27,10 +28,12 @@ from libs.wire.messages import list_offsets as list_offsets_wire
 from libs.wire.messages import list_partition_reassignments as list_partition_reassignments_wire
 from libs.wire.messages import metadata as metadata_wire
 from libs.wire.messages import offset_for_leader_epoch as offset_for_leader_epoch_wire
+from libs.wire.messages import unregister_broker as unregister_broker_wire
 from services.gateway.api import Api
 from services.gateway.handlers import (
     alter_configs,
     alter_partition_reassignments,
+    alter_replica_log_dirs,
     api_versions,
     create_partitions,
     create_topics,
@@ -48,6 +51,7 @@ from services.gateway.handlers import (
     list_partition_reassignments,
     metadata,
     offset_for_leader_epoch,
+    unregister_broker,
 )
 from services.gateway.state import GatewayState, RequestContext
 
@@ -176,6 +180,15 @@ _TABLE: Final = (
         alter_configs.handle,
     ),
     Api(
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        "AlterReplicaLogDirs",
+        1,
+        2,
+        alter_replica_log_dirs_wire.read_request,
+        alter_replica_log_dirs_wire.write_response,
+        alter_replica_log_dirs.handle,
+    ),
+    Api(
         ApiKey.DESCRIBE_LOG_DIRS,
         "DescribeLogDirs",
         1,
@@ -237,6 +250,15 @@ _TABLE: Final = (
         describe_cluster_wire.read_request,
         describe_cluster_wire.write_response,
         describe_cluster.handle,
+    ),
+    Api(
+        ApiKey.UNREGISTER_BROKER,
+        "UnregisterBroker",
+        0,
+        0,
+        unregister_broker_wire.read_request,
+        unregister_broker_wire.write_response,
+        unregister_broker.handle,
     ),
     Api(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,

@@ -9,8 +9,6 @@ Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another br
 for live replicas that are not in sync.
 """
 
-from collections.abc import Mapping
-
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.storage import (
     DELETE_RECORDS,
@@ -19,7 +17,6 @@ from libs.rpc.contracts.storage import (
     DeleteRecordsPartition,
     DeleteRecordsReply,
 )
-from libs.rpc.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -27,8 +24,8 @@ from libs.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from services.gateway.leaders import ask_leaders
-from services.gateway.state import GatewayState, NodeUnavailable, RequestContext
+from services.gateway.leaders import ask_leaders, error_by_name
+from services.gateway.state import GatewayState, RequestContext
 
 PATIENCE_S_MAX = 5.0
 ANSWER_S = 5.0
@@ -42,21 +39,15 @@ Key = tuple[str, int]
 async def handle(gateway: GatewayState, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     timeout_s = max(request.timeout_ms, 0) / 1000
     wanted, answers = _sort_out(gateway, request)
-
-    async def ask(leader: int, keys: list[Key], _: float) -> Mapping[Key, DeletedRecords]:
-        body = DeleteRecords(request.timeout_ms, tuple(wanted[key] for key in keys))
-        try:
-            reply = await gateway.storage(leader, DELETE_RECORDS, body, DeleteRecordsReply, timeout_s=timeout_s + ANSWER_S)
-        except (NodeUnavailable, RpcFailure):
-            return {}
-        return dict(zip(keys, reply.partitions, strict=True))
-
     answers |= await ask_leaders(
         gateway,
         {key: (partition.topic_id, partition.partition) for key, partition in wanted.items()},
-        ask,
+        DELETE_RECORDS,
+        lambda keys: DeleteRecords(request.timeout_ms, tuple(wanted[key] for key in keys)),
+        DeleteRecordsReply,
         is_final=lambda answer: answer.error != ErrorCode.NOT_LEADER_OR_FOLLOWER,
         patience_s=min(timeout_s, PATIENCE_S_MAX),
+        answer_s=timeout_s + ANSWER_S,
     )
     response = DeleteRecordsResponse()
     indexes: dict[str, dict[int, None]] = {}
@@ -90,7 +81,4 @@ def _sort_out(
 
 
 def _result(index: int, answer: DeletedRecords) -> DeleteRecordsPartitionResult:
-    error = answer.error
-    if error == ErrorCode.UNKNOWN_TOPIC_ID:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # leaders know topics by their ids; this API's clients name them
-    return DeleteRecordsPartitionResult(index, answer.low_watermark, error)
+    return DeleteRecordsPartitionResult(index, answer.low_watermark, error_by_name(answer.error))

@@ -2,8 +2,9 @@
 
 v2 flexible · v3 a top-level error code · v4 total and usable bytes.
 
-Differences from Kafka: on the bootstrap port, which is no broker, any broker is described. No log is a future one, since logs
-are not moved between the directories of a node.
+A log that is on its way to another directory is in both, in that one as a future log, with what it lacks as its lag.
+
+Differences from Kafka: on the bootstrap port, which is no broker, any broker is described.
 """
 
 from libs.cluster.records import STORAGE
@@ -41,7 +42,8 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
 def _result(directory: LogDir) -> DescribeLogDirsResult:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for log in directory.logs:
-        topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(log.partition, log.size, log.lag))
+        where = log.partition, log.size, log.lag, log.is_future
+        topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(*where))
     return DescribeLogDirsResult(
         directory.error,
         directory.path,

@@ -10,10 +10,10 @@ Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another br
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
-from libs.rpc.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -24,8 +24,8 @@ from libs.wire.messages.list_offsets import (
 from services.gateway import searches
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange
-from services.gateway.leaders import ask_leaders
-from services.gateway.state import GatewayState, NodeUnavailable, RequestContext
+from services.gateway.leaders import ask_leaders, error_by_name
+from services.gateway.state import GatewayState, RequestContext
 
 PATIENCE_S_MAX = 5.0
 
@@ -55,7 +55,9 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ListOf
     answers |= await ask_leaders(
         gateway,
         {key: (question.topic_id, question.partition) for key, question in questions.items()},
-        lambda leader, keys, timeout_s: _ask(gateway, request, leader, {key: questions[key] for key in keys}, timeout_s),
+        LIST_OFFSETS,
+        lambda keys: _body(request, [questions[key] for key in keys]),
+        ListOffsetsReply,
         is_final=lambda answer: answer.error not in PASSING,
         patience_s=patience_s,
     )
@@ -113,22 +115,13 @@ def _sort_out(
     return questions, answers
 
 
-async def _ask(
-    gateway: GatewayState, request: ListOffsetsRequest, leader: int, questions: dict[Key, _Question], timeout_s: float
-) -> dict[Key, ListedOffset]:
-    wanted = tuple(ListOffsetsPartition(q.topic_id, q.partition, q.timestamp, q.leader_epoch) for q in questions.values())
-    body = ListOffsets(request.isolation_level, wanted, request.replica_id)
-    try:
-        reply = await gateway.storage(leader, LIST_OFFSETS, body, ListOffsetsReply, timeout_s=timeout_s)
-    except (NodeUnavailable, RpcFailure):
-        return {}
-    return dict(zip(questions, reply.partitions, strict=True))
+def _body(request: ListOffsetsRequest, questions: Sequence[_Question]) -> ListOffsets:
+    wanted = tuple(ListOffsetsPartition(q.topic_id, q.partition, q.timestamp, q.leader_epoch) for q in questions)
+    return ListOffsets(request.isolation_level, wanted, request.replica_id)
 
 
 def _described(index: int, answer: ListedOffset, version: int) -> ListOffsetsPartitionResponse:
-    error = answer.error
+    error = error_by_name(answer.error)
     if error == ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
         error = ErrorCode.LEADER_NOT_AVAILABLE
-    elif error == ErrorCode.UNKNOWN_TOPIC_ID:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # leaders know topics by their ids; this API's clients name them
     return ListOffsetsPartitionResponse(index, error, answer.timestamp, answer.offset, answer.leader_epoch)

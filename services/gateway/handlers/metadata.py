@@ -39,6 +39,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Metada
         return _refused(request.topics)
     names, ids = _asked(request.topics, gateway.image)
     creation_errors = await _create_missing(gateway, request, names)
+    await gateway.ask_neighbours()
     image = gateway.image
     view = ClusterView(image, lambda node_id: gateway.broker_endpoint(node_id, context))
     topics = [_topic(view, topic, version) for topic in _found(image, names, ids)]

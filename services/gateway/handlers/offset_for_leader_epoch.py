@@ -9,10 +9,7 @@ Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another br
 named twice is answered once. Followers ask by RPC, so a replica id changes nothing.
 """
 
-from collections.abc import Mapping
-
 from libs.rpc.contracts.storage import END_OF_EPOCH, EndOfEpoch, EndOfEpochReply, EpochEnd, EpochPartition
-from libs.rpc.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -20,8 +17,8 @@ from libs.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from services.gateway.leaders import ask_leaders
-from services.gateway.state import GatewayState, NodeUnavailable, RequestContext
+from services.gateway.leaders import ask_leaders, error_by_name
+from services.gateway.state import GatewayState, RequestContext
 
 PATIENCE_S = 5.0
 
@@ -46,18 +43,12 @@ async def handle(
                 topic_id = bytes.fromhex(topic.topic_id)
                 wanted[key] = EpochPartition(topic_id, p.partition, p.leader_epoch, p.current_leader_epoch)
 
-    async def ask(leader: int, keys: list[Key], timeout_s: float) -> Mapping[Key, EpochEnd]:
-        body = EndOfEpoch(tuple(wanted[key] for key in keys))
-        try:
-            reply = await gateway.storage(leader, END_OF_EPOCH, body, EndOfEpochReply, timeout_s=timeout_s)
-        except (NodeUnavailable, RpcFailure):
-            return {}
-        return dict(zip(keys, reply.partitions, strict=True))
-
     answers |= await ask_leaders(
         gateway,
         {key: (partition.topic_id, partition.partition) for key, partition in wanted.items()},
-        ask,
+        END_OF_EPOCH,
+        lambda keys: EndOfEpoch(tuple(wanted[key] for key in keys)),
+        EndOfEpochReply,
         is_final=lambda answer: answer.error != ErrorCode.NOT_LEADER_OR_FOLLOWER,
         patience_s=PATIENCE_S,
     )
@@ -72,7 +63,4 @@ async def handle(
 
 
 def _result(index: int, answer: EpochEnd) -> EpochEndOffset:
-    error = answer.error
-    if error == ErrorCode.UNKNOWN_TOPIC_ID:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # leaders know topics by their ids; this API's clients name them
-    return EpochEndOffset(error, index, answer.leader_epoch, answer.end_offset)
+    return EpochEndOffset(error_by_name(answer.error), index, answer.leader_epoch, answer.end_offset)

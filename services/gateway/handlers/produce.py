@@ -12,6 +12,7 @@ coordinator does not know, since there are no transactions yet.
 """
 
 import struct
+from collections.abc import Sequence
 
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.storage import Appended
@@ -19,6 +20,7 @@ from libs.wire.api import ApiKey
 from libs.wire.batch_layout import CODEC_MASK, FLAGS_AT, HEADER_SIZE, TRANSACTIONAL
 from libs.wire.errors import ErrorCode
 from libs.wire.headers import write_response_header
+from libs.wire.messages.endpoints import NodeEndpoint
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, read_produce, write_produce_response
 from libs.wire.primitives import Reader, Writer
 from services.gateway.appends import NOT_LEADER, UNKNOWN_TOPIC_ID
@@ -27,9 +29,7 @@ from services.gateway.core.produce_shape import FIRST_WITH_ZSTD, ZSTD, ProduceSh
 from services.gateway.core.routing import Routes, TopicRoute
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange
-
-ADMIN_CLIENT = "__admin_client"
-"""Kafka's own exception: its tools may write internal topics under this client id."""
+from services.gateway.news import tell
 
 VALID_ACKS = (-1, 0, 1)
 FIRST_WITH_HINTS = 10
@@ -45,6 +45,7 @@ class PendingProduce:
     __slots__ = (
         "_data_path",
         "_exchange",
+        "_repeatable",
         "_results",
         "_topics",
         "_unsettled",
@@ -60,6 +61,7 @@ class PendingProduce:
         self._topics: list[ProducedTopic] = []
         self._results: list[ProducedPartition] = []  # of all topics, by slot
         self._unsettled = 0
+        self._repeatable = False
         self.acks = request.acks
         self.timeout_ms = max(0, request.timeout_ms)
         self.transactional_id = request.transactional_id
@@ -69,6 +71,7 @@ class PendingProduce:
         # The request itself is not kept: its views would hold the receive buffer, also of what is copied or stored already.
         batches = self._admit(request)
         self._unsettled = len(batches)
+        self._repeatable = all(batch.producer is not None for batch in batches)
         if batches:
             self._exchange.on_hang_up = self._hang_up
             self._data_path.appends.submit(batches)
@@ -133,7 +136,7 @@ class PendingProduce:
         return batches if len(batches) < 2 else self._without_doubles(batches)
 
     def _refuse(self, version: int, route: TopicRoute, index: int, records: memoryview | None) -> int:
-        if (route.internal or route.name in INTERNAL_TOPICS) and self._exchange.client_id != ADMIN_CLIENT:
+        if route.internal or route.name in INTERNAL_TOPICS:  # storage refuses it too: only its coordinator writes there
             return int(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if route.partition(index) is None:
             return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -160,7 +163,7 @@ class PendingProduce:
         return [batch for batch in batches if seen[batch.key] == 1]
 
     def _answer(self) -> None:
-        _answer(self._data_path, self._exchange, self.acks, self._topics)
+        _answer(self._data_path, self._exchange, self.acks, self._topics, self._repeatable)
 
 
 class SoleProduce(Batch):
@@ -190,6 +193,9 @@ class SoleProduce(Batch):
     def stored(self, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> None:
         if not self.gone:
             exchange = self._exchange
+            if exchange.connection.told is not self._data_path.routes.addresses and self._shape.version >= FIRST_WITH_HINTS:
+                self.settle(0, Appended(0, base_offset, log_append_time_ms, log_start_offset))
+                return
             exchange.finish(
                 self._shape.answer(exchange.correlation_id, self.partition, base_offset, log_append_time_ms, log_start_offset)
             )
@@ -198,7 +204,7 @@ class SoleProduce(Batch):
     def settle(self, slot: int, result: Appended) -> None:
         if not self.gone:
             topic = ProducedTopic(self._shape.name, self._shape.topic_id, [_produced(self.partition, result)])
-            _answer(self._data_path, self._exchange, self.acks, [topic])
+            _answer(self._data_path, self._exchange, self.acks, [topic], self.producer is not None)
             del self.request
 
     def sent(self, now: float) -> None:
@@ -230,7 +236,7 @@ def _produced(index: int, result: Appended) -> ProducedPartition:
     )
 
 
-def _answer(data_path: DataPath, exchange: Exchange, acks: int, topics: list[ProducedTopic]) -> None:
+def _answer(data_path: DataPath, exchange: Exchange, acks: int, topics: list[ProducedTopic], repeatable: bool) -> None:
     version = exchange.api_version
     if version < FIRST_WITH_TOPIC_IDS:
         _name_topics(topics)
@@ -247,8 +253,12 @@ def _answer(data_path: DataPath, exchange: Exchange, acks: int, topics: list[Pro
     writer = Writer()
     writer.buffer += b"\0\0\0\0"
     write_response_header(writer, ApiKey.PRODUCE, version, exchange.correlation_id)
-    leaders = _hint(data_path.routes, topics) if errors and version >= FIRST_WITH_HINTS else set()
-    endpoints = data_path.endpoints(leaders, exchange.connection) if leaders else ()
+    endpoints: Sequence[NodeEndpoint] = ()
+    if version >= FIRST_WITH_HINTS:
+        if errors and (leaders := _hint(data_path.routes, topics, NOT_LEADER)):
+            endpoints = data_path.endpoints(leaders, exchange.connection)
+        elif not errors and (endpoints := tell(data_path, exchange, repeatable=repeatable)):
+            _hint(data_path.routes, topics, 0)
     write_produce_response(writer, version, topics, 0, endpoints)
     _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
     exchange.finish(writer.buffer)
@@ -262,13 +272,13 @@ def _name_topics(topics: list[ProducedTopic]) -> None:
                 produced.error_code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _hint(routes: Routes, topics: list[ProducedTopic]) -> set[int]:
-    """Fills in the leaders of partitions answered with error 6 (KIP-951); those named."""
+def _hint(routes: Routes, topics: list[ProducedTopic], answered: int) -> set[int]:
+    """Fills in the leaders of partitions answered with that error (KIP-951); those named."""
     leaders: set[int] = set()
     for topic in topics:
         route = routes.topic_by_id(topic.topic_id) if topic.topic_id is not None else routes.topic(topic.name or "")
         for produced in topic.partitions:
-            if produced.error_code != NOT_LEADER:
+            if produced.error_code != answered:
                 continue
             known = route.partition(produced.index) if route is not None else None
             if known is not None and known.leader >= 0 and known.leader_epoch >= produced.leader_epoch:

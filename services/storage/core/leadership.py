@@ -19,6 +19,8 @@ class Lead:
     replicas: tuple[int, ...]
     incarnation: int
     """This node's, in which it leads."""
+    lax: bool = False
+    """It is recorded that what was acknowledged may be in page caches only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ Role = Lead | Follow
 def decide_role(state: PartitionState, *, node_id: int, incarnation: int) -> Role:
     if state.leader == node_id and state.leader_incarnation == incarnation:
         replicas = tuple([replica.node_id for replica in state.replicas])
-        return Lead(state.leader_epoch, state.isr, state.partition_epoch, replicas, incarnation)
+        return Lead(state.leader_epoch, state.isr, state.partition_epoch, replicas, incarnation, state.lax)
     return Follow(state.leader, state.leader_epoch)
 
 

@@ -10,12 +10,13 @@ Key = tuple[bytes, int]
 class PullSession:
     """`next_pull`, then `answered`; or `begin_anew`, whenever it is not sure what the leader remembers."""
 
-    __slots__ = ("_changed", "_dropped", "_new_number", "_told", "number", "sequence")
+    __slots__ = ("_changed", "_dropped", "_new_number", "_told", "_told_in", "number", "sequence")
 
     def __init__(self, new_number: Callable[[], int]) -> None:
         """`new_number`: rising, over all sessions of this process."""
         self._new_number = new_number
         self._told: dict[Key, PulledFrom] = {}
+        self._told_in: dict[Key, int] = {}  # the pull's sequence
         self._changed: dict[Key, None] = {}
         self._dropped: dict[Key, None] = {}
         self.number = new_number()
@@ -26,6 +27,7 @@ class PullSession:
         self.number = self._new_number()
         self.sequence = 0
         self._told.clear()
+        self._told_in.clear()
         self._changed.clear()
         self._dropped.clear()
 
@@ -44,6 +46,7 @@ class PullSession:
 
     def drop(self, key: Key) -> None:
         self._changed.pop(key, None)
+        self._told_in.pop(key, None)
         if self._told.pop(key, None) is not None or self.sequence:
             self._dropped[key] = None
 
@@ -66,7 +69,7 @@ class PullSession:
                 later[key] = None
                 continue
             partitions.append(where)
-            self._told[key] = where
+            self._told[key], self._told_in[key] = where, self.sequence
             self._dropped.pop(key, None)
         dropped = tuple(self._dropped) if not self.is_new else ()
         self._changed = later
@@ -79,6 +82,7 @@ class PullSession:
         """What the next pull would have to look at, if the session goes on."""
         return tuple(self._changed)
 
-    def asked(self, key: Key) -> PulledFrom | None:
-        """What an answer is an answer to. None: to nothing that still counts (KAFKA-13207)."""
-        return self._told.get(key)
+    def asked(self, key: Key, sequence: int) -> PulledFrom | None:
+        """What the answer to the pull of that sequence is an answer to. None: to nothing that still counts (KAFKA-13207), or to
+        what was asked before the leader was told anew. The log may be another by then."""
+        return self._told.get(key) if self._told_in.get(key, 0) <= sequence else None

@@ -34,6 +34,7 @@ class Replica:
         "high_watermark",
         "in_sync",
         "isr",
+        "lax",
         "leader_epoch",
         "leading",
         "min_in_sync",
@@ -56,6 +57,8 @@ class Replica:
         self.has_followers = False
         """Leading, and there are others who may copy: in or out of the ISR."""
         self.isr = InSyncReplicas(-1)
+        self.lax = False
+        """Leading a partition whose state says that what was acknowledged may be in page caches only."""
         self.start_watchers: list[Callable[[], None]] = []
         """Called whenever `least_start` may have risen, or this node leads no longer."""
         self._own = MemberProgress(durable, log_end)
@@ -90,6 +93,7 @@ class Replica:
             self._even_at = None
         self._incarnation = role.incarnation
         self._replicas = role.replicas
+        self.lax = role.lax
         self.has_followers = any(node != self.node_id for node in role.replicas)
         self.isr.shown(role.partition_epoch, role.in_sync)
         return self._recount()
@@ -98,7 +102,7 @@ class Replica:
         """Lead no longer. The high watermark stays: what was committed stays readable to the next leader."""
         self.leading = False
         self.leader_epoch = max(self.leader_epoch, leader_epoch)
-        self.has_followers = False
+        self.has_followers = self.lax = False
         self.isr = InSyncReplicas(-1)
         self._followers = {}
         self._counted = []
@@ -198,11 +202,6 @@ class Replica:
         """Replicas of a partition that this node leads that are not in sync."""
         return len(self._replicas) - self.in_sync if self.leading else 0
 
-    @property
-    def enough(self) -> bool:
-        """Whether as many as `min_in_sync` have what is committed now. The maximal ISR is asked, by which it was committed."""
-        return len(self._counted) >= self.min_in_sync
-
     def readers(self, offset: int) -> list[tuple[int, int]]:
         """In-sync followers that have all before `offset`, with their log ends."""
         found = []
@@ -212,17 +211,36 @@ class Replica:
                 found.append((node_id, follower.log_end))
         return found
 
-    def may_join(self, node_id: int) -> bool:
-        """It is outside, and has all that is committed and all from before this epoch: what a candidate for leader must have."""
+    def may_join(self, node_id: int, log_start: int = 0) -> bool:
+        """It is outside, and has all that is committed and all from before this epoch: what a candidate for leader must have.
+
+        Nor must it have, on its disk, what was deleted before `log_start`: whoever asked for that may have been answered already.
+        """
         follower = self._followers.get(node_id)
         if follower is None or not follower.reported or follower.contact is None or node_id not in self._replicas:
             return False
         if self.isr.standing(node_id) is Standing.IN and self.isr.committed.get(node_id) == follower.incarnation:
             return False
+        if max(follower.log_start, 0) < log_start:
+            return False
         return follower.position(synced=self.synced) >= max(self.high_watermark, self.epoch_start)
 
-    def decide(self, now: float, limits: LagLimits, eligible: Eligible) -> Proposal | None:
-        """Looks at every follower; the ISR that there should be, if that is another than there is. One proposal at a time."""
+    def decide(self, now: float, limits: LagLimits, eligible: Eligible, log_start: int = 0) -> Proposal | None:
+        """Looks at every follower; the ISR that there should be, if that is another than there is. One proposal at a time.
+
+        `log_start`: where this node's log starts.
+        """
+        wanted = self._other_members(now, limits, eligible, log_start)
+        if wanted is None and self.lax and self.is_durable:
+            wanted = self.isr.committed  # the same, for what is said with it
+        if wanted is None or self.isr.proposal is not None:
+            return None
+        proposal = self.isr.propose(wanted)
+        self._recount()
+        return proposal
+
+    def _other_members(self, now: float, limits: LagLimits, eligible: Eligible, log_start: int) -> dict[int, int] | None:
+        """Than are in the committed ISR. None: it is as it should be, or nobody can say now."""
         if not self.has_followers:
             return None
         end, isr = self._own.log_end, self.isr
@@ -239,15 +257,11 @@ class Replica:
         for node in dict.fromkeys((*self._replicas, *isr.committed)):
             if node == self.node_id:
                 wanted[node] = self._incarnation
-            elif self.may_join(node) and eligible(node, self._followers[node].incarnation):
+            elif self.may_join(node, log_start) and eligible(node, self._followers[node].incarnation):
                 wanted[node] = self._followers[node].incarnation
             elif node in isr.committed and not self._lags(node, now, limits):
                 wanted[node] = isr.committed[node]
-        if wanted == isr.committed:
-            return None
-        proposal = isr.propose(wanted)
-        self._recount()
-        return proposal
+        return wanted if wanted != isr.committed else None
 
     def _lags(self, node_id: int, now: float, limits: LagLimits) -> bool:
         follower = self._followers.get(node_id)
@@ -310,6 +324,11 @@ class Replica:
         self.synced = synced
         self.min_in_sync = min_in_sync
         return self.leading and self._advance()
+
+    @property
+    def is_durable(self) -> bool:
+        """All that is committed is on the disks of the maximal ISR, and nothing else will be."""
+        return self.synced and bool(self._counted) and self._held() >= self.high_watermark
 
     def _held(self) -> int:
         """What the whole maximal ISR has."""

@@ -63,19 +63,21 @@ class Applying:
         self,
         answers: Sequence[tuple[Pulled, memoryview]],
         session: PullSession,
+        sequence: int,
         followed_by_key: dict[Key, Followed],
         waiting: dict[Key, Followed],
         read: Callable[[Sequence[FileRange]], memoryview | None],
     ) -> Generator[None, None, None]:
         """Applies them, a piece at each step; closing it leaves out what is left. Who is put off is `waiting` then.
 
+        `sequence`: of the pull that they answer.
         `read`: the bytes of ranges that came instead of bytes, None to ask again.
         """
         dirty: dict[SyncScheduler, None] = {}
         try:
             for answer, view in answers:
                 key = answer.topic_id, answer.partition
-                followed, asked = followed_by_key.get(key), session.asked(key)
+                followed, asked = followed_by_key.get(key), session.asked(key, sequence)
                 if followed is None or asked is None or not followed.fetching:
                     continue  # it left, or this node leads it by now (KAFKA-13207)
                 if (asked.leader_epoch, asked.fetch_offset) != (followed.leader_epoch, followed.position):

@@ -2,7 +2,7 @@
 
 from libs.cluster.backoff import Backoff
 from libs.rpc.contracts.replication import PulledFrom
-from services.storage.core.following import NO_EPOCH, TRANSITIONS, Event, Own, State, position
+from services.storage.core.following import TRANSITIONS, Event, Own, State, position
 from services.storage.disks import Disk
 from services.storage.hosted import Hosted, Key
 
@@ -54,10 +54,9 @@ class Followed:
 
     @property
     def last_epoch(self) -> int:
-        """Of the last batch. An epoch in which nothing was written is none of the log's."""
+        """Of the last batch, deleted or not. An epoch in which nothing was written is none of the log's."""
         found = self.hosted.log
-        empty = found.log_end_offset <= found.log_start_offset
-        return NO_EPOCH if empty else found.epochs.epoch_for(found.log_end_offset - 1)
+        return found.epochs.epoch_for(found.log_end_offset - 1)
 
     def standing(self) -> PulledFrom:
         found, at = self.hosted.log, self.position

@@ -51,9 +51,10 @@ class Puller:
 class _PullCall:
     """One that is under way."""
 
-    __slots__ = ("_on_answer", "request_id")
+    __slots__ = ("_on_answer", "request_id", "sequence")
 
-    def __init__(self, on_answer: "Callable[[_PullCall, Response | Exception], None]") -> None:
+    def __init__(self, sequence: int, on_answer: "Callable[[_PullCall, Response | Exception], None]") -> None:
+        self.sequence = sequence
         self._on_answer = on_answer
         self.request_id = 0
 
@@ -175,7 +176,7 @@ class LeaderLink:
             self._timer = None
         try:
             pull = self._next_pull()
-            call = _PullCall(self._answered)
+            call = _PullCall(pull.sequence, self._answered)
             self._calls.append(call)
             timeout_s = pull.max_wait_ms / 1000 + ANSWER_S
             call.request_id = client.send(PULL, pull, (), call.answered, timeout_s=timeout_s)
@@ -205,7 +206,7 @@ class LeaderLink:
         self._failure = ""
         self._puller.on_pulled(self.leader)
         read = partial(self._files.read, self._files.incarnation)
-        self._steps = self._puller.applying.steps(answers, self._session, self.followed, self._waiting, read)
+        self._steps = self._puller.applying.steps(answers, self._session, call.sequence, self.followed, self._waiting, read)
         self._step()
 
     def _step(self) -> None:

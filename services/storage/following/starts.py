@@ -10,9 +10,11 @@ from services.storage.shortening import Shortening
 
 log = logging.getLogger(__name__)
 
+RETRY_S = 1.0
+
 
 class LogStarts:
-    """What arrives while a disk is busy with others shares its next turn."""
+    """What arrives while a disk is busy with others shares its next turn. A disk that did not take it is asked again."""
 
     def __init__(self, shortening: Shortening) -> None:
         self._shortening = shortening
@@ -38,6 +40,9 @@ class LogStarts:
                 due = list(shorter)
                 if await self._shortening.advance(due, disk):
                     self._shortening.retire_soon(due, disk)
+                elif not disk.sync.failed:
+                    self._waiting[disk] = shorter | self._waiting.get(disk, {})
+                    await asyncio.sleep(RETRY_S)
         except Exception:
             log.exception("log starts of followers not advanced")
         finally:

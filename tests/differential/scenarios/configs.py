@@ -16,6 +16,10 @@ def describe(kind: int, name: str | None = None, keys: list[str] | None = None, 
     return ask
 
 
+BALANCING = "|".join(
+    f"self_balancing_{name}" for name in ("mode", "moves_max", "bytes_per_second", "away_ms", "imbalance_percentage")
+)
+
 TOPICS = (
     Differs("topic-configs-own", "results.*.configs.durability|record_validation", kafka=ABSENT),
     Differs("topic-configs-min-isr", "results.*.configs.min_insync_replicas.config_source", 3, 5),
@@ -48,6 +52,8 @@ DESCRIBING = (
             Differs("broker-configs-changeable", "results.1.configs.*.read_only"),
             Differs("broker-configs-revived", "results.1.configs.leader_imbalance_per_broker_percentage", kafka=ABSENT),
             Differs("broker-configs-revived", "results.1.configs.replica_lag_max_messages", kafka=ABSENT),
+            Differs("broker-configs-balancing", "results.1.configs.decommission", kafka=ABSENT),
+            Differs("broker-configs-balancing", f"results.1.configs.{BALANCING}", kafka=ABSENT),
             Differs("default-replication-factor", "results.1.configs.default_replication_factor.value|synonyms"),
             Differs("topic-configs-own", "results.1.configs.log_durability|log_record_validation", kafka=ABSENT),
             Differs("topic-configs-min-isr", "results.1.configs.min_insync_replicas.config_source"),

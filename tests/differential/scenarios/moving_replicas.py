@@ -1,4 +1,4 @@
-"""Reassignments, elections on request and log directories, as one broker alone can show them."""
+"""Reassignments, elections on request, log directories and unregistering, as one broker alone can show them."""
 
 from tests.differential.batches import batch
 from tests.differential.scenario import Fields, Scenario, Step, World
@@ -6,6 +6,8 @@ from tests.differential.scenarios.produce import produce
 
 ALTER, LIST = "alter_partition_reassignments", "list_partition_reassignments"
 ELECT, DIRECTORIES = "elect_leaders", "describe_log_dirs"
+UNREGISTER = "unregister_broker"
+MOVE = "alter_replica_log_dirs"
 
 
 def to(*partitions: tuple[int, list[int] | None], topic: str | None = None):
@@ -39,6 +41,25 @@ def described(*partitions: int, topic: str | None = None):
     return ask
 
 
+def moved(*directories: tuple[str, str | None, list[int]]):
+    """Of (path, topic, partitions); a path of "" is broker 1's log directory, a topic of None the scenario's own."""
+
+    def ask(world: World) -> Fields:
+        wanted = [
+            {"path": path or log_directory(world), "topics": [{"name": topic or world.topic, "partitions": partitions}]}
+            for path, topic, partitions in directories
+        ]
+        return {"dirs": wanted}
+
+    return ask
+
+
+def log_directory(world: World) -> str:
+    answer = world.system.ask(DIRECTORIES, 1, {"topics": []})
+    assert isinstance(answer, dict)
+    return str(answer["results"][0]["log_dir"])
+
+
 def stored(world: World) -> list[Step]:
     first = world.version == 1
     return [Step("produce", 9, produce(world, (0, batch((b"a", b"b", b"c")))))] if first else []
@@ -66,5 +87,17 @@ SCENARIOS = (
     Scenario("elect nothing", ELECT, lambda w: {"topic_partitions": [], "timeout": 5000}),
     Scenario("where a topic lies", DIRECTORIES, described(0), before=stored, **ONE),
     Scenario("where a topic lies that is not there", DIRECTORIES, described(0, topic="not-there")),
+    Scenario("move a replica to where it is", MOVE, moved(("", None, [0])), before=stored, **ONE),
+    Scenario("move a replica to a directory that is not there", MOVE, moved(("/not/there", None, [0])), **ONE),
+    Scenario("move a partition that is not there to a directory", MOVE, moved(("", None, [5, -1])), **ONE),
+    Scenario("move a topic that is not there to a directory", MOVE, moved(("", "not-there", [0]))),
+    Scenario("move what is not there to where nothing is", MOVE, moved(("/not/there", "not-there", [0]))),
+    Scenario("move a topic whose name leaves no room", MOVE, moved(("/not/there", "x" * 214, [0]), ("", "x" * 213, [0, 10]))),
+    Scenario("move a replica to two directories", MOVE, moved(("", None, [0]), ("/not/there", None, [0])), **ONE),
+    Scenario("move a replica to two directories, the last one there", MOVE, moved(("/x", None, [0, 0]), ("", None, [0])), **ONE),
+    Scenario("move nothing to a directory", MOVE, moved(("", None, []))),
+    Scenario("move nothing to no directory", MOVE, lambda w: {"dirs": []}),
+    Scenario("a node that never registered", UNREGISTER, lambda w: {"broker_id": 77}),
+    Scenario("a node that cannot be", UNREGISTER, lambda w: {"broker_id": -1}),
     Scenario("where nothing lies", DIRECTORIES, lambda w: {"topics": []}),
 )

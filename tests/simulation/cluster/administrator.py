@@ -8,6 +8,7 @@ from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfi
 from tests.simulation.cluster import kafka
 from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
 from tests.simulation.cluster.kafka import Disconnected
+from tests.simulation.cluster.store import LATE_S_MAX
 
 PAUSE_S = 6.0
 ATTEMPTS_MAX = 1_000
@@ -39,6 +40,9 @@ class Administrator:
             await self._want_in_sync(lasting, self._factor, attempts=1)
             await asyncio.sleep(self._random.uniform(0.0, 4.0))
             await self._want_in_sync(lasting, 2, attempts=ATTEMPTS_MAX)
+        await asyncio.sleep(LATE_S_MAX)
+        for number in range(self._created):
+            await self._delete(f"brief-{number + 1}", unknown=1)
 
     async def _want_in_sync(self, topic: str, least: int, *, attempts: int) -> None:
         for _ in range(attempts):
@@ -63,13 +67,14 @@ class Administrator:
                 pass
             await asyncio.sleep(RETRY_S)
 
-    async def _delete(self, name: str) -> None:
+    async def _delete(self, name: str, *, unknown: int = 2) -> None:
         """As often as it takes: first it may not be seen yet, then it may come late."""
         gone = 0
-        while gone < 2:
+        while gone < unknown:
             try:
                 error = await kafka.delete(await self._client.any_gateway(), name, REQUEST_S)
                 gone = gone + 1 if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
             except Disconnected:
                 gone = 0
-            await asyncio.sleep(5 * RETRY_S)
+            if gone < unknown:
+                await asyncio.sleep(5 * RETRY_S)

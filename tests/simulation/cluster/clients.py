@@ -136,6 +136,8 @@ class Producer:
         """One batch, to the end. Whether it was acknowledged."""
         if not self._process:
             await self._begin()
+            if not self._process:
+                return False
         values = [self._values.next() for _ in range(self._random.choice((1, 1, 1, 2, 5)))]
         key = key_of(partition)
         begun = self._recorder.begin(self._process, "send", tuple(Send(key, value) for value in values))
@@ -158,7 +160,13 @@ class Producer:
         await self._begin()
         return False
 
+    def _records(self, values: list[int]) -> list[Record]:
+        return [Record(None, b"%d" % value, 1_750_000_000_000) for value in values]
+
     async def _begin(self) -> None:
+        """Told to stop meanwhile, it begins with the next batch: the former id must not begin anew, with its first sequence."""
+        self._process, self._producer = 0, (-1, -1)
+        self._sequences.clear()
         while self._idempotent and not self.stopping:
             try:
                 error, producer_id, epoch = await kafka.new_producer_id(await self._client.any_gateway(), REQUEST_S)
@@ -168,16 +176,17 @@ class Producer:
                 self._producer = producer_id, epoch
                 break
             await asyncio.sleep(RETRY_S)
-        self._sequences.clear()
-        self._process = self._recorder.process(plain=not self._idempotent)
+        if not self._idempotent or self._producer != (-1, -1):
+            self._process = self._recorder.process()
 
     async def _deliver(self, partition: Partition, values: list[int]) -> tuple[ErrorCode, int]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DELIVERY_S
         sequence = self._sequences.get(partition, 0) if self._idempotent else -1
-        records = [Record(None, b"%d" % value, 1_750_000_000_000) for value in values]
         batch = bytes(
-            build_batch(records, producer_id=self._producer[0], producer_epoch=self._producer[1], base_sequence=sequence)
+            build_batch(
+                self._records(values), producer_id=self._producer[0], producer_epoch=self._producer[1], base_sequence=sequence
+            )
         )
         self._doubt = False
         error = ErrorCode.REQUEST_TIMED_OUT

@@ -45,6 +45,7 @@ class Faults:
             (1, "disk full", self._full_disk),
             (1, "store outage", self._store_outage),
             (2, "store answers lost", self._store_unknown),
+            (2, "writes to the store come late", self._store_late),
             (2, "lease lost", self._lease_lost),
             (1, "watches cancelled", self._watches_cancelled),
             (1, "history compacted", self._compaction),
@@ -302,6 +303,14 @@ class Faults:
             await self._for(1.0, 6.0)
         finally:
             self.world.links.unknown_share = 0.0
+
+    async def _store_late(self) -> None:
+        """They land after the fault has ended, too."""
+        self.world.links.late_share = self.random.choice((0.2, 0.6))
+        try:
+            await self._for(1.0, 6.0)
+        finally:
+            self.world.links.late_share = 0.0
 
     async def _lease_lost(self) -> None:
         leases = list(self.world.keyspace.leases)

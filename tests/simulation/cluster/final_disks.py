@@ -43,14 +43,14 @@ class Recovered:
     """Producer id → epoch and last sequence."""
 
 
-def look_at_disks(world: World, storage: Sequence[StorageProcess]) -> None:
+def look_at_disks(world: World, storage: Sequence[StorageProcess], compacted: Sequence[str]) -> None:
     logging.disable(logging.CRITICAL)
     try:
         for process in storage:
             configs = {(hosted.topic, key[1]): hosted.log.config for key, hosted, _ in hosted_by(process)}
             left = process.disk.crashed(world.stream(f"last of {process.host}"))
             try:
-                found = _differences(left, process.node_id, configs)
+                found = _differences(left, process.node_id, configs, compacted)
             except (Broken, LogDamaged) as error:
                 found = [f"12: {error}"]
             for what in found:
@@ -59,10 +59,10 @@ def look_at_disks(world: World, storage: Sequence[StorageProcess]) -> None:
         logging.disable(logging.NOTSET)
 
 
-def _differences(left: SimulatedDisk, node_id: int, configs: Configs) -> list[str]:
+def _differences(left: SimulatedDisk, node_id: int, configs: Configs, compacted: Sequence[str]) -> list[str]:
     first = _recovered(left, node_id, configs)
     again, bare = left.as_left_by_a_kill(), left.as_left_by_a_kill()
-    _strip(bare)
+    _strip(bare, compacted)
     found = _compared("14: recovered twice", first, _recovered(again, node_id, configs))
     return found + _compared("12: made again of its batches", first, _recovered(bare, node_id, configs))
 
@@ -106,8 +106,8 @@ def _read(log: Log, disk: SimulatedDisk) -> Recovered:
     for segment in log.segments:
         digest.update(disk.pread(segment.file.handle.fd, segment.size, 0))
     epochs = log.epochs.entries()
-    ends = [start for _, start in epochs[1:]] + [log.log_end_offset]
-    written = tuple(entry for entry, end in zip(epochs, ends, strict=True) if entry[1] < end)
+    ends = [*[start for _, start in epochs], log.log_end_offset][1:]
+    written = tuple(entry for entry, end in zip(epochs, ends, strict=True) if max(entry[1], log.log_start_offset) < end)
     producers = {
         producer_id: (entry.epoch, entry.batches[-1].last_sequence if entry.batches else -1)
         for producer_id, entry in sorted(log.producers.entries.items())
@@ -115,11 +115,11 @@ def _read(log: Log, disk: SimulatedDisk) -> Recovered:
     return Recovered(log.log_start_offset, log.log_end_offset, digest.hexdigest(), written, producers)
 
 
-def _strip(disk: SimulatedDisk) -> None:
-    """Leaves of each log its batches, and whose they are."""
+def _strip(disk: SimulatedDisk, compacted: Sequence[str]) -> None:
+    """Leaves of each log its batches, and whose they are. What compaction took is known from other files."""
     for name in disk.list_directory(PATH):
         folder = f"{PATH}/{name}"
-        if disk.exists(f"{folder}/{METADATA}"):
+        if name.rpartition("-")[0] not in compacted and disk.exists(f"{folder}/{METADATA}"):
             for file in disk.list_directory(folder):
                 if not file.endswith(LOG) and file != METADATA:
                     disk.unlink(f"{folder}/{file}")

@@ -164,7 +164,7 @@ def _numbers(reader: Reader) -> tuple[int, ...]:
 async def create(link: Link, topics: list[create_topics.CreatableTopic], timeout_s: float) -> dict[str, tuple[int, str | None]]:
     """(error, message) by topic."""
     request = create_topics.CreateTopicsRequest(topics, timeout_ms=int(timeout_s * 1000))
-    answer = await _asked(
+    answer = await call(
         *(link, ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics.write_request, request),
         *(create_topics.read_response, timeout_s + 1),
     )
@@ -174,7 +174,7 @@ async def create(link: Link, topics: list[create_topics.CreatableTopic], timeout
 async def delete(link: Link, topic: str, timeout_s: float) -> int:
     """The error."""
     request = delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=int(timeout_s * 1000))
-    answer = await _asked(
+    answer = await call(
         *(link, ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics.write_request, request),
         *(delete_topics.read_response, timeout_s + 1),
     )
@@ -185,7 +185,7 @@ async def configure(link: Link, topic: str, name: str, value: str, timeout_s: fl
     """The error."""
     config = incremental_alter_configs.AlterableConfig(name, SET, value)
     resource = incremental_alter_configs.AlterConfigsResource(TOPIC, topic, [config])
-    answer = await _asked(
+    answer = await call(
         *(link, ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS_VERSION, incremental_alter_configs.write_request),
         *(
             incremental_alter_configs.IncrementalAlterConfigsRequest([resource]),
@@ -199,7 +199,7 @@ async def configure(link: Link, topic: str, name: str, value: str, timeout_s: fl
 async def new_producer_id(link: Link, timeout_s: float) -> tuple[int, int, int]:
     """(error, producer id, epoch)"""
     request = init_producer_id.InitProducerIdRequest(None, 60_000)
-    answer = await _asked(
+    answer = await call(
         *(link, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, init_producer_id.write_request, request),
         *(init_producer_id.read_response, timeout_s),
     )
@@ -210,7 +210,7 @@ async def end_offset(link: Link, partition: Partition, timeout_s: float) -> tupl
     """(error, offset): what a consumer may read up to."""
     asked = list_offsets.ListOffsetsPartition(partition[1], -1, LATEST)
     request = list_offsets.ListOffsetsRequest(-1, 0, [list_offsets.ListOffsetsTopic(partition[0], [asked])])
-    answer = await _asked(
+    answer = await call(
         *(link, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, list_offsets.write_request, request),
         *(list_offsets.read_response, timeout_s),
     )
@@ -253,7 +253,7 @@ def records_of(fetched: Fetched, position: int) -> list[tuple[int, int]]:
     return found
 
 
-async def _asked(
+async def call(
     link: Link,
     key: ApiKey,
     version: int,

@@ -15,15 +15,19 @@ from unittest.mock import patch
 from libs.cluster.records import InSync, PartitionState
 from libs.commitlog.producers import FRESH, ProducerState
 from libs.rpc.contracts.replication import Pulled, PulledFrom
-from services.controller.core import elections
+from services.controller.core import elections, reassignment
 from services.controller.fencing import FencedWriter
+from services.gateway.appends import Appends
+from services.storage.cleaning import Cleaning
 from services.storage.core import following as deciding
 from services.storage.core.replica import Replica
 from services.storage.following import applying
 from services.storage.following.followed import Followed
+from tests.simulation.cluster import watcher
 from tests.simulation.cluster.many import run_one
 from tests.simulation.cluster.run import Report
 from tests.simulation.disk import SimulatedDisk
+from tests.simulation.replication.mutants import Mutant
 
 FAULTY_S = 60.0
 
@@ -85,14 +89,17 @@ def written_counts_as_durable() -> Any:
     return patch.object(Followed, "standing", standing)
 
 
-def unfenced_controller() -> Any:
-    """A deposed controller's writes are taken."""
+@contextmanager
+def unfenced_controller() -> Iterator[None]:
+    """A deposed controller's writes are taken. That nothing proves office is not told: what comes of it is to be seen."""
+    unguarded = Mutant(FencedWriter.commit, "[guard, *write.compares]", "[*write.compares]")
+    with unguarded.planted(), patch.object(watcher, "proves_office", lambda compares: True):
+        yield
 
-    async def commit(self: FencedWriter, write: Any) -> int:
-        result = await self._store.txn([], write.operations)
-        return result.revision
 
-    return patch.object(FencedWriter, "commit", commit)
+def line(where: Callable[..., Any], right: str, wrong: str) -> Callable[[], AbstractContextManager[Any]]:
+    """One line that somebody might write."""
+    return Mutant(where, right, wrong).planted
 
 
 MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, ...]]] = {
@@ -102,14 +109,34 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, .
     "anybody leads": (anybody_leads, (1, 2, 3)),
     "duplicates are stored": (duplicates_are_stored, (1, 2, 3)),
     "written counts as durable": (written_counts_as_durable, (1, 2, 3)),
-    "an unfenced controller": (unfenced_controller, (1, 2, 3)),
+    "a gateway sends again without a producer id, after a lost connection": (
+        line(Appends._failed, "elif not sent or batch.producer is not None:", "elif True:"),
+        (1, 2, 3, 4, 5),
+    ),
+    "a gateway sends again without a producer id, after its leader was replaced": (
+        line(Appends._take_back, "batch.producer is not None and batch.request.acks", "batch.request.acks"),
+        (1, 2, 3, 4, 5),
+    ),
+    "compaction passes the high watermark": (
+        line(Cleaning._plan, "min(hosted.high_watermark, hosted.last_stable_offset)", "found.log_end_offset"),
+        (1, 2, 3),
+    ),
+    "old replicas go before the new ones are in sync": (
+        line(reassignment.finished, "is not ReassignmentStatus.REMOVING", "is ReassignmentStatus.NONE"),
+        (1, 2, 3),
+    ),
 }
 """Each with the seeds within which it is caught."""
+
+GUARDED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, ...]]] = {
+    "an unfenced controller": (unfenced_controller, tuple(range(1, 28))),
+}
+"""Each with seeds that do not catch it. A write also compares what it changes with what was read; who is deposed stops soon."""
 
 
 def seeds_to_catch(name: str, *, faulty_s: float = FAULTY_S, most: int = 0) -> tuple[int, Report | None]:
     """How many seeds it took, and what the last one found; more than there are, and None, if none did."""
-    plant, seeds = MUTANTS[name]
+    plant, seeds = {**MUTANTS, **GUARDED}[name]
     seeds = tuple(range(1, most + 1)) or seeds
     for count, seed in enumerate(seeds, 1):
         with plant():

@@ -1,10 +1,14 @@
 """One simulated process: built as its service's `__main__` builds it, killed, paused, stopped and started again."""
 
 import asyncio
+from collections.abc import Callable
 from contextvars import Context
 from random import Random
 from typing import Any
 
+from libs.commitlog.cleaner.cleaning import clean, clean_with
+from libs.commitlog.cleaner.job import CleanJob, CleanResult
+from libs.commitlog.cleaner.pace import Pace
 from libs.commitlog.durable_files import make_directory
 from libs.commitlog.open_files import OpenFiles
 from libs.runtime.identity import next_incarnation
@@ -164,6 +168,7 @@ class Process:
         self.store = SimulatedStore(
             self.world.keyspace,
             self.world.links,
+            host=self.host,
             reaches=lambda: not network.blocked(self.host, STORE_HOST),
             hears=lambda: not network.blocked(STORE_HOST, self.host),
         )
@@ -203,7 +208,7 @@ class StorageProcess(Process):
             transport=self.transport(),
             metrics=Metrics("storage"),
             offload=lambda name, threads: SimulatedOffload(self.slowness, threads),
-            children=lambda name, count, nice: SimulatedChildren(self.slowness),
+            children=lambda name, count, nice: SimulatedChildren(self.slowness, {clean: self._clean}),
             new_directory_id=lambda: self.random.randbytes(16),
             host_id=self.host,
             version=VERSION,
@@ -214,6 +219,11 @@ class StorageProcess(Process):
         node = self.what = StorageNode(config, incarnation, surroundings)
         lifecycle.on_stop(node.stop)
         await node.start()
+
+    def _clean(self, job: CleanJob, report: Callable[[object], None]) -> CleanResult:
+        for tell in self.world.before_cleaning:
+            tell(self.host, job)
+        return clean_with(self.disk, job, report, Pace(lambda: 0.0, lambda _: None))
 
 
 class ControllerProcess(Process):

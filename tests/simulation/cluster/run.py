@@ -22,6 +22,8 @@ from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.final_disks import look_at_disks
 from tests.simulation.cluster.kafka import Disconnected, Partition
 from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
+from tests.simulation.cluster.mover import Mover
+from tests.simulation.cluster.names import Names, NamesProducer, NamesReader
 from tests.simulation.cluster.processes import (
     KAFKA_PORT,
     ControllerProcess,
@@ -40,10 +42,12 @@ LOOK_EVERY_S = 0.05
 COMPARE_EVERY_S = 10.0
 CLIENTS = 4
 CONSUMER_PAUSE_S = 0.1
-PRODUCER_PAUSE_S = 0.24
+PRODUCER_PAUSE_S = 0.28
 FAULTS_LEAST, OPERATIONS_LEAST = 20, 5_000
+COMPACTED = "names"
 TOPICS = {"orders": 3, "clicks": 2, "pages": 2}
 """Partitions by name. Orders are acknowledged by all of the ISR, clicks by the leader alone; pages by the page caches of all."""
+BROKER_CONFIGS = ("log.cleaner.backoff.ms=2000", "log.cleaner.dedupe.buffer.size=1048576")
 
 
 @dataclass(slots=True)
@@ -57,6 +61,7 @@ class Report:
     faults: int = 0
     kinds: dict[str, int] = field(default_factory=dict)
     changes: int = 0
+    cleanings: int = 0
     violations: list[str] = field(default_factory=list)
     verdict: str = ""
     story: list[str] = field(default_factory=list)
@@ -64,7 +69,10 @@ class Report:
 
 def configs_of(topic: str) -> list[tuple[str, str]]:
     durability = "replicated" if topic == "pages" else "synced"
-    return [("segment.ms", "20000"), ("segment.index.bytes", "4096"), ("durability", durability)]
+    configs = [("segment.ms", "20000"), ("segment.index.bytes", "4096"), ("durability", durability)]
+    if topic == COMPACTED:
+        configs += [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01"), ("segment.ms", "8000")]
+    return configs
 
 
 class ClusterRun:
@@ -79,13 +87,15 @@ class ClusterRun:
             *self.gateways,
         ]
         bootstrap = [(gateway.host, KAFKA_PORT) for gateway in self.gateways]
+        world.broker_configs = BROKER_CONFIGS
         self.partitions: list[Partition] = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
         self.recorder = Recorder(world.loop)
-        self.clients = [Client(world, f"client-{number}", bootstrap, list(TOPICS)) for number in range(1, CLIENTS + 1)]
+        self.clients = [Client(world, f"client-{number}", bootstrap, [*TOPICS, COMPACTED]) for number in range(1, CLIENTS + 1)]
         self.faults = Faults(world, self.processes, [client.name for client in self.clients])
         self.watcher = Watcher(world, self.storage, self._name_of)
         world.links.applied.append(self.watcher.applied)
-        self.watcher.paged = ("pages",)
+        self.watcher.paged, self.watcher.compacted = ("pages",), (COMPACTED,)
+        world.before_cleaning.append(self.watcher.cleaning)
         world.before_power_cut.append(self.watcher.power_cut)
         self._logs = _Logs(world, verbose=verbose)
         values = Values()
@@ -96,7 +106,12 @@ class ClusterRun:
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=True, acks=-1))
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=False, acks=-1))
             self.producers.append(Producer(client, self.recorder, loose, values, idempotent=True, acks=1))
-        self.administrator = Administrator(self.clients[-1], factor, list(TOPICS))
+        self.names = Names(world, (COMPACTED, 0))
+        self.every_partition = [*self.partitions, self.names.partition]
+        self.producers += [NamesProducer(client, self.recorder, self.names, values) for client in self.clients[1:3]]
+        self.names_reader = NamesReader(self.clients[0], self.names)
+        self.administrator = Administrator(self.clients[-1], factor, [*TOPICS, COMPACTED])
+        self.mover = Mover(self.clients[-2], self.every_partition, (1, 2, 3), self.watcher.was)
         self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
 
     def run(self) -> Report:
@@ -109,17 +124,18 @@ class ClusterRun:
         finally:
             self._logs.end()
         if not world.violations:
-            look_at_disks(world, self.storage)
+            look_at_disks(world, self.storage, (COMPACTED,))
         report = Report(
             world.seed,
             world.loop.digest(),
             world.seconds,
             world.loop.steps,
             world.network.messages,
-            self.recorder.calls,
+            self.operations,
             self.faults.count,
             self.faults.kinds,
             self.watcher.changes,
+            self.watcher.cleanings,
             [*world.violations, *world.loop.failures, *self._logs.failures],
             "",
             world.story,
@@ -160,7 +176,7 @@ class ClusterRun:
         world.tell("clients begin")
         working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
         reading = [self._start(lambda consumer=consumer: consumer.run(CONSUMER_PAUSE_S)) for consumer in self.consumers]  # type: ignore[misc]
-        reading.append(self._start(self.administrator.run))
+        reading += [self._start(self.administrator.run), self._start(self.mover.run), self._start(self.names_reader.run)]
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)
         if self.faulty_s >= FAULTY_S:  # a seed may be hard on the clients
@@ -172,7 +188,7 @@ class ClusterRun:
             producer.stopping = True
         for consumer in self.consumers:
             consumer.stopping = True
-        self.administrator.stopping = True
+        self.administrator.stopping = self.mover.stopping = self.names_reader.stopping = True
         await asyncio.wait([*working, *reading], timeout=LIVE_S)
         for task in (*working, *reading):
             if not task.done():
@@ -192,7 +208,7 @@ class ClusterRun:
         await self._until(self._in_sync, LIVE_S, "the ISRs are not full")
         for producer in self.producers:
             producer.stopping = False
-        for producer in self.producers[:3]:
+        for producer in (*self.producers[:3], self.producers[-1]):
             for partition in producer.partitions:
                 if not await producer.send(partition) and not await producer.send(partition):
                     world.violation(f"15: {key_of(partition)} takes no writes")
@@ -205,6 +221,7 @@ class ClusterRun:
                 world.violation(f"15: {behind} cannot be read to their ends {ends}: {reader.positions}")
                 break
             await reader.poll(behind)
+        self.names.left(await self.names_reader.read_all(await self._end(self.names.partition)))
         await self._until(self._same_ends, LIVE_S, "followers do not reach their leaders' ends")
         self.watcher.compare_logs(whole=True)
 
@@ -251,6 +268,10 @@ class ClusterRun:
 
     # --- conditions
 
+    @property
+    def operations(self) -> int:
+        return self.recorder.calls + self.names.operations
+
     def _ready(self) -> str:
         """What is missing."""
         for process in self.processes:
@@ -262,14 +283,13 @@ class ClusterRun:
         return ""
 
     def _too_little_work(self) -> str:
-        calls = self.recorder.calls
-        return "" if calls >= OPERATIONS_LEAST else f"{calls} operations"
+        return "" if self.operations >= OPERATIONS_LEAST else f"{self.operations} operations"
 
     def _in_sync(self) -> str:
         for key, state in self.watcher.states.items():
-            if state.leader < 0 or len(state.isr) < self.factor:
+            if state.leader < 0 or len(state.isr) < self.factor or state.adding or state.removing:
                 return f"{self._name_of(key)}: leader {state.leader}, ISR {[member.node_id for member in state.isr]}"
-        return "" if len(self.watcher.states) == len(self.partitions) else "not all topics are there"
+        return "" if len(self.watcher.states) == len(self.every_partition) else "not all topics are there"
 
     def _same_ends(self) -> str:
         ends: dict[Key, set[int]] = {}
@@ -291,7 +311,7 @@ class ClusterRun:
     async def _create_topics(self) -> None:
         topics = [
             CreatableTopic(name, count, self.factor, configs=[CreatableTopicConfig(*config) for config in configs_of(name)])
-            for name, count in TOPICS.items()
+            for name, count in (*TOPICS.items(), (COMPACTED, 1))
         ]
         deadline = self.world.loop.time() + BIRTH_S
         while self.world.loop.time() < deadline:

@@ -17,6 +17,7 @@ from libs.cluster.transactions import check_transaction
 T = TypeVar("T")
 
 REQUEST_S_MAX = 3.0
+LATE_S_MAX = 9.0
 
 
 class Links:
@@ -27,8 +28,10 @@ class Links:
         self.down = False
         self.unknown_share = 0.0
         """So many writes are applied or not, and their answer is lost."""
-        self.applied: list[Callable[[Sequence[Compare], Sequence[Operation]], None]] = []
-        """Told of every transaction that was applied."""
+        self.late_share = 0.0
+        """So many writes arrive when whoever asked for them may have given up; what they compare is compared then."""
+        self.applied: list[Callable[[str, Sequence[Compare], Sequence[Operation]], None]] = []
+        """Told of every transaction that was applied, and from which host it came."""
 
     def delay(self) -> float:
         return 0.0003 + 0.003 * self.random.random() ** 3
@@ -42,13 +45,14 @@ class SimulatedStore(MemoryStore):
         keyspace: Keyspace,
         links: Links,
         *,
+        host: str = "",
         reaches: Callable[[], bool] = lambda: True,
         hears: Callable[[], bool] = lambda: True,
         request_s_max: float = REQUEST_S_MAX,
     ) -> None:
         super().__init__(keyspace)
         self._links, self._reaches, self._hears = links, reaches, hears
-        self._request_s_max = request_s_max
+        self._host, self._request_s_max = host, request_s_max
         self._gone = False
 
     @property
@@ -80,6 +84,8 @@ class SimulatedStore(MemoryStore):
             lost = self.lost_answers.pop(0) if self.lost_answers else None
             if lost is None and random.random() < self._links.unknown_share:
                 lost = random.choice((LostAnswer.APPLIED, LostAnswer.NOT_APPLIED))
+            if lost is None and self._links.late_share and random.random() < self._links.late_share:
+                await asyncio.sleep(random.uniform(0.0, LATE_S_MAX))
             if lost is LostAnswer.NOT_APPLIED:
                 return unknown
             if not (self.keyspace.holds(compares) and self.keyspace.leases_live(operations)):
@@ -87,7 +93,7 @@ class SimulatedStore(MemoryStore):
             else:
                 result = TxnResult(Outcome.OK, self.keyspace.write(operations))
                 for tell in self._links.applied:
-                    tell(compares, operations)
+                    tell(self._host, compares, operations)
             return unknown if lost is not None else result
 
         return await self._ask(there, lambda: unknown)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, TypeVar
 
@@ -92,10 +92,10 @@ class SimulatedOffload:
 
 
 class SimulatedChildren:
-    """Child processes that work in place, after a delay."""
+    """Child processes that work in place, after a delay. `on_disk`: how those work that go to a disk by themselves."""
 
-    def __init__(self, slowness: Slowness) -> None:
-        self._slowness = slowness
+    def __init__(self, slowness: Slowness, on_disk: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+        self._slowness, self._on_disk = slowness, on_disk
         self._futures: dict[asyncio.Future[Any], None] = {}
 
     def run(
@@ -112,7 +112,7 @@ class SimulatedChildren:
         if future.done():
             return
         try:
-            future.set_result(work(argument, on_progress or (lambda _: None)))
+            future.set_result(self._on_disk.get(work, work)(argument, on_progress or (lambda _: None)))
         except Exception as error:
             future.set_exception(error)
 

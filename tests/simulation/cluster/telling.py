@@ -31,7 +31,10 @@ def run_seeds(first: int, count: int) -> int:
             failed += 1
             tell(report, STORY_LINES)
     seconds = time.monotonic() - started
-    print(f"{count} seeds in {seconds:.0f} s ({seconds / count:.1f} s each), {operations} operations, {failed} seeds failed")
+    print(
+        f"{count} seeds in {seconds:.0f} s ({seconds / count:.1f} s each), {operations} operations, "
+        f"{faults.total()} faults, {failed} seeds failed"
+    )
     for name, times in sorted(faults.items()):
         print(f"  {times:8}  {name}")
     return 1 if failed else 0
@@ -40,6 +43,7 @@ def run_seeds(first: int, count: int) -> int:
 def said(report: Report) -> str:
     return (
         f"{report.operations} operations, {report.faults} faults, {report.changes} changes of partition states, "
+        f"{report.cleanings} compactions, "
         f"{report.messages} messages, {report.steps} steps in {report.seconds:.0f} virtual seconds"
     )
 

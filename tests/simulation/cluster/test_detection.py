@@ -39,6 +39,22 @@ def test_a_killed_follower_leaves_the_isr_at_once(seed: int) -> None:
 
 
 @SEEDS
+def test_nodes_that_die_together_all_keep_their_places_in_the_isr(seed: int) -> None:
+    """Removed one after the other, the last would have been left alone in it, and waited for while the others are back."""
+
+    async def scenario(cluster: Cluster) -> None:
+        everyone = {node.node_id for node in cluster.storage}
+        for node in cluster.storage:
+            node.kill()
+        await cluster.until(lambda image: not image.members(STORAGE) and cluster.state(image).leader < 0)
+        assert {member.node_id for member in (await cluster.now()).isr} == everyone
+        cluster.storage[seed].start()
+        await cluster.until(lambda image: cluster.state(image).leader == cluster.storage[seed].node_id)
+
+    play(seed, scenario)
+
+
+@SEEDS
 def test_a_killed_controller_is_replaced_at_once_and_disturbs_no_partition(seed: int) -> None:
     async def scenario(cluster: Cluster) -> None:
         before, former = await cluster.now(), cluster.elected()
@@ -199,6 +215,7 @@ def test_a_controller_shows_who_it_takes_for_what() -> None:
         standby = next(c for c in cluster.controllers if c is not cluster.elected())
         others = [process for process in cluster.processes if process is not standby]
         shown = standby.what.debug()["detection"]()
+        assert sorted(shown.pop("heard")) == sorted(process.host for process in others)
         assert shown == {"cut_off": False, "processes": {process.host: "alive" for process in others}}
 
     play(1, scenario)

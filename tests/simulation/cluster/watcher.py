@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from libs.cluster import keys
 from libs.cluster.codec import decode
-from libs.cluster.records import PartitionState
+from libs.cluster.records import ElectedController, InSync, PartitionState
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, Operation, Put
+from libs.commitlog.cleaner.job import CleanJob
 from services.storage.hosted import Hosted, Key
+from tests.simulation.cluster.names import differences, entries_in
 from tests.simulation.cluster.processes import StorageProcess
 from tests.simulation.cluster.world import World
 
@@ -31,6 +33,8 @@ class Watcher:
     name_of: Callable[[Key], str]
     paged: Sequence[str] = ()
     """Topics that are not synced."""
+    compacted: Sequence[str] = ()
+    cleanings: int = 0
     states: dict[Key, PartitionState] = field(default_factory=dict)
     committed: dict[Key, int] = field(default_factory=dict)
     """The highest high watermark that any leader of its time had."""
@@ -40,20 +44,27 @@ class Watcher:
     """Nodes, by the incarnation in which they did."""
     _seen: dict[tuple[str, Key], _Seen] = field(default_factory=dict)
     _led: dict[tuple[Key, int], str] = field(default_factory=dict)
+    _former: dict[Key, list[tuple[float, PartitionState]]] = field(default_factory=dict)
+    """States that were replaced, and when."""
 
     # --- metadata
 
-    def applied(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
+    def applied(self, host: str, compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
         """2, 5 and 6: as each transaction lands."""
         for operation in operations:
             if isinstance(operation, Delete) and operation.key.startswith(keys.PARTITIONS):
                 for key in [key for key in self.states if keys.partition(*key).startswith(operation.key)]:
                     del self.states[key]
                     self.committed.pop(key, None)
+                    self._former.pop(key, None)
             if isinstance(operation, Put) and operation.key.startswith(keys.PARTITIONS):
                 self._state(keys.partition_of(operation.key), decode(PartitionState, operation.value))
-                if not any(isinstance(one, CreateRevisionIs) and one.key == keys.CONTROLLER and one.revision for one in compares):
+                if not proves_office(compares):
                     self.world.violation(f"5: {operation.key} is written without proof of office")
+                found = self.world.keyspace.get(keys.CONTROLLER)
+                elected = f"controller-{decode(ElectedController, found.value).node_id}" if found is not None else "nobody"
+                if host != elected:
+                    self.world.violation(f"5: {operation.key} is written by {host} while {elected} is elected")
 
     def _state(self, key: Key, state: PartitionState) -> None:
         before = self.states.get(key)
@@ -65,6 +76,9 @@ class Watcher:
         )
         if not isr:
             self.world.violation(f"6: {self.name_of(key)}: the ISR is empty")
+        replicas = [replica.node_id for replica in state.replicas]
+        if len(set(replicas)) < len(replicas) or not {*isr, *state.adding, *state.removing} <= set(replicas):
+            self.world.violation(f"6: {self.name_of(key)}: {state} does not fit together")
         if state.leader >= 0 and state.leader not in isr and not state.recovering:
             self.world.violation(f"6: {self.name_of(key)}: leader {state.leader} is not in its ISR {isr}")
         gone = all((member.node_id, member.incarnation) in self._lost_power for member in state.isr)
@@ -73,6 +87,9 @@ class Watcher:
             self.world.excused[self.name_of(key)] = None
         if before is None:
             return
+        self._former.setdefault(key, []).append((self.world.seconds, before))
+        if _drops_the_old(before, state) and not set(replicas) <= set(isr):
+            self.world.violation(f"6: {self.name_of(key)}: old replicas of {before} are dropped before all new ones are in sync")
         led_before, leads = (before.leader, before.leader_incarnation), (state.leader, state.leader_incarnation)
         if state.leader_epoch < before.leader_epoch or (led_before != leads and state.leader_epoch == before.leader_epoch):
             self.world.violation(
@@ -82,6 +99,15 @@ class Watcher:
             self.world.violation(
                 f"6: {self.name_of(key)}: partition epoch {before.partition_epoch}, then {state.partition_epoch}"
             )
+
+    def was(self, partition: tuple[str, int], since: float, holds: Callable[[PartitionState], bool]) -> bool:
+        """Whether a state that somebody could see from then until now was such."""
+        name = f"{partition[0]}-{partition[1]}"
+        key = next((key for key in self.states if self.name_of(key) == name), None)
+        if key is None:
+            return False
+        shown = [state for until, state in self._former.get(key, []) if until >= since]
+        return any(holds(state) for state in (*shown, self.states[key]))
 
     def power_cut(self, host: str) -> None:
         """Of a partition that is not synced, some in-sync replica must live on with what it wrote."""
@@ -162,20 +188,39 @@ class Watcher:
 
     # --- logs
 
+    def cleaning(self, host: str, job: CleanJob) -> None:
+        """11: as each job begins."""
+        self.cleanings += 1
+        for process in self.storage:
+            for key, hosted, _ in hosted_by(process) if process.host == host else ():
+                stable = min(hosted.high_watermark, hosted.last_stable_offset)
+                if hosted.log.directory == job.directory and job.end_offset > stable:
+                    what = f"{self.name_of(key)} on {host} is cleaned up to {job.end_offset}, stable is {stable}"
+                    self.world.violation(f"11: {what}")
+
+    def _in_sync(self, key: Key, process: StorageProcess, incarnation: int) -> bool:
+        state = self.states.get(key)
+        return state is not None and not process.paused and InSync(process.node_id, incarnation) in state.isr
+
     def compare_logs(self, *, whole: bool) -> int:
         """1: what is committed is the same bytes everywhere; `whole`: all that there is. Returns how many bytes were compared."""
         compared = 0
         replicas: dict[Key, list[tuple[str, Hosted]]] = {}
         for process in self.storage:
-            for key, hosted, _ in hosted_by(process):
+            for key, hosted, incarnation in hosted_by(process):
                 assert process.life is not None
-                # Paused, it may have missed a loss that is excused, and cuts its log when it goes on.
-                if process.paused and self.name_of(key) in self.world.excused:
+                # Paused or cut off, it may have missed a loss that is excused, and cuts its log before it is in sync again.
+                if self.name_of(key) in self.world.excused and not self._in_sync(key, process, incarnation):
                     continue
                 replicas.setdefault(key, []).append((process.life.name, hosted))
         for key, found in replicas.items():
             end = min(hosted.log_end_offset if whole else hosted.high_watermark for _, hosted in found)
             start = max(hosted.log_start_offset for _, hosted in found)
+            if self.name_of(key).rpartition("-")[0] in self.compacted:
+                logs = [(life, entries_in(content(hosted, start, hosted.log_end_offset))) for life, hosted in found]
+                for what in differences(logs, end):
+                    self.world.violation(f"11: {self.name_of(key)}, below {end}: {what}")
+                continue
             contents = [(life, content(hosted, start, end)) for life, hosted in found]
             first_life, first = contents[0]
             for life, other in contents[1:]:
@@ -192,6 +237,26 @@ class Watcher:
                 ends = {life: hosted.log_end_offset for life, hosted in found}
                 self.world.violation(f"15: {self.name_of(key)}: logs end at {ends} although nobody writes")
         return compared
+
+
+def proves_office(compares: Sequence[Compare]) -> bool:
+    return any(isinstance(one, CreateRevisionIs) and one.key == keys.CONTROLLER and one.revision for one in compares)
+
+
+def _drops_the_old(before: PartitionState, state: PartitionState) -> bool:
+    """Not what was being added: that may go at any time."""
+    left = {replica.node_id for replica in state.replicas}
+    return any(replica.node_id not in left and replica.node_id not in before.adding for replica in before.replicas)
+
+
+def led_by_preferred(state: PartitionState) -> bool:
+    """By the first of those that stay, of the original ones while others are added."""
+    firsts = [replica.node_id for replica in state.replicas if replica.node_id not in state.removing]
+    return state.leader in (firsts[0], state.replicas[0].node_id)
+
+
+def aims_at(state: PartitionState, replicas: Sequence[int]) -> bool:
+    return [replica.node_id for replica in state.replicas if replica.node_id not in state.removing] == list(replicas)
 
 
 def hosted_by(process: StorageProcess) -> list[tuple[Key, Hosted, int]]:

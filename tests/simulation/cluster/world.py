@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from libs.cluster.memory_keyspace import Keyspace
+from libs.commitlog.cleaner.job import CleanJob
 from tests.simulation.cluster.loop import VirtualLoop
 from tests.simulation.cluster.network import Network
 from tests.simulation.cluster.store import Links
@@ -27,6 +28,7 @@ class World:
         """Partitions that nobody promised to keep: they live in page caches, and all that held them lost their power."""
         self.before_power_cut: list[Callable[[str], None]] = []
         """Told of the host."""
+        self.before_cleaning: list[Callable[[str, CleanJob], None]] = []
         self._started = self.loop.time()
 
     def stream(self, name: str) -> Random:

@@ -15,6 +15,7 @@ from services.storage.appends import Appends
 from services.storage.core.replica import Replica, recovered_high_watermark
 from services.storage.following.following import Following
 from services.storage.following.surgery import Surgery
+from services.storage.held_partitions import HeldPartitions
 from services.storage.hosted import Hosted, Key
 from services.storage.leading import Leading
 from services.storage.partitions import Partitions
@@ -89,6 +90,8 @@ class _Roles(Residents):
         self._unconfigured = {}
         self._loop = asyncio.get_running_loop()
         self._following = following
+        self.held = HeldPartitions(partitions, self._tasks.keys(), following.let_go, self._answer_again)
+        self.places: Any = SimpleNamespace(check=lambda hosted, home: None)
 
 
 class _Disk:

@@ -173,7 +173,9 @@ GUARDED: dict[str, Mutant] = {
         "pass",
     ),
     "a deposed leader goes on": M(Following.follow, "hosted.replica.resign(role.leader_epoch)", "pass"),
-    "who lost its page cache is intact": M(standing.standing, "synced or 0 < node.survived_from <= member.incarnation", "True"),
+    "who lost its page cache is intact": M(
+        standing.standing, "(synced and not state.lax) or 0 < node.survived_from <= member.incarnation", "True"
+    ),
     "proposals of an older leader epoch are taken": M(
         isr._refusal, "if proposal.leader_epoch < state.leader_epoch:", "if False:"
     ),

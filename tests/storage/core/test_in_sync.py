@@ -347,3 +347,27 @@ def test_a_partition_where_nobody_was_behind_proves_no_follower_alive() -> None:
         assert replica.decide(float(now), LIMITS, anyone) is None
     replica.appended(6)
     assert nodes(replica.decide(100.0, LIMITS, anyone)) == [1]
+
+
+# -- what is on disks -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("replicas", [(1,), (1, 2)])
+def test_a_leader_says_when_all_that_was_acknowledged_lax_is_on_disks(replicas: tuple[int, ...]) -> None:
+    """The topic was `replicated`: until then, who comes back without its page cache may have lost some of it."""
+    replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
+    replica.lead(Lead(5, members(*replicas), 0, replicas, 10, lax=True))
+    replica.appended(5)
+    if 2 in replicas:
+        heard(replica, 2, 5, 0.0, durable=3)
+    assert replica.high_watermark == 5
+    replica.synced_to(5)
+    assert replica.decide(0.0, LIMITS, anyone) is None
+    replica.configure(synced=True, min_in_sync=1)
+    if 2 in replicas:
+        assert replica.decide(0.0, LIMITS, anyone) is None
+        replica.made_durable(2, 10, 5, 0.0)
+    assert replica.is_durable
+    assert nodes(replica.decide(0.0, LIMITS, anyone)) == list(replicas)
+    replica.lead(Lead(5, members(*replicas), 1, replicas, 10))
+    assert replica.decide(0.0, LIMITS, anyone) is None

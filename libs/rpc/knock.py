@@ -1,0 +1,37 @@
+"""Whether anybody listens at an address: the cheapest sign of a process that has ended."""
+
+from libs.rpc.transport import Stream, Transport
+
+
+async def refuses(transport: Transport, address: str, timeout_s: float) -> bool:
+    """True: nobody listens there. No answer proves nothing, and a process that is ending may accept for a moment."""
+    try:
+        stream = await transport.connect(address, _Knock, timeout_s)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    stream.close()
+    return False
+
+
+class _Knock:
+    """Reads nothing: that the connection was made is all there is to know."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._buffer = memoryview(bytearray(4096))
+
+    def get_buffer(self) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pass
+
+    def descriptors_received(self, fds: list[int]) -> None:
+        pass
+
+    def write_ready(self) -> None:
+        pass
+
+    def connection_lost(self, reason: Exception | None) -> None:
+        pass

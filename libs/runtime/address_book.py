@@ -1,0 +1,79 @@
+"""Where the other processes of the cluster were last seen, in a file of each process's own: it may start while the metadata
+store, which else says so, is away.
+
+Renamed into place and never synced: nothing waits for it. After a power cut it may be gone, or hold nothing; then only the seeds
+of the configuration are asked.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from libs.cluster.codec import RecordError, decode, encode
+from libs.cluster.image import ClusterImage
+from libs.commitlog.durable_files import begin_file, path_beside, read_file
+from libs.commitlog.filesystem import FileSystem
+from libs.telemetry.logs import fields
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Of one member, as its record had it."""
+
+    role: str
+    node_id: int
+    host_id: str
+    unix_address: str = ""
+    tcp_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    cluster_id: str = ""
+    addresses: tuple[Address, ...] = ()
+
+
+def book_of(image: ClusterImage, own_role: str, own_id: int) -> Book:
+    """Of everybody but ourselves. Restarts that change no address change nothing here."""
+    found = [
+        Address(role, node_id, member.host_id, member.unix_address, member.tcp_address)
+        for role, members in sorted(image.members_by_role.items())
+        for node_id, member in sorted(members.items())
+        if (role, node_id) != (own_role, own_id) and (member.unix_address or member.tcp_address)
+    ]
+    return Book(image.cluster_id, tuple(found))
+
+
+class AddressBook:
+    """`<data_dir>/peers`."""
+
+    def __init__(self, fs: FileSystem, data_dir: str) -> None:
+        self._fs = fs
+        self._path = f"{data_dir}/peers"
+        self._book: Book | None = None
+
+    @property
+    def book(self) -> Book:
+        if self._book is None:
+            self._book = self._read()
+        return self._book
+
+    def write(self, book: Book) -> None:
+        """An empty one is passed over: when all leases run out together, nobody has died."""
+        if book == self.book or not book.addresses:
+            return
+        self._book = book
+        try:
+            begin_file(self._fs, self._path, encode(book) + b"\n")
+            self._fs.rename(path_beside(self._path), self._path)
+        except OSError as error:
+            log.warning("peers not written down", extra=fields(path=self._path, reason=error))
+
+    def _read(self) -> Book:
+        try:
+            content = read_file(self._fs, self._path)
+            return decode(Book, content) if content else Book()
+        except (OSError, RecordError) as error:
+            log.warning("peers of the last life cannot be read", extra=fields(path=self._path, reason=error))
+            return Book()

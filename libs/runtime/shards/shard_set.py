@@ -1,0 +1,165 @@
+"""The shards of one internal topic that one process owns, as the image says: opened, told of each change of leader, closed."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from libs.clock import Clock
+from libs.cluster.configs.resolve import effective_topic_config
+from libs.cluster.image import ClusterImage
+from libs.cluster.owners import Owner
+from libs.cluster.records import PartitionState
+from libs.runtime.shards.decisions import Machine
+from libs.runtime.shards.driver import ShardDriver
+from libs.runtime.shards.log_port import InternalLog
+from libs.runtime.shards.pending import Answer
+from libs.runtime.shards.placement import shard_of
+from libs.runtime.shards.shard import BATCH_BYTES_MAX
+from libs.runtime.shards.states import State
+from libs.runtime.shards.storage_log import StorageLog
+from libs.runtime.shards.tables import Journal
+from libs.runtime.shards.write_errors import NOT_COORDINATOR, UNAVAILABLE
+from libs.runtime.storage_nodes import StorageNodes
+from libs.telemetry.logs import fields
+
+log = logging.getLogger(__name__)
+
+E = TypeVar("E")
+R = TypeVar("R")
+S = TypeVar("S")
+
+BATCH_OVERHEAD = 1024
+
+
+class ShardSet(Generic[E, R, S]):
+    """Call `follow` with each image, after `StorageNodes.follow`. `make` builds one shard's machine, told its index.
+
+    `open_log`: for tests and the simulator.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        owner: Owner,
+        make: Callable[[int, Journal], Machine[E, R, S]],
+        nodes: StorageNodes,
+        clock: Clock,
+        *,
+        open_log: Callable[[bytes, int, Callable[[], ClusterImage], StorageNodes], InternalLog] = StorageLog,
+    ) -> None:
+        self._topic = topic
+        self._owner = str(owner)
+        self._make = make
+        self._nodes = nodes
+        self._clock = clock
+        self._open_log = open_log
+        self._image = ClusterImage()
+        self._drivers: dict[int, ShardDriver[E, R, S]] = {}
+        self._leaders: dict[int, int] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        self._topic_id = b""
+        self._states: Sequence[PartitionState | None] = ()
+        self._closed = False
+
+    # -- asking -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """How many shards there are, here or elsewhere; 0 while there is no such topic."""
+        topic = self._image.topics.get(self._topic)
+        return topic.partitions if topic is not None else 0
+
+    def submit(self, name: str, event: E) -> "asyncio.Future[Answer[R, Any]]":
+        """To the shard that `name`, a group id or a transactional id, belongs to."""
+        if not self.count:
+            return _refused(UNAVAILABLE)
+        return self.submit_to(shard_of(name, self.count), event)
+
+    def submit_to(self, index: int, event: E) -> "asyncio.Future[Answer[R, Any]]":
+        driver = self._drivers.get(index)
+        return _refused(NOT_COORDINATOR) if driver is None else driver.submit(event)
+
+    @property
+    def owned(self) -> Mapping[int, ShardDriver[E, R, S]]:
+        return self._drivers
+
+    @property
+    def ready(self) -> bool:
+        """Whether all that are owned are served."""
+        return all(driver.state is State.SERVING for driver in self._drivers.values())
+
+    def debug(self) -> object:
+        return {driver.name: driver.debug() for _, driver in sorted(self._drivers.items())}
+
+    # -- following --------------------------------------------------------------------------------------------------------
+
+    def follow(self, image: ClusterImage) -> None:
+        self._image = image
+        if self._closed:
+            return
+        topic = image.topics.get(self._topic)
+        topic_id = bytes.fromhex(topic.topic_id) if topic is not None else b""
+        states = image.partitions_of(topic_id) if topic is not None else ()
+        if states is self._states and topic_id == self._topic_id:
+            return
+        self._states = states
+        if topic_id != self._topic_id:
+            for index in list(self._drivers):
+                self._close_one(index)
+            self._topic_id = topic_id
+        for index in range(max([len(states), *[index + 1 for index in self._drivers]])):
+            self._follow_one(index, states[index] if index < len(states) else None)
+
+    def _follow_one(self, index: int, state: PartitionState | None) -> None:
+        driver = self._drivers.get(index)
+        ours = state is not None and state.owner == self._owner
+        if driver is not None and (state is None or not ours or state.owner_epoch != driver.owner_epoch):
+            self._close_one(index)
+            driver = None
+        if state is None or not ours:
+            return
+        if driver is None:
+            self._leaders[index] = state.leader_epoch
+            self._drivers[index] = self._open(index, state.owner_epoch)
+        elif self._leaders[index] != state.leader_epoch:
+            self._leaders[index] = state.leader_epoch
+            driver.leader_moved()
+
+    def _open(self, index: int, owner_epoch: int) -> ShardDriver[E, R, S]:
+        name = f"{self._topic}-{index}"
+        log.info("shard assigned", extra=fields(shard=name, owner_epoch=owner_epoch))
+        return ShardDriver(
+            name,
+            self._open_log(self._topic_id, index, lambda: self._image, self._nodes),
+            lambda journal: self._make(index, journal),
+            owner_epoch,
+            self._clock,
+            batch_bytes_max=self._batch_bytes_max(),
+        )
+
+    def _batch_bytes_max(self) -> int:
+        limit = effective_topic_config(self._image, self._topic).max_message_bytes
+        return max(min(limit - BATCH_OVERHEAD, BATCH_BYTES_MAX), BATCH_OVERHEAD)
+
+    def _close_one(self, index: int) -> None:
+        driver = self._drivers.pop(index)
+        log.info("shard given up", extra=fields(shard=driver.name, owner_epoch=driver.owner_epoch))
+        driver.dismiss()
+        task = asyncio.get_running_loop().create_task(driver.closed())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def close(self) -> None:
+        """What is under way is answered first."""
+        self._closed = True
+        for index in list(self._drivers):
+            self._close_one(index)
+        if self._ending:
+            await asyncio.gather(*self._ending)
+
+
+def _refused(error: int) -> "asyncio.Future[Answer[Any, Any]]":
+    future: asyncio.Future[Answer[Any, Any]] = asyncio.get_running_loop().create_future()
+    future.set_result(Answer(None, error))
+    return future

@@ -1,0 +1,125 @@
+"""Keys and values of whole batches, for those who keep the latest value of each key: coordinators that load a shard.
+
+Nothing else of a record is looked at, and no object is made for it. Of records with one key only the last is given, in its place:
+what a compaction of just these batches would leave.
+"""
+
+from crc32c import crc32c
+
+from libs.wire.batch_layout import SMALLEST_LENGTH
+from libs.wire.batches import CRC_START, HEADER_SIZE, BatchError, BatchHeader
+from libs.wire.compression import DECOMPRESSED_BYTES_MAX, Buffer, DecompressionFailed, DecompressionTooLarge, decompress
+from libs.wire.errors import ErrorCode
+
+
+def latest_values(batches: Buffer, position: int, end: int) -> tuple[dict[bytes, bytes | None], int]:
+    """Of the records in [`position`, `end`), by key, in the order of the last record of each, and the offset behind the last
+    whole batch (`position` if there is none). A record without a key is passed over.
+
+    Raises BatchError where a batch is damaged, or is of a kind that no coordinator writes.
+    """
+    view = memoryview(batches)
+    found: dict[bytes, bytes | None] = {}
+    at, size = 0, len(view)
+    while size - at >= HEADER_SIZE:
+        header = BatchHeader.at(view, at)
+        if header.batch_length < SMALLEST_LENGTH or header.size > size - at:
+            break
+        if header.base_offset >= end:
+            break
+        batch = view[at : at + header.size]
+        at += header.size
+        if header.last_offset < position:
+            continue
+        if header.is_control or header.is_transactional:
+            raise BatchError(ErrorCode.INVALID_RECORD, f"the batch at {header.base_offset} belongs to a transaction")
+        _read(batch, header, position - header.base_offset, end - header.base_offset, found)
+        position = header.last_offset + 1
+    return found, position
+
+
+def _read(batch: memoryview, header: BatchHeader, first: int, stop: int, found: dict[bytes, bytes | None]) -> None:
+    if crc32c(batch[CRC_START:]) != header.crc:
+        raise BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} does not match its CRC")
+    try:
+        body = bytes(decompress(header.codec, batch[HEADER_SIZE:], DECOMPRESSED_BYTES_MAX))
+    except (DecompressionFailed, DecompressionTooLarge) as error:
+        raise BatchError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    try:
+        _read_records(body, header.record_count, first, stop, found)
+    except IndexError:
+        raise BatchError(ErrorCode.INVALID_RECORD, f"the records of the batch at {header.base_offset} end early") from None
+
+
+def _read_records(body: bytes, count: int, first: int, stop: int, found: dict[bytes, bytes | None]) -> None:
+    """Numbers of one and two bytes, nearly all, are read in place: a call costs as much as the rest of a record."""
+    position = 0
+    for _ in range(count):
+        raw = body[position]
+        position += 1
+        if raw > 0x7F:
+            if (byte := body[position]) < 0x80:
+                raw += (byte << 7) - 0x80
+                position += 1
+            else:
+                raw, position = _raw(body, position - 1)
+        ends = position + (raw >> 1)
+        position += 1  # the attributes, unused
+        while body[position] > 0x7F:  # the timestamp
+            position += 1
+        position += 1
+        raw = body[position]
+        position += 1
+        if raw > 0x7F:
+            if (byte := body[position]) < 0x80:
+                raw += (byte << 7) - 0x80
+                position += 1
+            else:
+                raw, position = _raw(body, position - 1)
+        delta = raw >> 1
+        raw = body[position]
+        position += 1
+        if raw > 0x7F:
+            if (byte := body[position]) < 0x80:
+                raw += (byte << 7) - 0x80
+                position += 1
+            else:
+                raw, position = _raw(body, position - 1)
+        if raw & 1 or not first <= delta < stop:  # no key, or not asked for
+            position = ends
+            continue
+        key = body[position : position + (raw >> 1)]
+        position += raw >> 1
+        raw = body[position]
+        position += 1
+        if raw > 0x7F:
+            if (byte := body[position]) < 0x80:
+                raw += (byte << 7) - 0x80
+                position += 1
+            else:
+                raw, position = _raw(body, position - 1)
+        if raw & 1:
+            value = None
+        else:
+            value = body[position : position + (raw >> 1)]
+            position += raw >> 1
+        if position >= ends:  # at least a count of headers follows
+            raise IndexError
+        found.pop(key, None)
+        found[key] = value
+        position = ends
+    if position != len(body):
+        raise IndexError
+
+
+def _raw(body: bytes, position: int) -> tuple[int, int]:
+    raw = shift = 0
+    while True:
+        byte = body[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return raw, position
+        shift += 7
+        if shift > 63:
+            raise IndexError

@@ -1,0 +1,314 @@
+"""Which replicas move to which nodes, and who is to lead, so that nodes carry equally much: a function of what is.
+
+First come nodes that are to be empty, then racks and hosts that replicas share without need, then even numbers of replicas, then
+of leaderships. No step makes worse what comes before its own aim, and each brings that nearer: so it ends, and nothing moves
+back. A partition that is not fully in sync, or is being reassigned, is left alone.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import PartitionState
+from services.controller.core.placement import Node
+from services.controller.core.reassignment import is_reassigning, target_of
+from services.controller.core.spread import Spread
+
+Key = tuple[bytes, int]
+Nodes = tuple[int, ...]
+
+
+LEADERSHIPS_MAX = 200
+"""In one plan. The next one goes on."""
+
+
+class Aim(Enum):
+    EMPTY = "a node is to be empty"
+    APART = "replicas share a rack or host that need not"
+    REPLICAS = "a node has more replicas than others"
+    LEADERS = "a node has more leaderships than others"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A partition's replicas as they are to be, the preferred leader first. `leads`: that one leads at once."""
+
+    key: Key
+    before: Nodes
+    after: Nodes
+    aim: Aim
+    leads: bool = False
+
+    @property
+    def copies(self) -> bool:
+        """Whether data move, or only leaderships."""
+        return not set(self.after) <= set(self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """`nodes` live and stay. `leaving` are being decommissioned; `gone` are away for so long that they are not waited for.
+
+    Whoever is in neither may come back soon: what it holds is left alone.
+    """
+
+    image: ClusterImage
+    nodes: Mapping[int, Node]
+    leaving: frozenset[int] = frozenset()
+    gone: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Plan:
+    """`stuck` are partitions for a replica of which no other node is left."""
+
+    steps: list[Step] = field(default_factory=list)
+    stuck: list[Key] = field(default_factory=list)
+
+
+def plan(situation: Situation, *, most: int, even: bool = True, imbalance_percentage: int = 0) -> Plan:
+    """At most `most` steps that copy, one for each partition. `even` False: only what decommissioning asks for.
+
+    Two nodes may differ by `imbalance_percentage` of the average before anything moves to make them even; by 1 they always may.
+    """
+    planner = _Planner(situation, most)
+    planner.hand_over()
+    planner.empty(situation.leaving | situation.gone if even else situation.leaving)
+    if even and not planner.still_empties():
+        # One aim after the other: what a former one still moves would be counted where it is not going to be.
+        planner.put_apart()
+        if not planner.plan.steps:
+            planner.even_out_replicas(imbalance_percentage)
+        if not planner.moves_anything():
+            planner.even_out_leaderships(imbalance_percentage)
+    return planner.plan
+
+
+def in_sync_but_for(state: PartitionState, nodes: frozenset[int]) -> bool:
+    """Led, undamaged, and all its replicas outside of `nodes` in sync."""
+    if state.leader < 0 or state.withdrawn or state.recovering or is_reassigning(state):
+        return False
+    isr = {member.node_id for member in state.isr}
+    return all(replica.node_id in isr or replica.node_id in nodes for replica in state.replicas)
+
+
+class _Planner:
+    """Carries out what it plans on numbers of its own."""
+
+    def __init__(self, situation: Situation, most: int) -> None:
+        self._situation = situation
+        self._nodes = situation.nodes
+        self._spread = Spread(situation.nodes)
+        self._left = most
+        self._copying = False
+        self._free: dict[Key, PartitionState] = {}
+        self._of_topic: dict[bytes, list[Key]] = {}
+        self._replicas: dict[Key, Nodes] = {}
+        self._held: Counter[int] = Counter()
+        self._held_of_topic: Counter[tuple[bytes, int]] = Counter()
+        self._preferred: Counter[int] = Counter()
+        self._led: Counter[int] = Counter()
+        self.plan = Plan()
+        unusable = situation.leaving | situation.gone
+        image = situation.image
+        for topic_id in sorted(image.topics_by_id):
+            for index, state in enumerate(image.partitions_of(topic_id)):
+                if state is None:
+                    continue
+                key, nodes = (topic_id, index), target_of(state)
+                self._copying |= state.paced
+                self._replicas[key] = nodes
+                self._count(topic_id, nodes, 1)
+                self._led[state.leader] += 1
+                if in_sync_but_for(state, unusable):
+                    self._free[key] = state
+                    self._of_topic.setdefault(topic_id, []).append(key)
+
+    def moves_anything(self) -> bool:
+        return self._copying or any(step.copies for step in self.plan.steps)
+
+    def hand_over(self) -> None:
+        """Whoever leaves is last in the order of replicas, so that nobody makes it leader while another is in sync."""
+        leaving = self._situation.leaving
+        if not leaving:
+            return
+        for key, state in list(self._free.items()):
+            nodes = self._replicas[key]
+            led = state.leader in leaving
+            if not (led or nodes[0] in leaving):
+                continue
+            isr = {member.node_id for member in state.isr}
+            fit = [n for n in nodes if n in self._nodes and n in isr]
+            if not fit:
+                continue
+            first = nodes[0] if nodes[0] in fit else min(fit, key=lambda n: self._preferred[n])
+            others = sorted((n for n in nodes if n != first), key=leaving.__contains__)
+            self._step(key, (first, *others), Aim.EMPTY, leads=led)
+
+    def empty(self, leaving: frozenset[int]) -> None:
+        """Where one that is being decommissioned is replaced, those that are gone are too: a reassignment waits for them."""
+        unusable = self._situation.leaving | self._situation.gone
+        for key, state in list(self._free.items()):
+            nodes = self._replicas[key]
+            if leaving.isdisjoint(nodes):
+                continue
+            isr = {member.node_id for member in state.isr}
+            after = list(nodes)
+            for node_id in [n for n in nodes if n in unusable]:
+                substitute = self._substitute(key, after, node_id)
+                if substitute is not None:
+                    after.remove(node_id)
+                    after.append(substitute)
+            if any(n in unusable and n not in isr for n in after) or tuple(after) == nodes:
+                self.plan.stuck.append(key)
+            elif self._left:
+                self._step(key, tuple(after), Aim.EMPTY)
+
+    def _substitute(self, key: Key, nodes: Sequence[int], gone: int) -> int | None:
+        stay = [n for n in nodes if n != gone]
+
+        def burden(node_id: int) -> tuple[tuple[int, int], int, int, int]:
+            shared = self._spread.shared((*stay, node_id))
+            return shared, self._held_of_topic[key[0], node_id], self._held[node_id], node_id
+
+        return min((n for n in self._nodes if n not in nodes), key=burden, default=None)
+
+    def still_empties(self) -> bool:
+        """What is to be emptied goes somewhere, so nobody knows yet who will have too much."""
+        unusable, stuck = self._situation.leaving | self._situation.gone, set(self.plan.stuck)
+        left = (key for key, nodes in self._replicas.items() if not unusable.isdisjoint(nodes))
+        return bool(self.plan.steps) or any(key not in stuck for key in left)
+
+    def put_apart(self) -> None:
+        for key in list(self._whole()):
+            if not self._left:
+                return
+            nodes = self._replicas[key]
+            better = self._spread.better(nodes)
+            if better:
+                position, node_id = min(
+                    better, key=lambda change: (self._held[change[1]] - self._held[nodes[change[0]]], change[1], change[0])
+                )
+                self._step(key, (*nodes[:position], node_id, *nodes[position + 1 :]), Aim.APART)
+
+    def even_out_replicas(self, imbalance_percentage: int) -> None:
+        alike = Counter(tuple(sorted(self._replicas[key])) for key in self._free)
+
+        def link(giver: int, taker: int) -> Iterator[Key]:
+            """Partitions that could go from one to the other, the best first."""
+            if not any(left and self._may_replace(nodes, giver, taker) for nodes, left in alike.items()):
+                return
+            topics = sorted(self._of_topic, key=lambda t: self._held_of_topic[t, taker] - self._held_of_topic[t, giver])
+            prefers_leader = self._preferred[giver] - self._preferred[taker] >= 2
+            later = []
+            for topic_id in topics:
+                for key in self._of_topic[topic_id]:
+                    nodes = self._replicas[key]
+                    if key in self._free and self._may_replace(nodes, giver, taker):
+                        if (nodes[0] == giver) is prefers_leader:
+                            yield key
+                        else:
+                            later.append(key)
+                yield from later
+                later.clear()
+
+        def move(key: Key, giver: int, taker: int) -> None:
+            alike[tuple(sorted(self._replicas[key]))] -= 1
+            after = tuple(taker if n == giver else n for n in self._replicas[key])
+            self._step(key, after, Aim.REPLICAS)
+
+        self._even_out(self._held, imbalance_percentage, link, move, lambda: self._left)
+
+    def even_out_leaderships(self, imbalance_percentage: int) -> None:
+        theirs: dict[int, dict[Key, Nodes]] = {}
+        for key in self._whole():
+            theirs.setdefault(self._replicas[key][0], {})[key] = self._replicas[key]
+        left = LEADERSHIPS_MAX
+
+        def link(giver: int, taker: int) -> Iterator[Key]:
+            return (key for key, nodes in theirs.get(giver, {}).items() if taker in nodes)
+
+        def move(key: Key, giver: int, taker: int) -> None:
+            nonlocal left
+            left -= 1
+            others = [n for n in theirs[giver].pop(key) if n not in (giver, taker)]
+            self._step(key, (taker, giver, *others), Aim.LEADERS, leads=self._free[key].leader == giver)
+
+        self._even_out(self._preferred, imbalance_percentage, link, move, lambda: left)
+        if self._uneven(self._led, imbalance_percentage):
+            for key in list(self._whole()):
+                leader, first = self._free[key].leader, self._replicas[key][0]
+                if leader in self._nodes and self._led[leader] - self._led[first] >= 2:
+                    self._step(key, self._replicas[key], Aim.LEADERS, leads=True)
+
+    def _even_out(
+        self,
+        counts: Counter[int],
+        imbalance_percentage: int,
+        link: Callable[[int, int], Iterable[Key]],
+        move: Callable[[Key, int, int], None],
+        room: Callable[[], int],
+    ) -> None:
+        if not self._uneven(counts, imbalance_percentage):
+            return
+        while room() and (links := self._way(counts, link)):
+            for key, giver, taker in reversed(links):  # whoever stands between gives before it takes: half of it harms nothing
+                if room():
+                    move(key, giver, taker)
+
+    def _uneven(self, counts: Counter[int], imbalance_percentage: int) -> bool:
+        if not self._nodes:
+            return False
+        found = [counts[node_id] for node_id in self._nodes]
+        return max(found) - min(found) > max(1, sum(found) * imbalance_percentage // (100 * len(found)))
+
+    def _way(self, counts: Counter[int], link: Callable[[int, int], Iterable[Key]]) -> list[tuple[Key, int, int]]:
+        """From a node with most to one with at least two fewer, over others if it must be; a partition for each link of it."""
+        order = sorted(self._nodes, key=lambda n: (counts[n], n))
+        for giver in reversed(order):
+            if counts[giver] - counts[order[0]] < 2:
+                break
+            came: dict[int, list[tuple[Key, int, int]]] = {giver: []}
+            queue = [giver]
+            for via in queue:
+                used = {key for key, _, _ in came[via]}
+                for taker in order:
+                    if taker in came:
+                        continue
+                    key = next((key for key in link(via, taker) if key not in used), None)
+                    if key is None:
+                        continue
+                    came[taker] = [*came[via], (key, via, taker)]
+                    if counts[giver] - counts[taker] >= 2:
+                        return came[taker]
+                    queue.append(taker)
+        return []
+
+    def _whole(self) -> Iterator[Key]:
+        """Free partitions all of whose replicas are on nodes that stay."""
+        return (key for key in self._free if all(n in self._nodes for n in self._replicas[key]))
+
+    def _may_replace(self, nodes: Nodes, giver: int, taker: int) -> bool:
+        if giver not in nodes or taker in nodes or any(n not in self._nodes for n in nodes):
+            return False
+        return self._spread.shared(tuple(taker if n == giver else n for n in nodes)) <= self._spread.shared(nodes)
+
+    def _step(self, key: Key, after: Nodes, aim: Aim, *, leads: bool = False) -> None:
+        step = Step(key, self._replicas[key], after, aim, leads)
+        state = self._free.pop(key)
+        self._count(key[0], step.before, -1)
+        self._count(key[0], after, 1)
+        self._replicas[key] = after
+        self._left -= step.copies
+        if leads:
+            self._led[state.leader] -= 1
+            self._led[after[0]] += 1
+        self.plan.steps.append(step)
+
+    def _count(self, topic_id: bytes, nodes: Nodes, sign: int) -> None:
+        self._preferred[nodes[0]] += sign
+        for node_id in nodes:
+            self._held[node_id] += sign
+            self._held_of_topic[topic_id, node_id] += sign

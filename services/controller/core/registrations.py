@@ -1,0 +1,33 @@
+"""Which nodes the cluster knows: those that ever registered, until an operator takes one off the list (UnregisterBroker)."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import STORAGE, PartitionState, Replica
+from libs.wire.errors import ErrorCode
+from services.controller.core.refusal import Refused
+
+
+def unregister(image: ClusterImage, node_id: int) -> list[tuple[bytes, int, PartitionState]]:
+    """The partition states that change before the node's record may go.
+
+    They forget in which directory the node's replicas lay, so that a new machine with its id can copy them anew. Where the node
+    is one of the last that were in sync nothing is forgotten: an empty log must not pass for what it alone has.
+
+    Raises Refused for a node that never registered, and for one that is alive: it would register again at once.
+    """
+    if node_id in image.members(STORAGE):
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Broker ID {node_id} is alive: it has to be stopped first.")
+    if node_id not in image.nodes:
+        raise Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered")
+    return list(_forgotten(image, node_id))
+
+
+def _forgotten(image: ClusterImage, node_id: int) -> Iterator[tuple[bytes, int, PartitionState]]:
+    for topic_id, index, state in image.states():
+        if any(member.node_id == node_id for member in state.isr):
+            continue
+        replicas = tuple(Replica(node_id, "") if replica.node_id == node_id else replica for replica in state.replicas)
+        if replicas != state.replicas:
+            yield topic_id, index, replace(state, replicas=replicas, partition_epoch=state.partition_epoch + 1)

@@ -1,0 +1,40 @@
+"""What offsets ask about a classic group: who may commit, which topics are read, since when nobody reads."""
+
+from libs.wire.consumer_protocol import PROTOCOL_TYPE, read_subscription
+from libs.wire.errors import ErrorCode
+from libs.wire.primitives import ProtocolError
+from services.group_coordinator.core.classic.group import Group
+from services.group_coordinator.core.classic.states import State
+
+
+def commit_error(
+    group: Group, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
+) -> ErrorCode:
+    """A commit in a transaction may come while members join: it is the producer that is fenced."""
+    if generation < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE  # an operator, or a consumer that assigns itself
+    if generation >= 0 or member_id or instance_id is not None:
+        fault = group.fault(member_id, instance_id)
+        if fault is not None:
+            return ErrorCode.FENCED_INSTANCE_ID if fault else ErrorCode.UNKNOWN_MEMBER_ID
+        if generation != group.facts.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+    elif not transactional:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not transactional and group.state is State.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """None: that cannot be known, because the members speak another protocol than consumers do."""
+    facts = group.facts
+    if facts.protocol_type != PROTOCOL_TYPE or facts.protocol is None:
+        return None
+    found: set[str] = set()
+    for member in group.members.values():
+        try:
+            found.update(read_subscription(member.metadata(facts.protocol), up_to=0).topics)
+        except ProtocolError:
+            return None
+    return frozenset(found)

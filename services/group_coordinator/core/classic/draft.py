@@ -1,0 +1,135 @@
+"""One decision about one classic group while it is being made: its records, tried on a scratch of the group, and what follows."""
+
+from typing import Any, TypeAlias
+
+from libs.runtime.shards.decisions import Decision, ParkKey
+from libs.runtime.shards.timers import TimerKey
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from libs.wire.messages.sync_group import SyncGroupResponse
+from services.group_coordinator.core.asked import Reply
+from services.group_coordinator.core.classic import changes
+from services.group_coordinator.core.classic.group import Group
+from services.group_coordinator.core.classic.member import Member
+from services.group_coordinator.core.classic.settings import ClassicSettings
+from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved
+
+PART = "classic"
+NAMED_NO_PROTOCOL_BELOW = 7  # JoinGroup: an empty name until then
+
+Recorded: TypeAlias = changes.Change | ClassicGroupChanged | ClassicGroupRemoved
+Decided: TypeAlias = Decision[Any, Any]
+"""Of replies and records; those of other parts of the coordinator have theirs."""
+
+
+def session_key(group: str, member_id: str) -> TimerKey:
+    return PART, "session", group, member_id
+
+
+def joins_key(group: str) -> TimerKey:
+    return PART, "joins", group
+
+
+def syncs_key(group: str) -> TimerKey:
+    return PART, "syncs", group
+
+
+def join_park(group: str, member_id: str) -> ParkKey:
+    return PART, "join", group, member_id
+
+
+def sync_park(group: str, member_id: str) -> ParkKey:
+    return PART, "sync", group, member_id
+
+
+def join_refused(error: int, member_id: str, version: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=error, member_id=member_id, protocol_name="" if version < NAMED_NO_PROTOCOL_BELOW else None
+    )
+
+
+class Draft:
+    """`group` is as the records so far leave it."""
+
+    def __init__(self, group: Group, now_ms: int, settings: ClassicSettings, *, begins: bool = False) -> None:
+        self.group = group
+        self.name = group.name
+        self.now_ms = now_ms
+        self.settings = settings
+        self.records: list[Recorded] = [changes.GroupBegun(group.name, now_ms)] if begins else []
+        self.timers: dict[TimerKey, int | None] = {}
+        self.wakes: list[tuple[ParkKey, Reply]] = []
+
+    def decision(self, reply: Reply | None = None) -> Decided:
+        if self.group.is_void and self.records:
+            self.records.append(changes.GroupForgotten(self.name))
+        return Decision(reply, self.records, self.timers, None, self.wakes)
+
+    def parked(self, key: ParkKey, to_former: Reply) -> Decided:
+        """The asker waits, unless what it waits for came with its own question. Whoever waited under that key gives way."""
+        at = next((at for at, (woken, _) in enumerate(self.wakes) if woken == key), None)
+        reply = self.wakes.pop(at)[1] if at is not None else None
+        self.wakes.insert(0, (key, to_former))
+        return Decision(reply, self.records, self.timers, key if reply is None else None, self.wakes)
+
+    def put(self, change: changes.Change) -> None:
+        self.records.append(change)
+        self.group.apply(change)
+
+    def log(self, record: ClassicGroupChanged) -> None:
+        """Once the log has it, the group is as it says."""
+        self.records.append(record)
+        self.group.agree(record)
+
+    # -- sessions -----------------------------------------------------------------------------------------------------------
+
+    def heard_of(self, member: Member) -> None:
+        self.timers[session_key(self.name, member.member_id)] = self.now_ms + member.session_timeout_ms
+
+    def given_up(self, member_id: str) -> None:
+        self.timers[session_key(self.name, member_id)] = None
+
+    # -- replies ------------------------------------------------------------------------------------------------------------
+
+    def joined_reply(self, member_id: str, *, everybody: bool | None = None, leader: str | None = None) -> JoinGroupResponse:
+        """The generation as it is. Only who is to assign hears of `everybody`."""
+        group, facts = self.group, self.group.facts
+        if everybody is None:
+            everybody = facts.leader == member_id
+        members = group.members.values() if everybody else ()
+        return JoinGroupResponse(
+            generation_id=facts.generation,
+            protocol_type=facts.protocol_type,
+            protocol_name=facts.protocol,
+            leader=leader if leader is not None else facts.leader or "",
+            member_id=member_id,
+            members=[
+                JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata(facts.protocol))
+                for member in members
+            ],
+        )
+
+    def synced_reply(self, assignment: bytes) -> SyncGroupResponse:
+        facts = self.group.facts
+        return SyncGroupResponse(protocol_type=facts.protocol_type, protocol_name=facts.protocol, assignment=assignment)
+
+    def wake_join(self, member_id: str, error: ErrorCode, told: str) -> None:
+        """The join that waits, if one does, is refused. `told`: the member id in the reply."""
+        waits = self.group.joining.get(member_id)
+        if waits is not None:
+            self.wakes.append((join_park(self.name, member_id), join_refused(error, told, waits.version)))
+
+    def wake_sync(self, member_id: str, error: ErrorCode) -> None:
+        if member_id in self.group.syncing:
+            self.wakes.append((sync_park(self.name, member_id), SyncGroupResponse(error_code=error)))
+
+    def remove(self, member_id: str) -> None:
+        """Whatever it waits for: it may begin anew."""
+        self.wake_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID, "")
+        self.wake_sync(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        self.given_up(member_id)
+        self.put(changes.MemberRemoved(self.name, member_id))
+
+    def remove_pending(self, member_id: str) -> None:
+        self.given_up(member_id)
+        self.put(changes.PendingMemberRemoved(self.name, member_id))

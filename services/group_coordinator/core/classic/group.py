@@ -1,0 +1,284 @@
+"""A classic group, and what each change does to it.
+
+All of a group stands in tables of its own, one row for each member and for each who waits, so that a join costs the same
+whatever the size of the group. `scratch` is the group as it will be: a decision tries its records on it one by one.
+"""
+
+from collections.abc import Callable, Iterable, MutableMapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from libs.runtime.shards.tables import Journal, Table
+from services.group_coordinator.core.classic import changes
+from services.group_coordinator.core.classic.member import Member, from_log
+from services.group_coordinator.core.classic.overlay import Overlay
+from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
+from services.group_coordinator.core.records import ClassicGroupChanged
+
+_NOW: Final = "now"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    state: State
+    generation: int = 0
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str | None = None
+    """None while Empty, or when it left: the next generation elects one."""
+    since_ms: int = -1
+    """In this state."""
+    logged: bool = False
+    """There is a record of it."""
+    reason: str = ""
+    """Of the last rebalance, in words."""
+    begun_ms: int = -1
+    """When that began."""
+    rebalances: int = 0
+    """Begun at this owner."""
+    rebalancing_ms: int = 0
+    """Spent in those that ended. `rebalanced_ms` counts the present one as well."""
+    initial: bool = False
+    """It began with nobody: the initial delay is waited for."""
+    newcomers: bool = False
+    """Somebody new came during the initial delay."""
+    join_due_ms: int = -1
+    remaining_ms: int = 0
+    sync_due_ms: int = -1
+
+    def rebalanced_ms(self, now_ms: int) -> int:
+        if self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE):
+            return self.rebalancing_ms + max(now_ms - self.begun_ms, 0)
+        return self.rebalancing_ms
+
+
+class Waits(NamedTuple):
+    version: int
+    """Of the request."""
+    order: int
+    """How many had joined before."""
+
+
+class Group:
+    __slots__ = ("_facts", "joining", "members", "name", "pending", "statics", "supporters", "syncing", "timeouts", "unsynced")
+
+    def __init__(self, name: str, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
+        self.name = name
+        self._facts: MutableMapping[str, Facts] = tables()
+        self.members: MutableMapping[str, Member] = tables()
+        self.joining: MutableMapping[str, Waits] = tables()
+        """Members that wait for the others to join."""
+        self.syncing: MutableMapping[str, bool] = tables()
+        """Members that wait for the leader's assignment."""
+        self.unsynced: MutableMapping[str, bool] = tables()
+        """Members of this generation that have not asked for their assignment yet."""
+        self.pending: MutableMapping[str, int] = tables()
+        """Those who were given a member id and have not come back with it: until when."""
+        self.statics: MutableMapping[str, str] = tables()
+        """Instance id → member id."""
+        self.supporters: MutableMapping[str, int] = tables()
+        """Protocol → how many members offer it."""
+        self.timeouts: MutableMapping[int, int] = tables()
+        """Rebalance timeout → how many members ask for it."""
+
+    @classmethod
+    def empty(cls, journal: Journal, name: str, now_ms: int) -> "Group":
+        group = cls(name, lambda: Table(journal))
+        group.facts = Facts(State.EMPTY, since_ms=now_ms)
+        return group
+
+    def scratch(self) -> "Group":
+        mine: list[MutableMapping[Any, Any]] = [
+            self._facts, self.members, self.joining, self.syncing, self.unsynced, self.pending, self.statics,
+            self.supporters, self.timeouts,
+        ]  # fmt: skip
+        return Group(self.name, map(Overlay, mine).__next__)
+
+    @property
+    def facts(self) -> Facts:
+        return self._facts[_NOW]
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._facts[_NOW] = facts
+
+    @property
+    def state(self) -> State:
+        return self._facts[_NOW].state
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member asks for."""
+        return max(self.timeouts, default=0)
+
+    @property
+    def all_joined(self) -> bool:
+        return len(self.joining) == len(self.members) and not self.pending
+
+    @property
+    def is_void(self) -> bool:
+        """Nothing would be missed if it were forgotten."""
+        return not (self.members or self.pending or self.facts.logged) and self.state is State.EMPTY
+
+    def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
+        """Whether a member that offers these could be in it."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type) and any(True for _ in protocols)
+        size = len(self.members)
+        return protocol_type == self.facts.protocol_type and any(self.supporters.get(name, 0) == size for name in protocols)
+
+    def fault(self, member_id: str, instance_id: str | None) -> bool | None:
+        """None: it is a member. True: its instance id belongs to another member. False: not known."""
+        if instance_id is not None:
+            holder = self.statics.get(instance_id)
+            if holder is None:
+                return False
+            if holder != member_id:
+                return True
+        return None if member_id in self.members else False
+
+    # -- changes ------------------------------------------------------------------------------------------------------------
+
+    def apply(self, change: changes.Change) -> None:
+        match change:
+            case changes.MemberJoined():
+                self._join(change)
+            case changes.MemberSynced(_, member_id, waits):
+                self.unsynced.pop(member_id, None)
+                if waits:
+                    self.syncing[member_id] = True
+            case changes.MemberIdGiven(_, member_id, until_ms):
+                self.pending[member_id] = until_ms
+            case changes.PendingMemberRemoved(_, member_id):
+                self.pending.pop(member_id, None)
+            case changes.MemberRemoved(_, member_id):
+                self._remove(member_id)
+            case changes.StaticMemberReplaced(_, old_id, member):
+                self._replace(old_id, member)
+            case changes.RebalanceBegun(_, reason, now_ms, due_ms, remaining_ms):
+                self.syncing.clear()
+                self.unsynced.clear()
+                facts = self.facts
+                self._become(
+                    Fact.REBALANCES, now_ms, reason=reason, begun_ms=now_ms, initial=facts.state is State.EMPTY,
+                    newcomers=False, join_due_ms=due_ms, remaining_ms=remaining_ms, rebalances=facts.rebalances + 1,
+                    rebalancing_ms=facts.rebalanced_ms(now_ms),
+                )  # fmt: skip
+            case changes.JoinsExtended(_, due_ms, remaining_ms):
+                self.facts = replace(self.facts, join_due_ms=due_ms, remaining_ms=remaining_ms, newcomers=False)
+            case changes.GenerationBegun(_, generation, protocol, leader, now_ms, sync_due_ms):
+                self.joining.clear()
+                for member in list(self.members.values()):
+                    self.unsynced[member.member_id] = True
+                    if member.new:
+                        self.members[member.member_id] = replace(member, new=False)
+                self._become(
+                    Fact.JOINED, now_ms, generation=generation, protocol=protocol, leader=leader, sync_due_ms=sync_due_ms
+                )  # fmt: skip
+
+    def _join(self, change: changes.MemberJoined) -> None:
+        member, facts = change.member, self.facts
+        before = self.members.get(member.member_id)
+        if before is None:
+            if not self.members:
+                self.facts = replace(facts, protocol_type=change.protocol_type)
+            elif facts.initial and not facts.newcomers and facts.state is State.PREPARING_REBALANCE:
+                self.facts = replace(facts, newcomers=True)
+        waits = self.joining.get(member.member_id)
+        self._put(member)
+        self.joining[member.member_id] = Waits(change.version, len(self.joining) if waits is None else waits.order)
+
+    def _put(self, member: Member) -> None:
+        before = self.members.get(member.member_id)
+        if before is not None:
+            self._count(before, -1)
+        self.members[member.member_id] = member
+        self._count(member, 1)
+        self.pending.pop(member.member_id, None)
+        if member.instance_id is not None:
+            self.statics[member.instance_id] = member.member_id
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id)
+        self._count(member, -1)
+        for waiting in (self.joining, self.syncing, self.unsynced):
+            waiting.pop(member_id, None)
+        if member.instance_id is not None:
+            del self.statics[member.instance_id]
+        if self.facts.leader == member_id:
+            self.facts = replace(self.facts, leader=None)
+
+    def _replace(self, old_id: str, member: Member) -> None:
+        led, unsynced = self.facts.leader == old_id, old_id in self.unsynced
+        self._remove(old_id)
+        self._put(member)
+        if unsynced:
+            self.unsynced[member.member_id] = True
+        if led:
+            self.facts = replace(self.facts, leader=member.member_id)
+
+    def _count(self, member: Member, by: int) -> None:
+        for name, _ in member.protocols:
+            _add(self.supporters, name, by)
+        _add(self.timeouts, member.rebalance_timeout_ms, by)
+
+    def _become(self, fact: Fact, now_ms: int, **also: Any) -> None:
+        facts = self.facts
+        self.facts = replace(facts, state=TRANSITIONS[facts.state, fact], since_ms=now_ms, **also)
+
+    # -- the log ------------------------------------------------------------------------------------------------------------
+
+    def agree(self, record: ClassicGroupChanged) -> None:
+        """The record of a decision, after its changes."""
+        now_ms = record.state_changed_ms
+        if not record.members:
+            self._become(
+                Fact.NOBODY_LEFT, now_ms, generation=record.generation, protocol=None, leader=None, logged=True, initial=False,
+                rebalancing_ms=self.facts.rebalanced_ms(now_ms),
+            )  # fmt: skip
+            return
+        for logged in record.members:
+            member = self.members[logged.member_id]
+            if member.assignment != logged.assignment:
+                self.members[logged.member_id] = replace(member, assignment=logged.assignment)
+        if self.state is State.COMPLETING_REBALANCE:
+            self.syncing.clear()
+            self._become(Fact.ASSIGNED, now_ms, logged=True, rebalancing_ms=self.facts.rebalanced_ms(now_ms))
+        else:
+            assert self.state is State.STABLE, self.state
+
+    def load(self, record: ClassicGroupChanged) -> None:
+        """As it was read from the log: what was before does not count. A member may be known better than the log knows it."""
+        kept = {member.member_id: member for member in self.members.values()}
+        kept_unsynced = set(self.unsynced) if self.facts.generation == record.generation else set()
+        for table in (self.members, self.joining, self.syncing, self.unsynced, self.statics, self.supporters, self.timeouts):
+            table.clear()
+        for found in record.members:
+            member, before = from_log(found, record.protocol), kept.get(found.member_id)
+            if before is not None and before.metadata(record.protocol) == member.metadata(record.protocol):
+                member = replace(member, protocols=before.protocols)
+            self._put(member)
+            if found.member_id in kept_unsynced and found.member_id != record.leader:
+                self.unsynced[found.member_id] = True
+        self.facts = Facts(
+            State.STABLE if record.members else State.EMPTY,
+            record.generation,
+            record.protocol_type or None,
+            record.protocol,
+            record.leader,
+            record.state_changed_ms,
+            logged=True,
+            reason=self.facts.reason,
+            begun_ms=self.facts.begun_ms,
+            rebalances=self.facts.rebalances,
+            rebalancing_ms=self.facts.rebalancing_ms,
+            sync_due_ms=self.facts.sync_due_ms,
+        )
+
+
+def _add(counts: MutableMapping[Any, int], key: object, by: int) -> None:
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        counts.pop(key, None)

@@ -1,0 +1,17 @@
+"""What an operator decides about classic groups. Kafka's names and defaults stand beside them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicSettings:
+    session_timeout_ms_min: int = 6_000
+    """group.min.session.timeout.ms"""
+    session_timeout_ms_max: int = 1_800_000
+    """group.max.session.timeout.ms"""
+    initial_delay_ms: int = 3_000
+    """group.initial.rebalance.delay.ms"""
+    size_max: int = 2**31 - 1
+    """group.max.size"""
+    new_member_join_ms_max: int = 300_000
+    """A member that was in no generation yet is given up when the others have let it wait for so long."""

@@ -1,0 +1,51 @@
+"""What DescribeGroups and ListGroups say of classic groups."""
+
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from libs.wire.messages.list_groups import ListedGroup
+from services.group_coordinator.core.classic.group import Group
+from services.group_coordinator.core.classic.states import State
+
+NOT_FOUND_FROM = 6
+"""KIP-1043: DescribeGroups says that there is no such group. Before, a missing group is Dead."""
+KIND = "classic"
+
+
+def missing(name: str, version: int) -> DescribedGroup:
+    if version < NOT_FOUND_FROM:
+        return DescribedGroup(group_id=name, group_state=State.DEAD.value)
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} not found.", group_id=name, group_state=State.DEAD.value)
+
+
+def described(group: Group) -> DescribedGroup:
+    """Subscriptions and assignments are those of a generation: only a stable group has them."""
+    facts = group.facts
+    stable = facts.state is State.STABLE
+    return DescribedGroup(
+        group_id=group.name,
+        group_state=facts.state.value,
+        protocol_type=facts.protocol_type or "",
+        protocol_data=facts.protocol or "" if stable else "",
+        members=[
+            DescribedGroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(facts.protocol) if stable else b"",
+                member.assignment if stable else b"",
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def listed(group: Group) -> ListedGroup:
+    return ListedGroup(group.name, group.facts.protocol_type or "", group.state.value, KIND)
+
+
+def is_asked_for(group: Group, states: list[str], kinds: list[str]) -> bool:
+    """Empty filters let all through. Case does not count."""
+    if states and group.state.value.lower() not in {state.lower() for state in states}:
+        return False
+    return not kinds or KIND in {kind.lower() for kind in kinds}

@@ -1,0 +1,85 @@
+"""Records as they stand in `__consumer_offsets`: the bytes that Kafka 4.2 writes, and all that it reads.
+
+A key is the number of its kind, then its fields, never in compact encodings. A value begins with its version.
+"""
+
+import struct
+from typing import Final
+
+from libs.runtime.shards.decisions import KeyValue
+from libs.wire.primitives import ProtocolError, Reader
+from services.group_coordinator.core.record_formats.classic_groups import CLASSIC_GROUP
+from services.group_coordinator.core.record_formats.consumer_groups import (
+    CONSUMER_GROUP,
+    CONSUMER_MEMBER,
+    CURRENT_ASSIGNMENT,
+    REGULAR_EXPRESSION,
+    TARGET_ASSIGNMENT,
+    TARGET_EPOCH,
+    TOPICS_SEEN,
+)
+from services.group_coordinator.core.record_formats.kind import Kind, RecordWriter
+from services.group_coordinator.core.record_formats.offsets import OFFSET
+from services.group_coordinator.core.records import Record
+
+# Kafka's share groups have 10 to 15, its streams groups 17 and 19 to 23: nobody's here.
+_BY_NUMBER: Final[dict[int, Kind]] = {
+    0: OFFSET,  # Kafka before 0.9
+    1: OFFSET,
+    2: CLASSIC_GROUP,
+    3: CONSUMER_GROUP,
+    4: TOPICS_SEEN,
+    5: CONSUMER_MEMBER,
+    6: TARGET_EPOCH,
+    7: TARGET_ASSIGNMENT,
+    8: CURRENT_ASSIGNMENT,
+    16: REGULAR_EXPRESSION,
+}
+_WRITTEN: Final = {cls: (number, kind) for number, kind in _BY_NUMBER.items() for cls in (kind.changed, kind.removed)}
+
+
+def encode(record: object) -> KeyValue | None:
+    """None for what is none of the log's records. Raises ValueError for what its format cannot hold."""
+    found = _WRITTEN.get(type(record))
+    if found is None:
+        return None
+    number, kind = found
+    key = RecordWriter()
+    value: bytes | None = None
+    try:
+        key.int16(number)
+        for name in kind.key:
+            field = getattr(record, name)
+            if isinstance(field, int):
+                key.int32(field)
+            else:
+                key.string(field, False)
+        if type(record) is kind.changed:
+            writer = RecordWriter()
+            kind.write(writer, record)
+            value = bytes(writer.buffer)
+    except struct.error as error:
+        raise ValueError(f"{type(record).__name__} does not fit its format: {error}") from None
+    return KeyValue(bytes(key.buffer), value)
+
+
+def decode(key: bytes, value: bytes | None) -> Record | None:
+    """None for a kind that is not known here. Raises ValueError for what cannot be read."""
+    try:
+        reader = Reader(memoryview(key))
+        kind = _BY_NUMBER.get(reader.int16())
+        if kind is None:
+            return None
+        fields = [reader.int32() if name == "partition" else reader.string(False) for name in kind.key]
+        reader.expect_end()
+        if value is None:
+            return kind.removed(*fields)
+        reader = Reader(memoryview(value))
+        version = reader.int16()
+        if not 0 <= version <= kind.last_version:
+            raise ValueError(f"{kind.changed.__name__}: version {version}, not 0 to {kind.last_version}")
+        record = kind.read(reader, version, *fields)
+        reader.expect_end()
+        return record
+    except ProtocolError as error:
+        raise ValueError(f"not a record of __consumer_offsets: {error}") from error

@@ -1,0 +1,81 @@
+"""Who may append to a shard of an internal topic: the one whose claim stands, in this leader epoch, where the log ends.
+
+*Rule: fencing* (DESIGN section 8). No claim of an older owner epoch than the highest that was seen here, or that the image holds,
+is taken, nor an append by one. The offset alone would not do: a deposed owner's second append would fit behind its first.
+The claim's number fences what the owner itself sent before it claimed again, and may still be on its way.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from libs.wire.errors import ErrorCode
+from services.storage.core.admission import Refusal
+
+NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+FENCED_LEADER: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
+DEPOSED: Final = int(ErrorCode.NOT_COORDINATOR)
+ELSEWHERE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+INVALID_REQUEST: Final = int(ErrorCode.INVALID_REQUEST)
+
+NOBODYS = Refusal(int(ErrorCode.INVALID_TOPIC_EXCEPTION), "only its coordinator writes an internal topic")
+NOT_OWNED = Refusal(INVALID_REQUEST, "only internal topics have owners")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A claim, as it was made. Compared as a whole."""
+
+    leader_epoch: int
+    owner_epoch: int
+    claim: int
+
+
+class Ownership:
+    """Of one partition, for as long as its node runs. Owner epochs outlive leaderships, since followers' images hold them too."""
+
+    __slots__ = ("highest", "standing")
+
+    def __init__(self) -> None:
+        self.standing: Standing | None = None
+        self.highest = -1
+
+    def claim(self, wanted: Standing, *, leader_epoch: int, image_owner_epoch: int) -> Refusal | None:
+        """None: taken."""
+        if refusal := _refuse_leader_epoch(wanted.leader_epoch, leader_epoch):
+            return refusal
+        if refusal := self._refuse_owner_epoch(wanted.owner_epoch, image_owner_epoch):
+            return refusal
+        standing = self.standing
+        if standing is not None and standing.owner_epoch == wanted.owner_epoch and standing.claim >= wanted.claim:
+            return Refusal(FENCED_LEADER, f"claim {standing.claim} of this owner was taken before claim {wanted.claim}")
+        self.highest = wanted.owner_epoch
+        self.standing = wanted
+        return None
+
+    def refuse(
+        self, writer: Standing, expected_offset: int, acks: int, *, leader_epoch: int, image_owner_epoch: int, log_end: int
+    ) -> Refusal | None:
+        """None: the append may be staged, now."""
+        if refusal := _refuse_leader_epoch(writer.leader_epoch, leader_epoch):
+            return refusal
+        if refusal := self._refuse_owner_epoch(writer.owner_epoch, image_owner_epoch):
+            return refusal
+        if writer != self.standing:
+            return Refusal(FENCED_LEADER, "the claim that this append names does not stand", -1, leader_epoch)
+        if expected_offset != log_end:
+            return Refusal(ELSEWHERE, f"the log ends at {log_end}, not at {expected_offset}")
+        if acks != -1:
+            return Refusal(INVALID_REQUEST, "an owner's appends are acknowledged by all")
+        return None
+
+    def _refuse_owner_epoch(self, epoch: int, image_owner_epoch: int) -> Refusal | None:
+        newest = max(self.highest, image_owner_epoch)
+        if epoch < newest:
+            return Refusal(DEPOSED, f"owner epoch {epoch} is not the newest, {newest}")
+        return None
+
+
+def _refuse_leader_epoch(named: int, current: int) -> Refusal | None:
+    if named == current:
+        return None
+    return Refusal(FENCED_LEADER if named < current else NOT_LEADER, None, -1, current)

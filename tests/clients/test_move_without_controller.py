@@ -1,0 +1,90 @@
+"""A replica is told to move to another log directory while the controller hangs; its node dies, and loses that directory."""
+
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from libs.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+    write_request,
+)
+from libs.wire.primitives import Writer
+from tests.clients.admin import Admin
+from tests.clients.five_clients import consume
+from tests.clients.test_moving_directories import Found, directories, elsewhere, where
+from tests.clients.test_moving_replicas import fill, place
+from tests.clients.waiting import eventually
+from tests.cluster_harness import LocalCluster
+from tests.gateway.kafka_client import frame
+
+ALTER_REPLICA_LOG_DIRS = 34
+COUNT = 1000
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[LocalCluster]:
+    """A storage node with two log directories."""
+    paths = {"PENSTOCK_LOG_DIRS": f"{tmp_path}/a,{tmp_path}/b"}
+    with LocalCluster(storage=1, environment_of={"storage-1": paths}) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(one: LocalCluster) -> Iterator[Admin]:
+    opened = Admin(one.bootstrap)
+    yield opened
+    opened.close()
+
+
+def tell_to_move(admin: Admin, topic: str, path: str) -> None:
+    """Kafka's tool would ask the controller first."""
+    broker = admin.client.list_topics(timeout=10).brokers[1]
+    writer = Writer()
+    write_request(writer, AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, [0])])]), 1)
+    with socket.create_connection((broker.host, broker.port), timeout=10) as connection:
+        connection.sendall(frame(ALTER_REPLICA_LOG_DIRS, 1, 1, bytes(writer.buffer)))
+        assert connection.recv(4)
+
+
+def test_what_was_acknowledged_is_there_after_the_loss_of_a_directory_that_the_controller_has_not_heard_of(
+    one: LocalCluster, admin: Admin, topic: str
+) -> None:
+    bootstrap, controller = one.bootstrap, next(name for name in one.names if name.startswith("controller"))
+    place(admin, topic, [[1]])
+    fill(bootstrap, topic, COUNT)
+    source, target = where(bootstrap, topic, 1), elsewhere(bootstrap, topic, 1)
+    one.kill(controller)  # not only stopped: it would hear of it when it goes on
+    try:
+        tell_to_move(admin, topic, target)
+        eventually(lambda: directories(bootstrap, topic)[1][target] == Found(0, is_future=True))
+        fill(bootstrap, topic, COUNT)
+        assert where(bootstrap, topic, 1) == source
+        one.kill("storage-1")
+        shutil.rmtree(target)
+    finally:
+        one.start(controller)
+    one.start("storage-1")
+    one.wait_ready()
+    found = consume(bootstrap, topic, 2 * COUNT)
+    assert [int(message.value() or b"") for message in found] == [*range(COUNT), *range(COUNT)]
+
+
+def test_a_move_that_waits_for_the_controller_ends_when_it_is_back(one: LocalCluster, admin: Admin, topic: str) -> None:
+    bootstrap, controller = one.bootstrap, next(name for name in one.names if name.startswith("controller"))
+    place(admin, topic, [[1]])
+    fill(bootstrap, topic, COUNT)
+    target = elsewhere(bootstrap, topic, 1)
+    one.kill(controller, signal.SIGSTOP)
+    try:
+        tell_to_move(admin, topic, target)
+        eventually(lambda: directories(bootstrap, topic)[1][target] == Found(0, is_future=True))
+    finally:
+        one.kill(controller, signal.SIGCONT)
+    eventually(lambda: where(bootstrap, topic, 1) == target)
+    assert len(consume(bootstrap, topic, COUNT)) == COUNT

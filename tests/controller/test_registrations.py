@@ -1,0 +1,95 @@
+"""Nodes that operators take off the list: who may be, and what is forgotten of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.image import ClusterImage
+from libs.cluster.memory_store import MemoryStore
+from libs.cluster.records import InSync, PartitionState, Replica
+from libs.rpc.contracts.controller import NewTopic, UnregisterBroker
+from libs.wire.errors import ErrorCode
+from services.controller import writes
+from services.controller.core.refusal import Refused
+from services.controller.core.registrations import unregister
+from services.controller.core.states import follows_the_table
+from services.controller.fencing import Conflict
+from services.controller.registrations import unregister_node
+from tests.cluster.conftest import run_virtually
+from tests.controller.images import image_of, storage
+from tests.controller.office import office, register, vanish
+
+HERE, THERE = (Replica(n, f"d{n}") for n in (1, 2))
+
+
+def two(*isr: int) -> PartitionState:
+    return PartitionState((HERE, THERE), isr[0], 1, 3, 7, tuple(InSync(n, 1) for n in isr))
+
+
+def refusal(image: ClusterImage, node_id: int) -> Refused:
+    with pytest.raises(Refused) as refused:
+        unregister(image, node_id)
+    return refused.value
+
+
+def test_who_never_registered_is_refused_with_kafkas_code_and_words() -> None:
+    refused = refusal(image_of(storage(1)), 7)
+    assert refused.error == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert refused.message == "Broker ID 7 is not currently registered"
+
+
+def test_who_is_alive_is_refused_since_it_would_register_again() -> None:
+    assert refusal(image_of(storage(1)), 1).error == ErrorCode.INVALID_REQUEST
+
+
+def test_replicas_of_a_dead_node_forget_where_they_lay() -> None:
+    image = image_of(storage(1), topics={"t": [two(1), replace(two(1), replicas=(HERE,))]}, gone=(2,))
+    ((_, index, after),) = unregister(image, 2)
+    assert (index, after.replicas, after.partition_epoch) == (0, (HERE, Replica(2, "")), 8)
+    assert follows_the_table(two(1), after)
+
+
+def test_one_of_the_last_in_sync_is_not_forgotten_so_that_no_empty_log_passes_for_its_own() -> None:
+    last = replace(two(2), leader=-1)
+    assert unregister(image_of(storage(1), topics={"t": [last]}, gone=(2,)), 2) == []
+
+
+def test_a_machine_that_takes_the_id_copies_what_others_have() -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        await register(store, storage(1), storage(2))
+        async with office(store) as chair:
+            await chair.elected()
+            t = (await chair.create(NewTopic("t", 1, 2))).topics[0].topic_id
+            await vanish(store.peer(), 2)
+            await chair.settled(lambda image: 2 not in image.members("storage"))
+            asked = UnregisterBroker(2)
+            reply = await chair.controller.administer(lambda a, term: unregister_node(a, term, asked))
+            assert chair.image.revision >= reply.revision
+            assert set(chair.image.nodes) == {1}
+            state = chair.image.partition(t, 0)
+            assert state is not None
+            assert Replica(2, "") in state.replicas
+            assert state.isr == (InSync(1, 1),)
+            with pytest.raises(Refused, match="not currently registered"):
+                await chair.controller.administer(lambda a, term: unregister_node(a, term, asked))
+            await register(store, storage(2, incarnation=9, log_dirs=("new",)))
+            await chair.settled(lambda image: image.nodes.get(2) is not None)
+
+    run_virtually(scenario())
+
+
+def test_a_node_that_registers_meanwhile_keeps_its_record() -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        async with office(store) as chair:
+            await chair.elected()
+            await register(store.peer(), storage(2))
+            await chair.settled(lambda image: 2 in image.nodes)
+            late = writes.unregistering(chair.image, 2)
+            with pytest.raises(Conflict):
+                await chair.controller.administer(lambda _, term: term.commit(late))
+            assert await store.get(keys.node(2)) is not None
+
+    run_virtually(scenario())

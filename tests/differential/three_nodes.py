@@ -1,0 +1,112 @@
+"""Apache Kafka and Penstock with three nodes each, told the same stories of replicas that move."""
+
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tests.clients.waiting import eventually
+from tests.differential.comparison import differences, normalise
+from tests.differential.systems import System
+
+WAIT_S = 60.0
+
+Target = list[int] | None
+Told = list[tuple[str, Any]]
+
+
+class Side:
+    """One system in one story, with a topic of its own. What it is asked and what it says is kept in `told`."""
+
+    def __init__(self, system: System, topic: str) -> None:
+        self.system = system
+        self.topic = topic
+        self.told: Told = []
+
+    def place(self, *replicas: list[int]) -> None:
+        """Creates the topic, a list of nodes for each partition. Returns when all are in sync, and led."""
+        assigned = [{"partition_index": index, "broker_ids": nodes} for index, nodes in enumerate(replicas)]
+        topic = {"name": self.topic, "num_partitions": -1, "replication_factor": -1, "assignments": assigned}
+        (created,) = self._ask("create_topics", 7, {"topics": [topic], "timeout": 30_000})["topics"]
+        assert created["error_code"] == 0, f"{self.system.name}: {created}"
+        self.wait_for(lambda found: [set(p[2]) for p in found] == [set(nodes) for nodes in replicas])
+
+    def alter(self, target: Target, *, partition: int = 0, topic: str | None = None, allow: bool = True) -> None:
+        self.alter_all((partition, target), topic=topic, allow=allow)
+
+    def alter_all(self, *targets: tuple[int, Target], topic: str | None = None, allow: bool = True) -> None:
+        wanted = [{"partition_index": index, "replicas": nodes} for index, nodes in targets]
+        topics = [{"name": self.topic if topic is None else topic, "partitions": wanted}]
+        fields = {"timeout": 30_000, "allow_replication_factor_change": allow, "topics": topics}
+        self._tell(f"alter {targets}", self._ask("alter_partition_reassignments", 1, fields))
+
+    def listed(self) -> None:
+        self._tell("listed", self._list())
+
+    def elect(self, kind: int, *partitions: int, topic: str | None = None) -> None:
+        wanted = [{"topic": self.topic if topic is None else topic, "partitions": list(partitions)}]
+        fields = {"election_type": kind, "topic_partitions": wanted, "timeout": 30_000}
+        self._tell(f"elect {kind} {partitions}", self._ask("elect_leaders", 2, fields))
+
+    def unregister(self, node: int) -> None:
+        self._tell(f"unregister {node}", self._ask("unregister_broker", 0, {"broker_id": node}))
+
+    def done(self, *isr: int) -> None:
+        """Waits until nothing of the topic is being moved and its ISR is that, or all of its replicas; tells where it lies."""
+        eventually(lambda: not self._list()["topics"], WAIT_S)
+        self.wait_for(lambda found: all(p[2] == sorted(isr or p[1]) for p in found))
+        self.layout()
+
+    def layout(self, *isr: int) -> None:
+        """Tells (leader, replicas, ISR) of each partition, once all have a leader, and that ISR if there is one."""
+        self.wait_for(lambda found: all(p[0] >= 0 and (not isr or p[2] == sorted(isr)) for p in found))
+        self._tell("layout", self._layout())
+
+    def wait_for(self, holds: Callable[[list[tuple[int, list[int], list[int]]]], bool]) -> None:
+        eventually(lambda: holds(self._layout()), WAIT_S)
+
+    def _layout(self) -> Any:
+        fields = {"topics": [{"name": self.topic}], "allow_auto_topic_creation": False}
+        (topic,) = self._ask("metadata", 9, fields)["topics"]
+        found = sorted(topic["partitions"], key=lambda partition: partition["partition_index"])
+        return [(p["leader_id"], p["replica_nodes"], sorted(p["isr_nodes"])) for p in found]
+
+    def _list(self) -> dict[str, Any]:
+        topics = [{"name": self.topic, "partition_indexes": [0, 1, 2]}]
+        return self._ask("list_partition_reassignments", 0, {"timeout": 30_000, "topics": topics})
+
+    def _ask(self, api: str, version: int, fields: dict[str, Any]) -> dict[str, Any]:
+        answer = self.system.ask(api, version, fields, patience_s=WAIT_S)
+        assert isinstance(answer, dict), f"{self.system.name}: {answer}"
+        return answer
+
+    def _tell(self, what: str, answer: Any) -> None:
+        self.told.append((what, normalise(answer, self.system)))
+
+
+Story = Callable[[Side], None]
+
+
+def tell(story: Story, kafka: System, penstock: System) -> tuple[Told, Told]:
+    sides = [Side(system, story.__name__.replace("_", "-")) for system in (kafka, penstock)]
+    with ThreadPoolExecutor(len(sides)) as pool:
+        list(pool.map(functools.partial(_run, story), sides))
+    return sides[0].told, sides[1].told
+
+
+def _run(story: Story, side: Side) -> None:
+    story(side)
+
+
+def differing(kafka: Told, penstock: Told) -> dict[str, tuple[Any, Any]]:
+    """What differs: by the number of the answer, what was asked, and the last step of the path to it."""
+    found = {}
+    for number, ((asked, there), (_, here)) in enumerate(zip(kafka, penstock, strict=True)):
+        for path, one, other in _differences(there, here):
+            found[f"{number} {asked} {path}"] = one, other
+    return found
+
+
+def _differences(there: Any, here: Any) -> Iterator[tuple[str, Any, Any]]:
+    for path, one, other in differences({"": there}, {"": here}):
+        yield path[-1], one, other

@@ -1,0 +1,141 @@
+"""Writes docs/settings.md from the services' config.py: each field with its type, its default and what its docstring says.
+
+`python -m tests.docs.settings_page [--check]`
+"""
+
+import argparse
+import ast
+import dataclasses
+import itertools
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from importlib import import_module
+from inspect import getsource
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from services.local.plan import plan_cluster
+from services.local.run_directory import RunDirectory
+from services.local.shape import Shape
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "settings.md"
+
+_TOP = """# Settings
+
+Made by `python -m tests.docs.settings_page` from the `config.py` of each service; do not edit.
+
+Each service reads environment variables and the TOML file that `PENSTOCK_CONFIG` names. In the file a setting is called as in the
+second column. The environment wins. Lists are comma separated in the environment. A service that lacks a setting, or cannot read
+one, says so in one line and ends. All of them are read at the start; Kafka's broker and topic configs, which `kafka-configs`
+changes while all runs, are another matter: [protocol.md](protocol.md), [storage.md](storage.md).
+
+## Under `make up`
+
+`make up` sets those marked with * itself. Every other variable of its environment reaches each process that this very `make up`
+starts, and no process that runs already. It is not remembered, but for `PENSTOCK_LOG_DIRS` and `PENSTOCK_RACK`: a process that
+was started with them keeps them at each later `make up`, until it is given others, or the cluster is wiped (`.run/places.json`).
+
+What only one process can have, as `PENSTOCK_LOG_DIRS` and `PENSTOCK_RPC_TCP`, is given to a `make up` that starts just that
+one. So racks, and a node with two log directories, are made one after the other:
+
+```
+PENSTOCK_RACK=a make up STORAGE=1 PORT=9092
+PENSTOCK_RACK=b make up STORAGE=2
+PENSTOCK_RACK=c PENSTOCK_LOG_DIRS=/disk1/penstock,/disk2/penstock make up STORAGE=3
+```
+"""
+
+
+def configs() -> dict[str, type[Any]]:
+    """By service: the dataclass that its `config.py` holds."""
+    found = {}
+    for path in sorted((ROOT / "services").glob("*/config.py")):
+        module = import_module(f"services.{path.parent.name}.config")
+        found[path.parent.name] = next(
+            each for each in vars(module).values() if dataclasses.is_dataclass(each) and each.__module__ == module.__name__
+        )
+    return found
+
+
+def docs_of(config: type[Any]) -> dict[str, str]:
+    """What stands below each field."""
+    [body] = (node.body for node in ast.parse(dedent(getsource(config))).body if isinstance(node, ast.ClassDef))
+    found = {}
+    for node, below in itertools.pairwise(body):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            match below:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    found[node.target.id] = " ".join(text.split())
+    return found
+
+
+def page() -> str:
+    set_by_launcher = launched()
+    return _TOP + "".join(
+        line + "\n"
+        for service, config in configs().items()
+        for line in _section(service, config, set_by_launcher.get(service, frozenset()))
+    )
+
+
+def launched() -> dict[str, frozenset[str]]:
+    """The variables that `make up` sets, by service."""
+    plans = plan_cluster(Shape(), RunDirectory(".run"), python=Path("python"), etcd=Path("etcd"))
+    return {plan.role: frozenset(plan.environment) for plan in plans}
+
+
+def _section(service: str, config: type[Any], set_by_launcher: frozenset[str]) -> Iterator[str]:
+    hints, docs = typing.get_type_hints(config), docs_of(config)
+    yield f"\n## {service.capitalize()}\n"
+    yield "| variable | in the file | type | default | |"
+    yield "|---|---|---|---|---|"
+    for field in dataclasses.fields(config):
+        variable = f"PENSTOCK_{field.name.upper()}"
+        mark = "*" if variable in set_by_launcher else ""
+        columns = (f"`{variable}`{mark}", f"`{field.name}`", _type(hints[field.name]), _default(field), docs.get(field.name, ""))
+        yield f"| {' | '.join(columns)} |".replace("  |", " |")
+
+
+def _type(hint: Any) -> str:
+    if typing.get_origin(hint) is tuple:
+        return f"list of {_type(typing.get_args(hint)[0])}s"
+    if typing.get_origin(hint) is types.UnionType:
+        return _type(next(each for each in typing.get_args(hint) if each is not types.NoneType))
+    return {int: "whole number", float: "number", str: "string", bool: "true or false"}[hint]
+
+
+def _default(field: "dataclasses.Field[Any]") -> str:
+    match field.default:
+        case dataclasses.MISSING:
+            return "must be set"
+        case "" | ():
+            return "empty"
+        case str(text):
+            return f"`{text}`"
+        case tuple(items):
+            return f"`{','.join(map(str, items))}`"
+        case number:
+            return f"{number:,}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
+    check = parser.parse_args().check
+    text = page()
+    if PAGE.exists() and PAGE.read_text() == text:
+        return 0
+    if check:
+        print(f"out of date: {PAGE.name}; run python -m tests.docs.settings_page")
+        return 1
+    PAGE.write_text(text)
+    print(f"wrote: {PAGE.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,265 @@
+"""A coordinator of one shard with classic groups alone, on a log in memory, and clients that ask it."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+from libs.runtime.shards.decisions import Decision, Expired, KeyValue
+from libs.runtime.shards.shard import Shard
+from libs.runtime.shards.tables import Journal
+from libs.runtime.shards.timers import TimerKey
+from libs.wire.messages.heartbeat import HeartbeatRequest
+from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from services.group_coordinator.core import record_codec
+from services.group_coordinator.core.asked import Asked
+from services.group_coordinator.core.classic.group import Group
+from services.group_coordinator.core.classic.part import Classic
+from services.group_coordinator.core.classic.settings import ClassicSettings
+
+
+class ClassicMachine:
+    def __init__(self, journal: Journal, settings: ClassicSettings) -> None:
+        self.classic = Classic(journal, settings)
+
+    def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Any, Any]:
+        if isinstance(event, Expired):
+            return self.classic.expired(event.key, now_ms)
+        match event.request:
+            case JoinGroupRequest() as request:
+                return self.classic.decide_join(event, request, now_ms)
+            case SyncGroupRequest() as request:
+                return self.classic.decide_sync(event, request, now_ms)
+            case HeartbeatRequest() as request:
+                return self.classic.decide_heartbeat(event, request, now_ms)
+            case LeaveGroupRequest() as request:
+                return self.classic.decide_leave(event, request, now_ms)
+        raise AssertionError(event)
+
+    def replay(self, record: Any) -> None:
+        assert self.classic.replay(record)
+
+    def encode(self, record: Any) -> KeyValue | None:
+        return record_codec.encode(record)
+
+    def decode(self, key: bytes, value: bytes | None) -> Any:
+        return record_codec.decode(key, value)
+
+    def timers(self, now_ms: int) -> Iterable[tuple[TimerKey, int]]:
+        return self.classic.timers(now_ms)
+
+
+class Asking:
+    """A request, and what became of it."""
+
+    def __init__(self, request: Any) -> None:
+        self.request = request
+        self.answered = False
+        self.failure = 0
+        self.reply: Any = None
+
+    @property
+    def error(self) -> int:
+        assert self.answered, "still waits"
+        return self.failure or int(self.reply.error_code)
+
+    @property
+    def waits(self) -> bool:
+        return not self.answered
+
+
+class Stage:
+    def __init__(self, *, initial_delay_ms: int = 0, size_max: int = 1000) -> None:
+        self.settings = ClassicSettings(initial_delay_ms=initial_delay_ms, size_max=size_max)
+        self.now_ms = 1_000_000
+        self.log: list[KeyValue] = []
+        self.holds = False
+        """Appends are not answered while it does."""
+        self.stopped = False
+        """Timers are."""
+        self.ids = count()
+        self.epoch = 0
+        self.shard: Shard[Asked, Any, Any, Asking]
+        self.fail_over()
+
+    # -- the log ------------------------------------------------------------------------------------------------------------
+
+    def fail_over(self) -> None:
+        """The owner is gone. Another reads the log."""
+        self.epoch += 1
+        self.shard = Shard(lambda journal: ClassicMachine(journal, self.settings), self.epoch)
+        self._load()
+        self.settle()
+
+    def lose_sight(self, *, stored: bool) -> None:
+        """Nobody answers an append: it is in the log, or it is not."""
+        planned = self.shard.next_append() if not self.under_way else self.under_way
+        self.under_way = None
+        if stored and planned is not None:
+            self.log += planned.records
+        self.shard.unsure()
+        self._answers()
+        self._load()
+        self.settle()
+
+    under_way: Any = None
+
+    def _load(self) -> None:
+        self.shard.next_claim(0)
+        self.shard.claimed(0, len(self.log))
+        self.shard.replay_committed(self.log[self.shard.position :])
+        self.shard.loaded(len(self.log), self.now_ms)
+
+    def settle(self) -> None:
+        """All that is due, and all that may be appended."""
+        for _ in range(10_000):
+            while self._append():
+                pass
+            self._answers()
+            if self.stopped or not self.shard.expire(self.now_ms):
+                return
+        raise AssertionError("it does not come to rest")
+
+    def _append(self) -> bool:
+        if self.under_way is None:
+            self.under_way = self.shard.next_append()
+        if self.under_way is None or self.holds:
+            return False
+        self.log += self.under_way.records
+        self.under_way = None
+        self.shard.appended()
+        return True
+
+    def refuse(self, error: int) -> None:
+        self._append()
+        self.under_way = None
+        self.shard.refused(error)
+        self.holds = False
+        self._answers()
+
+    def _answers(self) -> None:
+        for ticket, error, reply in self.shard.take_answers():
+            assert not ticket.answered, "one question, one answer"
+            ticket.answered, ticket.failure, ticket.reply = True, error, reply
+
+    def wait(self, ms: int) -> None:
+        until = self.now_ms + ms
+        while True:
+            deadline = self.shard.next_deadline()
+            if deadline is None or deadline > until:
+                break
+            self.now_ms = max(self.now_ms, deadline)
+            self.settle()
+        self.now_ms = until
+        self.settle()
+
+    def wait_alive(self, ms: int, *members: tuple[str, int], name: str = "g") -> None:
+        """While those members, each with its generation, send heartbeats."""
+        until = self.now_ms + ms
+        while self.now_ms < until:
+            self.wait(min(2000, until - self.now_ms))
+            for member_id, generation in members:
+                self.heartbeat(member_id, generation, name=name)
+
+    # -- clients ------------------------------------------------------------------------------------------------------------
+
+    def ask(self, request: Any, version: int, client_id: str = "c") -> Asking:
+        asking = Asking(request)
+        asked = Asked(request, version, client_id, "/127.0.0.1", f"id{next(self.ids)}")
+        self.shard.submit(asked, self.now_ms, asking)
+        self.settle()
+        return asking
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        name: str = "g",
+        version: int = 9,
+        instance: str | None = None,
+        protocols: tuple[tuple[str, bytes], ...] = (("range", b"t"),),
+        kind: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        reason: str | None = None,
+    ) -> Asking:
+        offered = [JoinGroupRequestProtocol(protocol, metadata) for protocol, metadata in protocols]
+        return self.ask(JoinGroupRequest(name, session_ms, rebalance_ms, member_id, instance, kind, offered, reason), version)
+
+    def come(self, **how: Any) -> tuple[str, Asking]:
+        """A dynamic member: asks for its id, and joins with that."""
+        refused = self.join(**how)
+        assert refused.error == 79, refused.error
+        member_id = refused.reply.member_id
+        return member_id, self.join(member_id, **how)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        name: str = "g",
+        instance: str | None = None,
+        kind: str | None = None,
+        protocol: str | None = None,
+    ) -> Asking:
+        given = [SyncGroupRequestAssignment(who, what) for who, what in (assignments or {}).items()]
+        return self.ask(SyncGroupRequest(name, generation, member_id, instance, kind, protocol, given), 5)
+
+    def heartbeat(self, member_id: str, generation: int, *, name: str = "g", instance: str | None = None) -> int:
+        return self.ask(HeartbeatRequest(name, generation, member_id, instance), 4).error
+
+    def leave(self, *who: str | tuple[str, str | None], name: str = "g", reason: str | None = None) -> LeaveGroupResponse:
+        members = [MemberIdentity(one, None, reason) if isinstance(one, str) else MemberIdentity(*one, reason) for one in who]
+        reply = self.ask(LeaveGroupRequest(name, members), 5).reply
+        assert isinstance(reply, LeaveGroupResponse)
+        return reply
+
+    # -- scenes -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def classic(self) -> Classic:
+        machine = self.shard.machine
+        assert isinstance(machine, ClassicMachine)
+        return machine.classic
+
+    @property
+    def groups(self) -> dict[str, Group]:
+        return self.classic.groups
+
+    def group(self, name: str = "g") -> Group:
+        return self.groups[name]
+
+    def state(self, name: str = "g") -> str:
+        return self.group(name).state.value
+
+    def stable(self, size: int = 1, **how: Any) -> tuple[list[str], int]:
+        """A new group of dynamic members, the leader first, each assigned its number."""
+        self.stopped = True
+        ids = [self.join(**how).reply.member_id for _ in range(size)]
+        askings = [self.join(member_id, **how) for member_id in ids]
+        self.stopped = False
+        self.settle()
+        while askings[0].waits:
+            self.wait(self.settings.initial_delay_ms)
+        return self.agree(askings)
+
+    def agree(self, joins: list[Asking]) -> tuple[list[str], int]:
+        """All of these were answered as one generation: they sync."""
+        replies: list[JoinGroupResponse] = [asking.reply for asking in joins]
+        assert [reply.error_code for reply in replies] == [0] * len(joins)
+        (generation,) = {reply.generation_id for reply in replies}
+        (leader,) = {reply.leader for reply in replies}
+        ids = sorted([reply.member_id for reply in replies], key=lambda member_id: member_id != leader)
+        given = {member_id: str(number).encode() for number, member_id in enumerate(ids)}
+        name = joins[0].request.group_id
+        followers = [self.sync(member_id, generation, name=name) for member_id in ids[1:]]
+        led = self.sync(leader, generation, given, name=name)
+        for number, asking in enumerate([led, *followers]):
+            assert isinstance(asking.reply, SyncGroupResponse)
+            assert asking.error == 0
+            assert asking.reply.assignment == str(number).encode()
+        assert self.state(name) == "Stable"
+        return ids, generation

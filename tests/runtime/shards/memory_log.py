@@ -1,0 +1,97 @@
+"""An `InternalLog` in memory, with its leader: it fences, and a test holds, loses or refuses what it likes."""
+
+import asyncio
+from collections.abc import Callable
+
+from libs.runtime.shards.log_port import Claimed, Read, Refused, Stored, Unknown
+from libs.runtime.shards.shard import Fence, PlannedAppend
+from libs.wire.records import Record, build_batch
+
+DEPOSED, CLAIM_AGAIN, ELSEWHERE = 16, 74, 1
+
+
+class Partition:
+    """The leader's side. `held` keeps answers of appends back, `fate` is asked for each append that arrives."""
+
+    def __init__(self) -> None:
+        self.epoch: int | None = 0
+        self.batches: list[tuple[int, bytes]] = []
+        self.end = 0
+        self.committed: int | None = None
+        """None: all of it."""
+        self.unreadable = 0
+        """Reads that come before the leader knows what is committed."""
+        self.highest = -1
+        self.standing: Fence | None = None
+        self.claims: list[Fence] = []
+        self.appends: list[PlannedAppend] = []
+        self.fate: Callable[[PlannedAppend], Refused | Unknown | None] = lambda _: None
+        self.going = asyncio.Event()
+        self.going.set()
+
+    @property
+    def high_watermark(self) -> int:
+        return self.end if self.committed is None else self.committed
+
+    def write(self, *records: tuple[bytes, bytes | None], codec: int = 0) -> None:
+        """As a former owner did."""
+        batch = build_batch([Record(key, value) for key, value in records], base_offset=self.end, codec=codec)
+        self.batches.append((self.end, bytes(batch)))
+        self.end += len(records)
+
+    def log(self) -> "MemoryLog":
+        return MemoryLog(self)
+
+
+class MemoryLog:
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def leader_epoch(self) -> int | None:
+        return self._partition.epoch
+
+    async def claim(self, fence: Fence) -> Claimed | Refused | Unknown:
+        partition = self._partition
+        partition.claims.append(fence)
+        await asyncio.sleep(0)
+        if fence.leader_epoch != partition.epoch:
+            return Refused(CLAIM_AGAIN)
+        if fence.owner_epoch < partition.highest:
+            return Refused(DEPOSED)
+        partition.highest, partition.standing = fence.owner_epoch, fence
+        return Claimed(0, partition.end)
+
+    async def read(self, fence: Fence, offset: int) -> Read | Refused | Unknown:
+        partition = self._partition
+        await asyncio.sleep(0)
+        if fence.leader_epoch != partition.epoch:
+            return Refused(CLAIM_AGAIN)
+        if partition.unreadable:
+            partition.unreadable -= 1
+            return Refused(78)
+        if partition.high_watermark <= offset:
+            await asyncio.sleep(0.001)
+        found = b"".join([batch for base, batch in partition.batches if offset <= base < partition.high_watermark])
+        return Read(memoryview(found), partition.high_watermark)
+
+    async def append(self, planned: PlannedAppend, now_ms: int) -> Stored | Refused | Unknown:
+        partition = self._partition
+        partition.appends.append(planned)
+        verdict = self._take(planned)
+        await partition.going.wait()
+        return verdict
+
+    def _take(self, planned: PlannedAppend) -> Stored | Refused | Unknown:
+        partition = self._partition
+        if planned.fence.owner_epoch < partition.highest:
+            return Refused(DEPOSED)
+        if planned.fence != partition.standing:
+            return Refused(CLAIM_AGAIN)
+        if planned.offset != partition.end:
+            return Refused(ELSEWHERE)
+        fate = partition.fate(planned)
+        if isinstance(fate, Refused):
+            return fate
+        if planned.records:
+            partition.write(*planned.records)
+        return fate or Stored(planned.offset)

@@ -1,0 +1,352 @@
+"""A shard run over a log in memory: it loads, answers when committed, and finds its way through whatever its log says."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from libs.clock import SystemClock, WallMs
+from libs.runtime.shards.driver import ShardDriver
+from libs.runtime.shards.log_port import Refused, Unknown
+from libs.runtime.shards.states import State
+from tests.runtime.shards.memory_log import CLAIM_AGAIN, DEPOSED, Partition
+from tests.runtime.shards.shelf import Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait
+
+Driver = ShardDriver[Event, str, Recorded]
+Run = Callable[..., Driver]
+
+
+class SetClock(SystemClock):
+    ahead_ms = 0
+
+    def wall_ms(self) -> WallMs:
+        return WallMs(super().wall_ms() + self.ahead_ms)
+
+
+@pytest.fixture
+async def partition() -> Partition:
+    return Partition()
+
+
+@pytest.fixture
+async def run(partition: Partition) -> AsyncIterator[Run]:
+    drivers: list[Driver] = []
+
+    def begin(owner_epoch: int = 1) -> Driver:
+        driver: Driver = ShardDriver(*("t-0", partition.log(), Shelf, owner_epoch, SetClock()), batch_bytes_max=100_000)
+        drivers.append(driver)
+        return driver
+
+    yield begin
+    partition.going.set()
+    for driver in drivers:
+        await driver.abandon()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in the code under test
+            await asyncio.sleep(0)
+
+
+async def reaches(driver: Driver, state: State) -> None:
+    await until(lambda: driver.state is state)
+
+
+async def is_gone(driver: Driver, key: str) -> None:
+    async with asyncio.timeout(10):
+        while await said(driver, Read(key)) != "nothing":  # noqa: ASYNC110 - time has to pass
+            await asyncio.sleep(0.005)
+
+
+async def serving(run: Run, owner_epoch: int = 1) -> Driver:
+    driver = run(owner_epoch)
+    await reaches(driver, State.SERVING)
+    return driver
+
+
+async def said(driver: Driver, event: Event) -> str | int:
+    async with asyncio.timeout(10):
+        answer = await driver.submit(event)
+    return answer.error or answer.reply
+
+
+async def test_what_was_written_before_is_there_once_it_is_loaded(partition: Partition, run: Run) -> None:
+    partition.write((b"a", b"[1, -1]"), (b"b", b"[2, -1]"), codec=4)
+    partition.write((b"b", None), (b"c", b"[3, -1]"))
+    driver = await serving(run)
+    assert [await said(driver, Read(key)) for key in "abc"] == ["1", "nothing", "3"]
+
+
+async def test_a_shard_that_loads_sends_its_clients_to_wait(partition: Partition, run: Run) -> None:
+    partition.write((b"a", b"[1, -1]"))
+    partition.committed = 0
+    driver = run()
+    assert await said(driver, Read("a")) == 14
+    await reaches(driver, State.LOADING)
+    assert await said(driver, Read("a")) == 14
+    partition.committed = None
+    await reaches(driver, State.SERVING)
+    assert await said(driver, Read("a")) == "1"
+
+
+async def test_loading_ends_where_a_compaction_took_the_last_records_away(partition: Partition, run: Run) -> None:
+    partition.write((b"a", b"[1, -1]"))
+    partition.end = 5
+    assert await said(await serving(run), Read("a")) == "1"
+
+
+async def test_a_leader_that_does_not_know_yet_what_is_committed_is_asked_again(partition: Partition, run: Run) -> None:
+    partition.write((b"a", b"[1, -1]"))
+    partition.unreadable = 3
+    assert await said(await serving(run), Read("a")) == "1"
+    assert len(partition.claims) == 1
+
+
+async def test_decisions_that_come_together_share_an_append(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    answers = [driver.submit(Add("a", 1)) for _ in range(10)]
+    assert [(await answer).reply for answer in answers] == [str(number) for number in range(1, 11)]
+    assert [len(planned.records) for planned in partition.appends] == [10]
+
+
+async def test_a_read_waits_for_what_it_saw(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    partition.going.clear()
+    written = driver.submit(Put("a", 1))
+    read = driver.submit(Read("a"))
+    other = driver.submit(Read("b"))
+    await asyncio.sleep(0.01)
+    assert not written.done()
+    assert not read.done()
+    assert not other.done()
+    partition.going.set()
+    assert [(await answer).reply for answer in (written, read, other)] == ["1", "1", "nothing"]
+
+
+async def test_what_is_decided_while_an_append_is_under_way_goes_with_the_next_one(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    partition.going.clear()
+    answers = [driver.submit(Add("a", 1))]
+    await until(lambda: len(partition.appends) == 1)
+    answers += [driver.submit(Add("a", 1)) for _ in range(3)]
+    partition.going.set()
+    assert [(await answer).reply for answer in answers] == ["1", "2", "3", "4"]
+    assert [len(planned.records) for planned in partition.appends] == [1, 3]
+
+
+async def test_a_refused_append_is_taken_back_with_all_that_was_decided_on_it(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    assert await said(driver, Put("a", 1)) == "1"
+    partition.going.clear()
+    partition.fate = lambda _: Refused(19)
+    answers = [driver.submit(Add("a", 1))]
+    await until(lambda: len(partition.appends) == 2)
+    answers += [driver.submit(Add("a", 1)), driver.submit(Read("a"))]
+    partition.going.set()
+    assert [(await answer).error for answer in answers] == [15, 15, 15]
+    partition.fate = lambda _: None
+    assert await said(driver, Read("a")) == "1"
+    assert await said(driver, Add("a", 1)) == "2"
+    assert len(partition.claims) == 1, "nothing was unsure"
+
+
+@pytest.mark.parametrize("stored", [True, False])
+async def test_after_an_append_of_unknown_outcome_the_log_says_what_became_of_it(
+    partition: Partition, run: Run, stored: bool
+) -> None:
+    driver = await serving(run)
+    await said(driver, Put("a", 1))
+    partition.fate = lambda _: Unknown("no answer")
+    if not stored:
+        partition.write = lambda *_: None  # type: ignore[method-assign,assignment]
+    assert await said(driver, Add("a", 1)) == 15
+    partition.fate = lambda _: None
+    await reaches(driver, State.SERVING)
+    assert await said(driver, Read("a")) == ("2" if stored else "1")
+    assert [fence.claim for fence in partition.claims] == [1, 2]
+
+
+async def test_an_owner_that_was_replaced_closes_at_its_next_append(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    successor = await serving(run, 2)
+    assert await said(driver, Put("a", 1)) == DEPOSED
+    assert driver.state is State.CLOSED
+    assert await said(driver, Read("a")) == DEPOSED
+    assert await said(successor, Read("a")) == "nothing"
+
+
+async def test_a_read_that_must_be_current_finds_out_that_there_is_a_newer_owner(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    successor = await serving(run, 2)
+    await said(successor, Put("a", 1))
+    assert await said(driver, Read("a")) == "nothing"
+    assert await said(driver, Read("a", current=True)) == DEPOSED
+
+
+async def test_reads_that_must_be_current_share_a_question(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    reads = [driver.submit(Read("a", current=True)) for _ in range(5)]
+    assert [(await read).reply for read in reads] == ["nothing"] * 5
+    assert [len(planned.records) for planned in partition.appends] == [0]
+
+
+async def test_an_append_is_not_waited_for_when_its_leader_was_replaced(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    partition.going.clear()
+    waiting = driver.submit(Put("a", 1))
+    await until(lambda: len(partition.appends) == 1)
+    partition.epoch = 1
+    driver.leader_moved()
+    assert (await waiting).error == 15
+    await reaches(driver, State.SERVING)
+    assert partition.claims[-1].leader_epoch == 1
+    assert await said(driver, Read("a")) == "1"
+
+
+async def test_an_idle_shard_claims_again_when_its_leader_was_replaced(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    partition.epoch = 1
+    driver.leader_moved()
+    await reaches(driver, State.SERVING)
+    assert await said(driver, Put("a", 1)) == "1"
+
+
+async def test_a_leader_that_moved_unheard_costs_a_refusal_and_a_claim(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    partition.epoch = 1
+    partition.standing = None
+    assert CLAIM_AGAIN == 74
+    assert await said(driver, Put("a", 1)) == 16
+    await reaches(driver, State.SERVING)
+    assert await said(driver, Put("a", 1)) == "1"
+
+
+async def test_a_shard_waits_until_there_is_a_leader(partition: Partition, run: Run) -> None:
+    partition.epoch = None
+    driver = run()
+    assert await said(driver, Read("a")) == 14
+    assert not partition.claims
+    partition.epoch = 4
+    driver.leader_moved()
+    await reaches(driver, State.SERVING)
+
+
+async def test_a_log_that_lost_what_was_committed_is_read_from_its_start(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    await said(driver, Put("a", 1))
+    await said(driver, Put("b", 1))
+    del partition.batches[1]
+    partition.end = 1
+    partition.epoch = 1
+    driver.leader_moved()
+    await reaches(driver, State.SERVING)
+    assert [await said(driver, Read(key)) for key in "ab"] == ["1", "nothing"]
+
+
+async def test_a_damaged_log_is_not_served(partition: Partition, run: Run) -> None:
+    partition.write((b"a", b"[1, -1]"))
+    base, batch = partition.batches[0]
+    partition.batches[0] = base, batch[:-1] + b"?"
+    driver = run()
+    async with asyncio.timeout(10):
+        while len(partition.claims) < 3:
+            assert await said(driver, Read("a")) == 14
+            await asyncio.sleep(0.001)
+    partition.batches[0] = base, batch
+    await reaches(driver, State.SERVING)
+
+
+async def test_a_record_that_cannot_be_read_is_not_passed_over(partition: Partition, run: Run) -> None:
+    partition.write((b"a", b"nonsense"))
+    driver = run()
+    async with asyncio.timeout(10):
+        while len(partition.claims) < 3:
+            assert await said(driver, Read("a")) == 14
+            await asyncio.sleep(0.001)
+
+
+async def test_who_waits_is_woken_by_a_later_decision_once_that_is_committed(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    waiting = driver.submit(Wait("a", 1))
+    assert await said(driver, Read("a")) == "nothing"
+    assert not waiting.done()
+    partition.going.clear()
+    driver.submit(Put("a", 7))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    partition.going.set()
+    assert (await waiting).reply == "7"
+
+
+async def test_who_was_woken_by_a_decision_that_failed_waits_again(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    waiting = driver.submit(Wait("a", 1))
+    partition.fate = lambda _: Refused(19)
+    assert await said(driver, Put("a", 7)) == 15
+    assert not waiting.done()
+    partition.fate = lambda _: None
+    assert await said(driver, Put("a", 8)) == "8"
+    assert (await waiting).reply == "8"
+
+
+async def test_a_timer_comes_due_by_wall_time_also_after_a_reload(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    now = SystemClock().wall_ms()
+    await said(driver, Put("a", 1, now + 150))
+    successor = await serving(run, 2)
+    assert await said(successor, Read("a")) == "1"
+    await is_gone(successor, "a")
+    assert partition.appends[-1].records[0] == (b"a", None)
+
+
+async def test_a_timer_whose_decision_failed_comes_again(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    await said(driver, Put("a", 1, SystemClock().wall_ms() + 20))
+    partition.fate = lambda _: Refused(19)
+    await until(lambda: len(partition.appends) == 2)
+    partition.fate = lambda _: None
+    await is_gone(driver, "a")
+    assert len(partition.appends) == 3
+
+
+@pytest.mark.parametrize("replaying", [True, False])
+async def test_a_decision_that_raises_harms_nobody_else(partition: Partition, run: Run, replaying: bool) -> None:
+    driver = await serving(run)
+    before = driver.submit(Put("b", 1))
+    failed = driver.submit(Fail(replaying))
+    after = driver.submit(Add("b", 1))
+    assert [(await answer).error for answer in (before, failed, after)] == [0, -1, 0]
+    assert await said(driver, Read("a")) == "nothing"
+
+
+async def test_a_decision_that_no_batch_can_hold_is_refused_alone(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    before = driver.submit(Put("b", 1))
+    large = driver.submit(Put("x" * 200_000, 1))
+    assert [(await before).error, (await large).error] == [0, -1]
+    assert await said(driver, Read("x" * 200_000)) == "nothing"
+
+
+async def test_a_shard_that_is_given_up_answers_what_is_under_way_and_refuses_the_rest(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    partition.going.clear()
+    under_way = driver.submit(Put("a", 1))
+    await until(lambda: len(partition.appends) == 1)
+    behind, waiting = driver.submit(Put("b", 1)), driver.submit(Wait("c", 1))
+    driver.dismiss()
+    assert driver.state is State.UNLOADING
+    assert (await behind).error == 16
+    assert await said(driver, Read("a")) == 16
+    partition.going.set()
+    assert (await under_way).reply == "1"
+    assert (await waiting).error == 16
+    await driver.closed()
+    assert driver.state is State.CLOSED
+
+
+async def test_a_tombstone_is_written_for_what_is_removed(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    await said(driver, Put("a", 1))
+    assert await said(driver, Remove("a")) == "1"
+    assert await said(await serving(run, 2), Read("a")) == "nothing"

@@ -1,0 +1,181 @@
+"""A compacted topic: who writes to it and reads it, and what must be left of it (11).
+
+The history of the other topics' clients is judged by `tests.history`, which knows no keys. What is acknowledged here is at its
+offset for good, or a later record of its key is in the log; no offset ever shows another record.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from libs.wire.batch_layout import HEADER_SIZE, LENGTH_END
+from libs.wire.errors import ErrorCode
+from libs.wire.records import Record, iter_records
+from tests.simulation.cluster import kafka
+from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, Client, Producer, Values, key_of
+from tests.simulation.cluster.kafka import Disconnected, Partition
+from tests.simulation.cluster.recorder import Recorder
+from tests.simulation.cluster.world import World
+
+KEYS = 15
+TOMBSTONES = 0.1
+STAMP_MS = 1_750_000_000_000
+PAUSE_S = 2.0
+
+
+class Entry(NamedTuple):
+    """Of one offset. No value: a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+Entries = Mapping[int, Entry]
+
+
+class Names:
+    """What is known of a compacted partition."""
+
+    def __init__(self, world: World, partition: Partition) -> None:
+        self.world, self.partition = world, partition
+        self.operations = 0
+        self._acknowledged: dict[int, Entry] = {}
+        self._known: dict[int, Entry] = {}
+
+    def acknowledged(self, offset: int, entry: Entry) -> None:
+        self._acknowledged[offset] = entry
+        self.saw({offset: entry})
+
+    def saw(self, entries: Entries) -> None:
+        for offset, entry in entries.items():
+            known = self._known.setdefault(offset, entry)
+            if known != entry:
+                self._violation(f"offset {offset} is {entry}, and was {known}")
+
+    def left(self, entries: Entries) -> None:
+        """All that is in the log in the end."""
+        self.saw(entries)
+        last = latest(entries)
+        for offset, entry in self._acknowledged.items():
+            if offset not in entries and last.get(entry.key, -1) < offset:
+                self._violation(f"{entry} at {offset} is gone, and of its key nothing later is left")
+
+    def _violation(self, what: str) -> None:
+        self.world.violation(f"11: {key_of(self.partition)}: {what}")
+
+
+def latest(entries: Entries) -> dict[bytes, int]:
+    """The last offset of each key."""
+    return {entry.key: offset for offset, entry in sorted(entries.items())}
+
+
+def differences(replicas: Sequence[tuple[str, Entries]], end: int) -> Iterable[str]:
+    """Below `end`. Each may have been compacted as far as it likes, for the sake of what it holds beyond that, too."""
+    seen: dict[int, tuple[str, Entry]] = {}
+    lasts = [(who, latest(entries)) for who, entries in replicas]
+    for who, entries in replicas:
+        for offset, entry in entries.items():
+            if offset < end:
+                other, known = seen.setdefault(offset, (who, entry))
+                if known != entry:
+                    yield f"offset {offset} is {entry} on {who}, and {known} on {other}"
+    for key, offset in latest({offset: entry for offset, (_, entry) in seen.items()}).items():
+        for who, last in lasts:
+            if last.get(key, -1) < offset:
+                yield f"{who} has {last.get(key)} as the last offset of {key!r}, and {seen[offset][0]} has {offset}"
+
+
+def entries_in(batches: bytes) -> dict[int, Entry]:
+    found: dict[int, Entry] = {}
+    start = 0
+    while start + HEADER_SIZE <= len(batches):
+        end = start + LENGTH_END + int.from_bytes(batches[start + 8 : start + LENGTH_END], "big")
+        if end > len(batches):
+            break
+        for record in iter_records(batches[start:end]):
+            assert record.key is not None
+            found[record.offset] = Entry(bytes(record.key), None if record.value is None else bytes(record.value))
+        start = end
+    return found
+
+
+class NamesProducer(Producer):
+    """Idempotent, and waits for the ISR."""
+
+    def __init__(self, client: Client, recorder: Recorder, names: Names, values: Values) -> None:
+        super().__init__(client, recorder, [names.partition], values, idempotent=True, acks=-1)
+        self._names = names
+        self._entries: list[Entry] = []
+
+    def _records(self, values: list[int]) -> list[Record]:
+        return [Record(entry.key, entry.value, STAMP_MS) for entry in self._entries]
+
+    async def send(self, partition: Partition) -> bool:
+        if not self._process:
+            await self._begin()
+            if not self._process:
+                return False
+        values = [self._values.next() for _ in range(self._random.choice((1, 1, 2, 5)))]
+        self._entries = [
+            Entry(b"name-%d" % self._random.randrange(KEYS), None if self._random.random() < TOMBSTONES else b"%d" % value)
+            for value in values
+        ]
+        error, offset = await self._deliver(partition, values)
+        self._names.operations += 1
+        if error == ErrorCode.NONE:
+            for at, entry in enumerate(self._entries if offset >= 0 else ()):
+                self._names.acknowledged(offset + at, entry)
+            return True
+        if error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            what = f"9: producer {self._producer} at {key_of(partition)}: out of order after {values}: an answered batch is gone"
+            self._client.world.violation(what)
+        await self._begin()
+        return False
+
+
+class NamesReader:
+    """Reads on and on from the beginning."""
+
+    def __init__(self, client: Client, names: Names) -> None:
+        self._client, self._names = client, names
+        self.stopping = False
+
+    async def run(self) -> None:
+        """Until it is told to stop."""
+        position, random = 0, self._client.random
+        while not self.stopping:
+            found = await self.poll(position)
+            self._names.saw(found)
+            position = 0 if random.random() < 0.2 else max(found, default=position - 1) + 1
+            await asyncio.sleep(random.expovariate(1 / PAUSE_S))
+
+    async def read_all(self, end: int) -> dict[int, Entry]:
+        entries: dict[int, Entry] = {}
+        while (position := max(entries, default=-1) + 1) < end:
+            entries.update(await self.poll(position))
+        return entries
+
+    async def poll(self, position: int) -> dict[int, Entry]:
+        client, partition = self._client, self._names.partition
+        self._names.operations += 1
+        try:
+            link = await client.leader(partition)
+            if link is None:
+                await asyncio.sleep(RETRY_S)
+                return {}
+            (answer,) = await kafka.fetch(link, {partition: position}, REQUEST_S, max_wait_ms=300, max_bytes=1 << 20)
+        except Disconnected:
+            await client.refresh()
+            return {}
+        if answer.error:
+            if answer.error not in RETRIABLE:
+                said = ErrorCode(answer.error).name
+                client.world.violation(f"4: {key_of(partition)} at {position}: a consumer is told {said}")
+            await client.refresh()
+            await asyncio.sleep(RETRY_S)
+            return {}
+        found = {offset: entry for offset, entry in entries_in(answer.records).items() if offset >= position}
+        if found and max(found) >= answer.high_watermark:
+            what = f"offset {max(found)} was read, and the high watermark is {answer.high_watermark}"
+            client.world.violation(f"3: {key_of(partition)}: {what}")
+        return found

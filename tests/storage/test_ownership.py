@@ -1,0 +1,213 @@
+"""*Rule: fencing* (DESIGN section 8): only the owner whose claim stands writes an internal topic, and only where its log ends."""
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import InSync, PartitionState, Replica
+from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
+from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
+from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, eventually, fetched
+from tests.storage.held_disk import HeldDisk
+
+TOPIC = "__consumer_offsets"
+DEPOSED, CLAIM_AGAIN, ELSEWHERE = ErrorCode.NOT_COORDINATOR, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class Owner:
+    def __init__(self, cluster: StorageCluster, topic: bytes, epoch: int, leader_epoch: int = 0) -> None:
+        self.cluster, self.topic, self.epoch, self.leader_epoch = cluster, topic, epoch, leader_epoch
+        self.number = 0
+
+    async def claim(self, number: int = 0) -> Claimed:
+        self.number = number or self.number + 1
+        assert self.cluster.client is not None
+        wanted = Claim(self.topic, 0, self.leader_epoch, self.epoch, self.number)
+        return unpack(Claimed, (await self.cluster.client.call(CLAIM, wanted, timeout_s=WAIT_S)).body)
+
+    def sending(self, offset: int, records: bytes | None = None, *, acks: int = -1, number: int = 0):  # type: ignore[no-untyped-def]
+        records = batch(b"x") if records is None else records
+        part = AppendPartition(
+            *(self.topic, 0, self.leader_epoch, len(records), self.epoch, number or self.number, offset),
+        )
+        assert self.cluster.client is not None
+        return self.cluster.client.call(APPEND, Append(acks, 5000, (part,)), [records] if records else [], timeout_s=WAIT_S)
+
+    async def append(self, offset: int, records: bytes | None = None, *, acks: int = -1, number: int = 0) -> Appended:
+        return appended(await self.sending(offset, records, acks=acks, number=number))[0]
+
+
+async def owned_by(cluster: StorageCluster, topic: bytes, owner_epoch: int, leader_epoch: int = 0) -> None:
+    """The image says so, here."""
+    alive = InSync(NODE_ID, cluster.incarnation)
+    state = PartitionState(
+        *((Replica(NODE_ID, ""),), NODE_ID, cluster.incarnation, leader_epoch, owner_epoch, (alive,), "someone", owner_epoch)
+    )
+    await cluster.write(keys.partition(topic, 0), encode(state))
+
+    def heard() -> bool:
+        assert cluster.node is not None
+        found = cluster.node._partitions.image.partition(topic, 0)
+        return found is not None and found.owner_epoch == owner_epoch and found.leader_epoch == leader_epoch
+
+    await eventually(heard)
+    await cluster.leads(topic, 0, leader_epoch)
+
+
+async def test_a_claim_tells_where_the_log_starts_and_ends_and_what_of_it_is_committed(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC, cleanup_policy="compact")
+    owner = Owner(cluster, topic, 1)
+    assert await owner.claim() == Claimed(0, 0, 0, 0)
+    assert (await owner.append(0, batch(b"a", b"b"))).base_offset == 0
+    assert await owner.claim() == Claimed(0, 0, 2, 2)
+
+
+async def test_a_claim_counts_what_is_not_committed_yet(cluster: StorageCluster, disk: HeldDisk) -> None:
+    topic = await cluster.topic(TOPIC)
+    owner = Owner(cluster, topic, 1)
+    await owner.claim()
+    disk.hold()
+    waiting = owner.sending(0)
+    successor = Owner(cluster, topic, 2)
+    assert await successor.claim() == Claimed(0, 0, 1, 0)
+    disk.release()
+    assert appended(await waiting)[0].error == 0  # it stands below the end that the successor was told
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+async def test_an_append_that_does_not_stand_at_the_logs_end_is_refused(cluster: StorageCluster, offset: int) -> None:
+    owner = Owner(cluster, await cluster.topic(TOPIC), 1)
+    await owner.claim()
+    await owner.append(0)
+    assert (await owner.append(offset)).error == ELSEWHERE
+    assert (await owner.append(1)).error == 0
+
+
+async def test_a_deposed_owners_second_pipelined_append_is_refused_although_its_offset_fits(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    owner, successor = Owner(cluster, topic, 1), Owner(cluster, topic, 2)
+    await owner.claim()
+    first = owner.sending(0)
+    assert (await successor.claim()).log_end_offset == 1
+    assert appended(await first)[0].error == 0
+    assert (await owner.append(1)).error == DEPOSED
+    assert (await successor.append(1)).error == 0
+
+
+async def test_appends_of_one_read_stand_behind_each_other_or_not_at_all(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, await cluster.topic(TOPIC), 1)
+    await owner.claim()
+    sent = [owner.sending(0), owner.sending(1), owner.sending(1)]
+    assert [appended(await one)[0].error for one in sent] == [0, 0, ELSEWHERE]
+
+
+async def test_an_owner_that_was_deposed_cannot_claim_again(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    owner = Owner(cluster, topic, 1)
+    await owner.claim()
+    await Owner(cluster, topic, 2).claim()
+    assert (await owner.claim()).error == DEPOSED
+
+
+async def test_an_owner_epoch_below_that_of_the_image_is_refused_before_the_successor_claims(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    owner = Owner(cluster, topic, 1)
+    await owner.claim()
+    await owned_by(cluster, topic, 2)
+    assert (await owner.append(0)).error == DEPOSED
+    assert (await owner.claim()).error == DEPOSED
+
+
+async def test_a_claim_may_be_ahead_of_the_leaders_image(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    await owned_by(cluster, topic, 1)
+    assert (await Owner(cluster, topic, 5).claim()).error == 0
+    assert (await Owner(cluster, topic, 4).claim()).error == DEPOSED
+
+
+async def test_what_was_sent_before_a_claim_is_not_stored_after_it(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, await cluster.topic(TOPIC), 1)
+    await owner.claim()
+    await owner.claim()
+    assert (await owner.append(0, number=1)).error == CLAIM_AGAIN
+    assert (await owner.append(0)).error == 0
+
+
+async def test_a_claim_that_comes_late_is_not_taken(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, await cluster.topic(TOPIC), 1)
+    await owner.claim(2)
+    assert (await owner.claim(1)).error == CLAIM_AGAIN
+    assert (await owner.append(0, number=2)).error == 0
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(3, CLAIM_AGAIN), (5, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+async def test_a_claim_names_the_epoch_in_which_the_leader_leads(cluster: StorageCluster, epoch: int, error: int) -> None:
+    topic = await cluster.topic(TOPIC, epoch=4)
+    assert (await Owner(cluster, topic, 1, leader_epoch=epoch).claim()).error == error
+
+
+async def test_a_claim_ends_with_the_leader_epoch_in_which_it_was_taken(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    owner = Owner(cluster, topic, 1)
+    await owner.claim()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, 0, 1)
+    assert (await owner.append(0)).error == CLAIM_AGAIN
+    owner.leader_epoch = 1
+    assert (await owner.append(0)).error == CLAIM_AGAIN
+    await owner.claim()
+    assert (await owner.append(0)).error == 0
+
+
+async def test_the_highest_owner_epoch_is_remembered_from_one_leader_epoch_to_the_next(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    await Owner(cluster, topic, 7).claim()
+    await cluster.state(topic, epoch=1)
+    await cluster.leads(topic, 0, 1)
+    assert (await Owner(cluster, topic, 6, leader_epoch=1).claim()).error == DEPOSED
+
+
+async def test_an_append_without_a_batch_asks_only_whether_the_claim_stands(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC)
+    owner = Owner(cluster, topic, 1)
+    await owner.claim()
+    assert (await owner.append(0, b"")).error == 0
+    await Owner(cluster, topic, 2).claim()
+    assert (await owner.append(0, b"")).error == DEPOSED
+    assert fetched(await cluster.fetching(topic, 0))[0].high_watermark == 0
+
+
+async def test_nobody_else_writes_an_internal_topic(cluster: StorageCluster) -> None:
+    topic = await cluster.topic(TOPIC, cleanup_policy="compact")
+    assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.INVALID_TOPIC_EXCEPTION
+    await Owner(cluster, topic, 1).claim()
+    assert (await cluster.append(topic, batch(b"x"), acks=1)).error == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_other_topics_have_no_owner(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, await cluster.topic("lines"), 1)
+    assert (await owner.claim()).error == ErrorCode.INVALID_REQUEST
+    assert (await owner.append(0)).error == ErrorCode.INVALID_REQUEST
+
+
+async def test_an_owners_append_is_acknowledged_by_all(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, await cluster.topic(TOPIC), 1)
+    await owner.claim()
+    assert (await owner.append(0, acks=1)).error == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_damaged_batch_of_an_owner_is_refused(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, await cluster.topic(TOPIC), 1)
+    await owner.claim()
+    bad = bytearray(batch(b"x"))
+    bad[-1] ^= 1
+    assert (await owner.append(0, bytes(bad))).error == ErrorCode.CORRUPT_MESSAGE
+    assert (await owner.append(0)).error == 0
+
+
+async def test_an_owners_append_does_not_wait_for_a_leader_to_come(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, (99).to_bytes(16, "big"), 1)
+    assert (await owner.append(0)).error == ErrorCode.UNKNOWN_TOPIC_ID
+    assert (await owner.claim()).error == ErrorCode.UNKNOWN_TOPIC_ID

@@ -1,0 +1,69 @@
+"""A log directory comes back that was lost: meanwhile its replicas were made anew in another."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import InSync, PartitionState, Replica
+from tests.storage.cluster import NODE_ID, StorageCluster, eventually
+from tests.storage.naming_controller import NamingController
+from tests.storage.test_log_directories import with_two_directories
+from tests.storage.test_moving_directories import arrived, home, move, names, other, values
+
+ELSEWHERE = NODE_ID + 1
+"""Another node, which has all. Nobody runs there."""
+
+
+@pytest.fixture
+async def both(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[StorageCluster]:
+    controller = await NamingController(cluster).elect(short_dir)
+    await with_two_directories(cluster)
+    yield cluster
+    await controller.close()
+
+
+async def begin_anew(cluster: StorageCluster, topic: bytes, directory: str) -> None:
+    """As the controller writes it, when a directory is gone and another node leads."""
+    assert cluster.node is not None
+    known = cluster.node._follower.image.partition(topic, 0)
+    assert known is not None
+    replicas = (Replica(NODE_ID, directory), Replica(ELSEWHERE, "e"))
+    state = PartitionState(replicas, ELSEWHERE, 1, 5, known.partition_epoch + 1, (InSync(ELSEWHERE, 1),))
+    await cluster.write(keys.partition(topic, 0), encode(state))
+
+
+def put(directory: str, path: str) -> None:
+    Path(directory).rename(path)
+
+
+def opened(cluster: StorageCluster, topic: bytes) -> bool:
+    assert cluster.node is not None
+    assert cluster.node._residents is not None
+    return cluster.node._residents.home((topic, 0)) is not None
+
+
+async def test_what_was_made_anew_goes_before_what_had_moved_often(both: StorageCluster, tmp_path: Path) -> None:
+    """It may be the only one that has what was acknowledged last."""
+    topic = await both.topic("t")
+    await both.append(topic, values(0))
+    for _ in range(3):
+        target = other(both, topic)
+        assert await move(both, topic, target.path) == 0
+        await arrived(both, topic, target)
+        await eventually(lambda: names(other(both, topic)) == [])
+    lost, left = home(both, topic), other(both, topic)
+    await both.stop()
+    put(lost.path, f"{tmp_path}/away")
+    await both.start()
+    await begin_anew(both, topic, left.directory_id)
+    await eventually(lambda: opened(both, topic))
+    assert names(left) == ["t-0"]
+    await both.stop()
+    put(lost.path, f"{tmp_path}/unused")
+    put(f"{tmp_path}/away", lost.path)
+    await both.start()
+    assert home(both, topic).path == left.path
+    assert [name.rpartition("-")[2] for name in names(lost)] == ["stray"]

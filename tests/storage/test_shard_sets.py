@@ -1,0 +1,255 @@
+"""Shards as a process owns them, on a real storage node: the image gives and takes them, its log keeps what they say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from libs.clock import SystemClock
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.follower import ImageFollower
+from libs.cluster.owners import Owner
+from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica
+from libs.rpc.client import Hello
+from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.shards.placement import java_hash, shard_of
+from libs.runtime.shards.shard_set import ShardSet
+from libs.runtime.shards.states import State
+from libs.runtime.storage_nodes import StorageNodes
+from tests.runtime.shards.shelf import Add, Event, Put, Read, Recorded, Shelf
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, eventually, fetched
+from tests.storage.held_disk import HeldDisk
+
+TOPIC = "__consumer_offsets"
+SHARDS = 2
+Set = ShardSet[Event, str, Recorded]
+
+
+class Coordinator:
+    """A process with a set of shards."""
+
+    def __init__(self, cluster: StorageCluster, node_id: int) -> None:
+        self.owner = Owner(node_id, 7)
+        hello = Hello("group_coordinator", node_id, 7, "test", 1, "test-cluster")
+        self.nodes = StorageNodes(lambda: hello, "this-host", SocketTransport())
+        self.follower = ImageFollower(cluster.store)
+        self.shards: Set = ShardSet(TOPIC, self.owner, lambda index, journal: Shelf(journal), self.nodes, SystemClock())
+
+    async def start(self) -> "Coordinator":
+        await self.follower.start()
+        self._follow()
+        self.follower.subscribe(lambda old, new: self._follow())
+        return self
+
+    def _follow(self) -> None:
+        self.nodes.follow(self.follower.image)
+        self.shards.follow(self.follower.image)
+
+    async def close(self) -> None:
+        await self.follower.close()
+        await self.shards.close()
+        await self.nodes.close()
+
+    async def said(self, index: int, event: Event) -> str | int:
+        async with asyncio.timeout(WAIT_S):
+            answer = await self.shards.submit_to(index, event)
+        return answer.error or answer.reply
+
+    async def serves(self, index: int) -> None:
+        await eventually(lambda: index in self.shards.owned and self.shards.owned[index].state is State.SERVING)
+
+
+Begin = Callable[[int], Awaitable[Coordinator]]
+
+
+@pytest.fixture
+async def begin(cluster: StorageCluster) -> AsyncIterator[Begin]:
+    running: list[Coordinator] = []
+
+    async def start(node_id: int) -> Coordinator:
+        running.append(Coordinator(cluster, node_id))
+        return await running[-1].start()
+
+    yield start
+    for one in running:
+        await one.close()
+
+
+@pytest.fixture
+async def topic(cluster: StorageCluster) -> bytes:
+    return await cluster.topic(TOPIC, partitions=SHARDS, cleanup_policy="compact")
+
+
+async def give(
+    cluster: StorageCluster, topic: bytes, index: int, owner: Owner | None, owner_epoch: int, leader_epoch: int = 0
+) -> None:
+    """What the controller writes."""
+    alive = InSync(NODE_ID, cluster.incarnation)
+    state = PartitionState(
+        *((Replica(NODE_ID, ""),), NODE_ID, cluster.incarnation, leader_epoch, owner_epoch, (alive,)),
+        *(str(owner) if owner is not None else "", owner_epoch),
+    )
+    await cluster.write(keys.partition(topic, index), encode(state))
+
+
+async def test_a_shard_that_the_image_gives_is_claimed_loaded_and_served(
+    cluster: StorageCluster, topic: bytes, begin: Begin
+) -> None:
+    one = await begin(1)
+    assert await one.said(0, Read("a")) == 16
+    await give(cluster, topic, 0, one.owner, 1)
+    await one.serves(0)
+    assert await one.said(0, Put("a", 5)) == "5"
+    assert await one.said(1, Read("a")) == 16
+    response = await cluster.fetching(topic, 0, inline=True)
+    assert fetched(response)[0].high_watermark == 1
+    assert b"[5, -1]" in bytes(response.payload)
+
+
+async def test_another_owner_goes_on_where_the_former_was_and_the_former_is_refused(
+    cluster: StorageCluster, topic: bytes, begin: Begin
+) -> None:
+    one, two = await begin(1), await begin(2)
+    await give(cluster, topic, 0, one.owner, 1)
+    await one.serves(0)
+    for _ in range(20):
+        await one.said(0, Add("a", 1))
+    stale = one.shards.owned[0]
+    await one.follower.close()  # it hears of nothing any more
+    await give(cluster, topic, 0, two.owner, 2)
+    await two.serves(0)
+    assert await two.said(0, Add("a", 1)) == "21"
+    assert await one.said(0, Add("a", 100)) == 16
+    assert stale.state is State.CLOSED
+    assert await two.said(0, Read("a")) == "21"
+
+
+async def test_a_shard_goes_on_through_a_new_leader_epoch(cluster: StorageCluster, topic: bytes, begin: Begin) -> None:
+    one = await begin(1)
+    await give(cluster, topic, 0, one.owner, 1)
+    await one.serves(0)
+    await one.said(0, Put("a", 5))
+    driver = one.shards.owned[0]
+    await give(cluster, topic, 0, one.owner, 1, leader_epoch=1)
+    await eventually(lambda: driver._shard.fence.leader_epoch == 1 and driver.state is State.SERVING)
+    assert one.shards.owned[0] is driver, "it kept its tables"
+    assert await one.said(0, Add("a", 1)) == "6"
+
+
+async def test_a_shard_lives_through_a_restart_of_its_storage_node(cluster: StorageCluster, topic: bytes, begin: Begin) -> None:
+    one = await begin(1)
+    await give(cluster, topic, 0, one.owner, 1)
+    await one.serves(0)
+    await one.said(0, Put("a", 5))
+    await cluster.stop()
+    assert await one.said(0, Put("a", 6)) in (14, 16)
+    await cluster.start()
+    await give(cluster, topic, 0, one.owner, 1, leader_epoch=1)
+    await eventually(lambda: one.shards.owned[0]._shard.fence.leader_epoch == 1)
+    await one.serves(0)
+    assert await one.said(0, Read("a")) == "5"
+    assert await one.said(0, Put("a", 7)) == "7"
+
+
+async def test_nothing_is_answered_before_the_disk_has_it(
+    cluster: StorageCluster, topic: bytes, begin: Begin, disk: HeldDisk
+) -> None:
+    one = await begin(1)
+    await give(cluster, topic, 0, one.owner, 1)
+    await one.serves(0)
+    disk.hold()
+    written, read = one.shards.submit_to(0, Put("a", 5)), one.shards.submit_to(0, Read("a"))
+    await one.said(1, Read("a"))
+    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].log_end_offset == 1)
+    assert not written.done()
+    assert not read.done()
+    disk.release()
+    assert [(await answer).reply for answer in (written, read)] == ["5", "5"]
+
+
+async def test_a_successor_waits_for_what_its_predecessor_has_under_way(
+    cluster: StorageCluster, topic: bytes, begin: Begin, disk: HeldDisk
+) -> None:
+    one, two = await begin(1), await begin(2)
+    await give(cluster, topic, 0, one.owner, 1)
+    await one.serves(0)
+    disk.hold()
+    written = one.shards.submit_to(0, Put("a", 5))
+    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].log_end_offset == 1)
+    await give(cluster, topic, 0, two.owner, 2)
+    await eventually(lambda: 0 in two.shards.owned and two.shards.owned[0].state is State.LOADING)
+    assert await two.said(0, Read("a")) == 14
+    disk.release()
+    await two.serves(0)
+    assert (await written).reply == "5", "the former owner unloads, and answers what it has under way"
+    assert await two.said(0, Read("a")) == "5"
+
+
+async def test_a_shard_that_is_taken_away_and_given_back_is_loaded_anew(
+    cluster: StorageCluster, topic: bytes, begin: Begin
+) -> None:
+    one = await begin(1)
+    await give(cluster, topic, 0, one.owner, 1)
+    await one.serves(0)
+    await one.said(0, Put("a", 5))
+    former = one.shards.owned[0]
+    await give(cluster, topic, 0, None, 2)
+    await eventually(lambda: 0 not in one.shards.owned)
+    assert await one.said(0, Read("a")) == 16
+    await give(cluster, topic, 0, one.owner, 3)
+    await one.serves(0)
+    assert one.shards.owned[0] is not former
+    assert await one.said(0, Read("a")) == "5"
+
+
+async def test_a_restarted_process_is_not_the_owner_that_the_image_names(
+    cluster: StorageCluster, topic: bytes, begin: Begin
+) -> None:
+    one = await begin(1)
+    await give(cluster, topic, 0, Owner(1, 6), 1)
+    await give(cluster, topic, 1, one.owner, 1)
+    await one.serves(1)
+    assert 0 not in one.shards.owned
+
+
+async def test_names_are_sent_to_the_shard_that_kafka_would_send_them_to(
+    cluster: StorageCluster, topic: bytes, begin: Begin
+) -> None:
+    assert [java_hash(text) for text in ("", "a", "hello", "polygenelubricants", "\U0001f600")] == [
+        *(0, 97, 99162322, -(1 << 31), 1772899)
+    ]
+    assert shard_of("polygenelubricants", 50) == 0
+    one = await begin(1)
+    for index in range(SHARDS):
+        await give(cluster, topic, index, one.owner, 1)
+        await one.serves(index)
+    for name in ("a", "b", "groups"):
+        assert (await one.shards.submit(name, Put(name, 1))).reply == "1"
+        assert await one.said(shard_of(name, SHARDS), Read(name)) == "1"
+        assert await one.said(1 - shard_of(name, SHARDS), Read(name)) == "nothing"
+
+
+async def test_without_its_topic_there_is_no_coordinator(cluster: StorageCluster, begin: Begin) -> None:
+    one = await begin(1)
+    assert (await one.shards.submit("g", Read("a"))).error == 15
+
+
+async def test_a_storage_node_that_moves_is_called_at_its_new_address(cluster: StorageCluster) -> None:
+    hello = Hello("group_coordinator", 1, 1, "test", 1, "")
+    nodes = StorageNodes(lambda: hello, "this-host", SocketTransport())
+    follower = ImageFollower(cluster.store)
+    await follower.start()
+    nodes.follow(follower.image)
+    first = nodes.client(NODE_ID)
+    assert first is not None
+    member = Member(STORAGE, NODE_ID, 99, "another-host", tcp_address="tcp:127.0.0.1:1")
+    await cluster.write(keys.member(STORAGE, NODE_ID), encode(member))
+    await eventually(lambda: follower.image.members(STORAGE)[NODE_ID].incarnation == 99)
+    nodes.follow(follower.image)
+    second = nodes.client(NODE_ID)
+    assert second is not None
+    assert second.address == "tcp:127.0.0.1:1"
+    assert nodes.client(5) is None
+    await follower.close()
+    await nodes.close()

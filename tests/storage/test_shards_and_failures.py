@@ -1,0 +1,107 @@
+"""A shard on three replicas, while owners and leaders change and nodes stop: what was acknowledged is never missing again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import InSync, PartitionState, Replica, Topic
+from tests.runtime.shards.shelf import Add, Read
+from tests.storage.cluster import eventually
+from tests.storage.test_shard_sets import Coordinator
+from tests.storage.three_nodes import Nodes, nodes
+
+NAME = "__consumer_offsets"
+TOPIC = NAME.encode().ljust(16, b"\0")[:16]
+
+
+@pytest.fixture
+async def three(tmp_path: Path, short_dir: Path) -> AsyncIterator[Nodes]:
+    async with nodes(tmp_path, short_dir) as running:
+        yield running
+
+
+class Office:
+    """Plays the controller for one partition."""
+
+    def __init__(self, three: Nodes) -> None:
+        self.three = three
+        self.up = {1, 2, 3}
+        self.isr = (1, 2, 3)
+        self.leader, self.leader_epoch, self.partition_epoch = 1, 0, 0
+        self.owner, self.owner_epoch = "", 0
+
+    async def write(self) -> None:
+        self.partition_epoch += 1
+        alive = tuple(InSync(node_id, self.three[node_id].incarnation) for node_id in self.isr)
+        state = PartitionState(
+            *(tuple(Replica(node_id, "") for node_id in (1, 2, 3)), self.leader, self.three[self.leader].incarnation),
+            *(self.leader_epoch, self.partition_epoch, alive, self.owner, self.owner_epoch),
+        )
+        await self.three[self.leader].write(keys.partition(TOPIC, 0), encode(state))
+
+    async def lead(self, leader: int) -> None:
+        self.leader, self.leader_epoch = leader, self.leader_epoch + 1
+        self.isr = tuple(sorted(self.up))
+        await self.write()
+
+    async def give(self, owner: Coordinator) -> None:
+        self.owner, self.owner_epoch = str(owner.owner), self.owner_epoch + 1
+        await self.write()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_nothing_acknowledged_is_missing_whoever_leads_and_owns(three: Nodes, seed: int) -> None:
+    random = Random(seed)
+    office = Office(three)
+    owners = [await Coordinator(three[1], node_id).start() for node_id in (11, 12)]
+    await office.give(owners[0])
+    await three[1].write(keys.topic(NAME), encode(Topic(NAME, TOPIC.hex(), 1, internal=True)))
+    tried = acked = 0
+    stop = asyncio.Event()
+
+    async def ask() -> None:
+        """One at a time, of whoever has an answer: each acknowledged number is higher than the last."""
+        nonlocal tried, acked
+        while not stop.is_set():
+            for owner in owners:
+                tried += 1
+                answer = await owner.shards.submit_to(0, Add("n", 1))
+                if not answer.error:
+                    assert acked < int(answer.reply) <= tried
+                    acked = int(answer.reply)
+            await asyncio.sleep(0.001)
+
+    asking = asyncio.create_task(ask())
+    try:
+        for _ in range(30):
+            before = acked
+            match random.randrange(4):
+                case 0:
+                    await office.give(random.choice(owners))
+                case 1:
+                    await office.lead(random.choice(sorted(office.up)))
+                case 2 if len(office.up) == 3:  # for good: it would have to catch up before it counts again
+                    gone = random.choice((office.leader, 2, 3))
+                    office.up.discard(gone)
+                    await office.lead(min(office.up) if gone == office.leader else office.leader)
+                    await three[gone].stop()
+                case _:
+                    await office.lead(office.leader)
+            await eventually(lambda before=before: acked > before or asking.done())
+            if asking.done():
+                break
+    finally:
+        stop.set()
+        await asking
+        try:
+            last = next(one for one in owners if str(one.owner) == office.owner)
+            await last.serves(0)
+            assert acked <= int(await last.said(0, Read("n", current=True))) <= tried
+        finally:
+            for one in owners:
+                await one.close()

@@ -1,0 +1,81 @@
+"""The latest value of each key in batches, as the record reader that makes an object of everything sees it."""
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from libs.wire.batch_layout import Codec
+from libs.wire.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END
+from libs.wire.key_values import latest_values
+from libs.wire.records import BatchError, Record, build_batch, iter_batches, iter_records
+
+texts = st.one_of(st.binary(max_size=3), st.binary(min_size=60, max_size=70), st.binary(min_size=9000, max_size=9001))
+records = st.builds(
+    Record,
+    st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"k" * 200])),
+    st.one_of(st.none(), texts),
+    st.integers(0, 1 << 40),
+    st.sampled_from([(), (("trace", b"1"),), (("empty", None), ("x", b"y" * 100))]),
+)
+logs = st.lists(st.tuples(st.lists(records, min_size=1, max_size=5), st.sampled_from(list(Codec)), st.integers(0, 3)), max_size=5)
+
+
+def stored(log: list[tuple[list[Record], Codec, int]]) -> bytes:
+    """With gaps between the batches, as a compaction leaves them."""
+    out, offset = bytearray(), 0
+    for batch, codec, gap in log:
+        out += build_batch(batch, base_offset=offset, codec=codec)
+        offset += len(batch) + gap
+    return bytes(out)
+
+
+@settings(deadline=None)
+@given(logs, st.integers(0, 12), st.integers(0, 30))
+def test_they_are_what_a_dumb_reader_finds(log: list[tuple[list[Record], Codec, int]], start: int, end: int) -> None:
+    batches = stored(log)
+    expected: dict[bytes, bytes | None] = {}
+    behind = start
+    for batch in iter_batches(batches):
+        if batch.header.base_offset >= end:
+            break
+        behind = max(behind, batch.header.last_offset + 1)
+        for record in iter_records(batch.view):
+            if record.key is not None and start <= record.offset < end:
+                expected.pop(record.key, None)
+                expected[record.key] = record.value
+    found, position = latest_values(batches, start, end)
+    assert list(found.items()) == list(expected.items())
+    assert position == behind
+
+
+def test_a_batch_that_was_cut_short_is_for_another_time() -> None:
+    whole = build_batch([Record(b"a", b"1")])
+    cut = build_batch([Record(b"b", b"2")], base_offset=1)[:-1]
+    assert latest_values(bytes(whole + cut), 0, 9) == ({b"a": b"1"}, 1)
+
+
+def test_a_damaged_batch_is_refused() -> None:
+    batch = build_batch([Record(b"a", b"1")])
+    batch[-1] ^= 1
+    with pytest.raises(BatchError, match="CRC"):
+        latest_values(bytes(batch), 0, 9)
+
+
+def test_what_belongs_to_a_transaction_is_not_taken_for_committed() -> None:
+    with pytest.raises(BatchError, match="transaction"):
+        latest_values(bytes(build_batch([Record(b"a", b"1")], transactional=True)), 0, 9)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200), st.integers(1, 5))
+def test_nonsense_that_matches_its_crc_is_refused_or_read(body: bytes, count: int) -> None:
+    batch = bytearray(HEADER_SIZE) + body
+    fields = [0, len(batch) - LENGTH_END, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count]
+    HEADER.pack_into(batch, 0, *fields)
+    fields[4] = crc32c(memoryview(batch)[CRC_START:])
+    HEADER.pack_into(batch, 0, *fields)
+    try:
+        latest_values(bytes(batch), 0, 9)
+    except BatchError:
+        pass

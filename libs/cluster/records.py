@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 STORAGE, GATEWAY, CONTROLLER = "storage", "gateway", "controller"
+GROUP_COORDINATOR = "group_coordinator"
 """Roles of members. More will come; readers pass over those that they do not know."""
 
 
@@ -105,7 +106,7 @@ class Member:
     """Storage: nothing that this node wrote since that incarnation was lost, synced or not: each stop since was clean, or the
     kernel with its page cache lived on. 0 where an older version does not say: only what was synced is sure."""
     stopping: bool = False
-    """Storage: it asks for its leaderships to be moved, and will be gone soon (controlled shutdown)."""
+    """It asks for its leaderships (storage) or its shards (group coordinator) to be moved, and will be gone soon."""
     failed_dirs: int = 0
     """Storage: so many of its configured log directories are not in use. What it lacks may lie in one of them."""
 

@@ -1,13 +1,12 @@
 """`make bench`: Penstock beside a warm Apache Kafka, alternating, one JSON line per case.
 
-    python -m tests.bench [--raw] [--java] [--synced] [--replicated] [--random] [--opened] [--memory] [--startup] [--recovery]
-                          [--partitions] [--compaction] [--background] [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40]
-                          [--durability replicated|synced]
+    python -m tests.bench [--raw] [--java] [--synced] [--replicated] [--random] [--opened] [--groups] [--replicated-groups]
+                          [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
+                          [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
 
-Without a group, all of them; `--durability` is that of raw, java and replicated, which compares three nodes with three. Machines
+Without a group, all of them; `--durability` is that of raw, java and replicated; what is replicated compares three nodes with three. Machines
 are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each
-server process per request (or record), a median
-too.
+server process per request (or record), a median too.
 """
 
 import argparse
@@ -22,6 +21,7 @@ from tests.bench.background import background
 from tests.bench.cases import Case, raw_cases
 from tests.bench.cpu import cpu_of
 from tests.bench.footprint import memory, startup
+from tests.bench.group_cases import group_cases, replicated_group_cases
 from tests.bench.java import java_cases
 from tests.bench.log_figures import compaction, recovery
 from tests.bench.opened_cases import opened_cases
@@ -38,7 +38,10 @@ CASES: dict[str, Callable[[], list[Case]]] = {
     "random": random_read_cases,
     "opened": opened_cases,
     "replicated": replicated_cases,
+    "groups": group_cases,
+    "replicated_groups": replicated_group_cases,
 }
+REPLICATED = ("replicated", "replicated_groups")
 STARTS = {
     False: (start_kafka, start_penstock),
     True: (start_replicated_kafka, start_replicated_penstock),
@@ -135,7 +138,7 @@ def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.bench", description="Penstock beside Apache Kafka, as JSON lines.")
     for group in (*CASES, *FIGURES):
-        parser.add_argument(f"--{group}", action="store_true")
+        parser.add_argument(f"--{group.replace('_', '-')}", action="store_true")
     parser.add_argument("--only", default="", help="of the cases, those with this in their name")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -147,7 +150,7 @@ def main(arguments: list[str]) -> int:
     for group in wanted:
         if group in CASES:
             cases = [case for case in CASES[group]() if options.only in case.name]
-            chosen.setdefault((DURABILITY.get(group, options.durability), group == "replicated"), []).extend(cases)
+            chosen.setdefault((DURABILITY.get(group, options.durability), group in REPLICATED), []).extend(cases)
     figures = [FIGURES[group] for group in wanted if group in FIGURES and not options.only]
     if not any(chosen.values()) and not figures:
         parser.error(f"no case has {options.only!r} in its name")

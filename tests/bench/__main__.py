@@ -4,9 +4,9 @@
                           [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
                           [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
 
-Without a group, all of them; `--durability` is that of raw, java and replicated; what is replicated compares three nodes with three. Machines
-are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute figure. `cpu_us` is CPU time of each
-server process per request (or record), a median too.
+Without a group, all of them; `--durability` is that of raw, java and replicated. What is replicated compares three
+nodes with three. Machines are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute
+figure. `cpu_us` is CPU time of each server process per request (or record), a median too.
 """
 
 import argparse

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from libs.cluster.configs.definitions import (
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
     TOPIC,
     TOPIC_CONFIGS,
     ConfigError,
@@ -43,7 +44,7 @@ def described(name: str, entries: list[DescribedConfig]) -> DescribedConfig:
     return found
 
 
-@pytest.mark.parametrize("table", [TOPIC_CONFIGS, BROKER_CONFIGS])
+@pytest.mark.parametrize("table", [TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS])
 def test_every_default_is_a_value_that_the_config_takes(table: dict[str, typing.Any]) -> None:
     for config in table.values():
         if config.default is not None:

@@ -1,19 +1,21 @@
 """The broker configs that mean something here: the defaults of topic configs, and what gateways, storage and controller act on.
 
-Two things differ from Kafka. What decides for the whole cluster (`num.partitions`, `auto.create.topics.enable`, …) can be
-changed while it runs, as the cluster-wide default only, since no single broker decides it. And configs of Kafka's own inner
-workings (threads, ZooKeeper, KRaft, Java security) do not exist.
+Two things differ from Kafka. What decides for the whole cluster (`num.partitions`, `auto.create.topics.enable`, all of groups,
+…) can be changed while it runs, as the cluster-wide default only, since no single broker decides it. And configs of Kafka's own
+inner workings (threads, ZooKeeper, KRaft, Java security) do not exist.
 """
 
 from dataclasses import replace
 from typing import Final
 
-from libs.cluster.configs.topic_table import TOPIC_CONFIGS
+from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
+from libs.cluster.configs.topic_table import MIB, TOPIC_CONFIGS
 from libs.cluster.configs.values import ConfigDef, ConfigType, ConfigValue, at_least, not_zero, one_of
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 INT, LONG, BOOLEAN, STRING, LIST = ConfigType.INT, ConfigType.LONG, ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.LIST
+SHORT: Final = ConfigType.SHORT
 
 UNITS_MS: Final = {
     "log.roll.hours": 3_600_000,
@@ -68,6 +70,16 @@ _CLUSTER_WIDE = (
     ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "Leadership returns to a node that misses more than this "
               "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
 )  # fmt: skip
+
+_COORDINATORS = (
+    ConfigDef("offsets.topic.num.partitions", INT, "50", "The partitions that __consumer_offsets is created with. It gets no "
+              "more later: groups would be looked for in others.", at_least(1), "high", cluster_wide=True),
+    ConfigDef("offsets.topic.replication.factor", SHORT, "3", "The replicas that __consumer_offsets is created with. Where "
+              "nobody sets it, no more than there are storage nodes.", at_least(1), "high", cluster_wide=True),
+    ConfigDef("offsets.topic.segment.bytes", INT, "104857600", "The segment.bytes that __consumer_offsets is created with.",
+              at_least(MIB), "high", cluster_wide=True),
+)  # fmt: skip
+"""Of the topics that coordinators write."""
 
 _BALANCING = (
     ConfigDef("self.balancing.mode", STRING, "off", "Whether replicas and leaderships are spread anew when storage nodes come or "
@@ -154,7 +166,14 @@ _OF_STORAGE = (*_topic_defaults(), *_CLEANER, *_PRODUCERS, *_REPLICATION, *_INTE
 BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
     config.name: config
     for config in sorted(
-        [*_OF_STORAGE, *_CLUSTER_WIDE, *_BALANCING, *(replace(config, read_only=True) for config in _STATIC)],
+        [
+            *_OF_STORAGE,
+            *_CLUSTER_WIDE,
+            *_COORDINATORS,
+            *COORDINATOR_CONFIGS,
+            *_BALANCING,
+            *(replace(config, read_only=True) for config in _STATIC),
+        ],
         key=lambda c: c.name,
     )
 }

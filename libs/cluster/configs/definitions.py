@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from libs.cluster.configs.broker_table import BROKER_CONFIGS, OF_STORAGE, UNITS_MS
+from libs.cluster.configs.group_table import GROUP_CONFIGS
 from libs.cluster.configs.topic_table import TOPIC_CONFIGS
 from libs.cluster.configs.values import ConfigDef, ConfigError, ConfigType, NotSupportedYet, UnknownConfig, shorten
 
 __all__ = [
     "BROKER",
     "BROKER_CONFIGS",
+    "GROUP",
+    "GROUP_CONFIGS",
+    "KINDS",
     "TOPIC",
     "TOPIC_CONFIGS",
     "UNITS_MS",
@@ -26,12 +30,26 @@ TOPIC: Final = 2
 BROKER: Final = 4
 """Kafka's resource type of a broker; its name "" is the cluster-wide default."""
 
+GROUP: Final = 32
+"""Kafka's resource type of a group (KIP-848). It need not exist."""
+
+KINDS: Final = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
+"""What the resource types that have configs are called in the metadata store."""
+
 
 def validate_topic(name: str, value: str) -> None:
     """Raises ConfigError unless the topic config can be set to `value`."""
     config = TOPIC_CONFIGS.get(name)
     if config is None:
         raise UnknownConfig(f"Unknown topic config name: {shorten(name)}")
+    config.validate(value)
+
+
+def validate_group(name: str, value: str) -> None:
+    """Raises ConfigError unless the config of a group can be set to `value`, whatever the brokers' bounds may be."""
+    config = GROUP_CONFIGS.get(name)
+    if config is None:
+        raise UnknownConfig(f"Unknown group config name: {shorten(name)}")
     config.validate(value)
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from libs.cluster.configs.definitions import BROKER, BROKER_CONFIGS, TOPIC, TOPIC_CONFIGS, ConfigDef, ConfigError
+from libs.cluster.configs.definitions import BROKER, BROKER_CONFIGS, GROUP, TOPIC, TOPIC_CONFIGS, ConfigDef, ConfigError
+from libs.cluster.configs.group_settings import group_settings
 from libs.cluster.configs.resolve import (
     MIN_IN_SYNC,
     NO_BROKER,
@@ -54,8 +55,10 @@ def describe(
             return describe_cluster_default(image)
         case 4:
             return describe_broker(image, int(name), static=static)
+        case 32:
+            return describe_group(image, name)
         case _:
-            raise ConfigError(f"Unsupported resource type: {resource_type} (topic is {TOPIC}, broker is {BROKER})")
+            raise ConfigError(f"Unsupported resource type: {resource_type} (topic {TOPIC}, broker {BROKER}, group {GROUP})")
 
 
 def describe_topic(
@@ -104,6 +107,11 @@ def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
         settings += [s for s in broker_settings(image, (name,), NO_BROKER, None) if s.source == Source.DEFAULT]
         entries.append(_entry(config, values[name], settings))
     return entries
+
+
+def describe_group(image: Overrides, group: str) -> list[DescribedConfig]:
+    """As in Kafka, what the brokers say is a group's default, and its own value hides it."""
+    return [_entry(config, setting.value, [setting]) for config, setting in group_settings(image, group)]
 
 
 def _by_factor(setting: Setting, replication_factor: int) -> Setting:

@@ -26,7 +26,7 @@ class Overrides(Protocol):
     """Where dynamic values live: `ClusterImage` does this."""
 
     def overrides(self, kind: str, name: str) -> Mapping[str, str]:
-        """`kind` is "topic" or "broker"; broker "" is the cluster-wide default."""
+        """`kind` is "topic", "broker" or "group"; broker "" is the cluster-wide default."""
 
 
 class Source(IntEnum):
@@ -37,6 +37,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,6 +186,21 @@ def one_of(*allowed: str) -> Check:
     return lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}"
 
 
+def any_case(*allowed: str) -> Check:
+    """One of `allowed`, in whatever case."""
+    return lambda value: (
+        None
+        if isinstance(value, str) and value.lower() in allowed
+        else f"String must be one of (case insensitive): {', '.join(each.upper() for each in allowed)}"
+    )
+
+
+def some_of(*allowed: str) -> Check:
+    """As `list_of`, and not empty."""
+    each = list_of(*allowed)
+    return lambda value: each(value) if value else f"must not be empty. Valid values include: {', '.join(allowed)}"
+
+
 def list_of(*allowed: str) -> Check:
     def check(value: ConfigValue) -> str | None:
         assert isinstance(value, tuple)

@@ -1,0 +1,74 @@
+"""What is in force for a group: its own value, else the cluster's; and which values contradict each other."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from libs.cluster.configs.definitions import BROKER_CONFIGS, GROUP_CONFIGS, ConfigDef, ConfigError
+from libs.cluster.configs.group_table import HEARTBEAT, SESSION
+from libs.cluster.configs.resolve import Overrides, Setting, Source, effective_broker_int, own_value
+
+_BOUNDED: Final = {
+    f"consumer.{what}": (f"group.consumer.min.{what}", f"group.consumer.max.{what}") for what in (HEARTBEAT, SESSION)
+}
+"""Configs of a group, and the cluster's bounds of them."""
+
+
+def effective_group_int(image: Overrides, group: str, name: str) -> int:
+    """A whole number of `GROUP_CONFIGS`. A bound that was drawn tighter after the group's own value was set holds."""
+    own = own_value(GROUP_CONFIGS[name], image.overrides("group", group))
+    if own is None:
+        return effective_broker_int(image, GROUP_CONFIGS[name].synonyms[0])
+    low, high = (effective_broker_int(image, bound) for bound in _BOUNDED[name])
+    return min(max(int(own), low), high)
+
+
+def group_settings(image: Overrides, group: str) -> Iterator[tuple[ConfigDef, Setting]]:
+    """Every config of a group, and what was set for it."""
+    values = image.overrides("group", group)
+    for name, config in GROUP_CONFIGS.items():
+        own = own_value(config, values)
+        assert config.default is not None
+        if own is not None:
+            yield config, Setting(name, own, Source.GROUP)
+        elif config.synonyms:
+            yield config, Setting(name, str(effective_broker_int(image, config.synonyms[0])), Source.DEFAULT)
+        else:
+            yield config, Setting(name, config.default, Source.DEFAULT)
+
+
+def check_group(image: Overrides, values: Mapping[str, str]) -> None:
+    """Raises ConfigError if a group's own values, each of them right, are out of the cluster's bounds or against each other."""
+
+    def effective(name: str) -> int:
+        own = own_value(GROUP_CONFIGS[name], values)
+        return int(own) if own is not None else effective_broker_int(image, GROUP_CONFIGS[name].synonyms[0])
+
+    for name, (low, high) in _BOUNDED.items():
+        _check_bounds(name, effective(name), low, high, lambda bound: effective_broker_int(image, bound))
+    if effective(f"consumer.{SESSION}") <= effective(f"consumer.{HEARTBEAT}"):
+        raise ConfigError(f"consumer.{SESSION} must be greater than consumer.{HEARTBEAT}")
+
+
+def check_coordinators(values: Mapping[str, str]) -> None:
+    """Raises ConfigError if the cluster-wide `values` contradict each other: a Kafka broker would not start with them."""
+
+    def effective(name: str) -> int:
+        config = BROKER_CONFIGS[name]
+        text = own_value(config, values) or config.default
+        assert text is not None
+        return int(text)
+
+    for what in (HEARTBEAT, SESSION):
+        low, high = f"group.consumer.min.{what}", f"group.consumer.max.{what}"
+        if effective(high) < effective(low):
+            raise ConfigError(f"{high} must be greater than or equal to {low}")
+        _check_bounds(f"group.consumer.{what}", effective(f"group.consumer.{what}"), low, high, effective)
+    if effective(f"group.consumer.{HEARTBEAT}") >= effective(f"group.consumer.{SESSION}"):
+        raise ConfigError(f"group.consumer.{HEARTBEAT} must be less than group.consumer.{SESSION}")
+
+
+def _check_bounds(name: str, value: int, low: str, high: str, bound: Callable[[str], int]) -> None:
+    if value < bound(low):
+        raise ConfigError(f"{name} must be greater than or equal to {low}")
+    if value > bound(high):
+        raise ConfigError(f"{name} must be less than or equal to {high}")

@@ -1,0 +1,101 @@
+"""The configs of group coordinators, which are broker configs, and those of single groups (KIP-848, `--entity-type groups`).
+
+Kafka's brokers have the former from their start only. Here they hold for the whole cluster and can be changed while it runs:
+no single broker decides them. What is of share and streams groups, of Kafka's own threads and buffers, does not exist.
+"""
+
+from typing import Final
+
+from libs.cluster.configs.values import ConfigDef, ConfigType, any_case, at_least, some_of
+
+INT, LONG, STRING, LIST = ConfigType.INT, ConfigType.LONG, ConfigType.STRING, ConfigType.LIST
+INT_MAX: Final = (1 << 31) - 1
+
+HEARTBEAT: Final = "heartbeat.interval.ms"
+SESSION: Final = "session.timeout.ms"
+
+
+def _of_coordinators(
+    name: str, kind: ConfigType, default: int, doc: str, least: int | None, importance: str = "medium", hidden: bool = False
+) -> ConfigDef:
+    check = None if least is None else at_least(least)
+    return ConfigDef(name, kind, str(default), doc, check, importance, cluster_wide=True, hidden=hidden)
+
+
+_OFFSETS = (
+    _of_coordinators("offset.metadata.max.bytes", INT, 4096, "The longest metadata that a commit may bring with an offset.", None,
+                     "high"),
+    _of_coordinators("offsets.retention.minutes", INT, 10_080, "Offsets are forgotten so long after their group lost its last "
+                     "member, and, of a topic that it no longer reads or in a group that never had members, after the last "
+                     "commit.", 1, "high"),
+    _of_coordinators("offsets.retention.check.interval.ms", LONG, 600_000, "How often offsets to forget are looked for.", 1,
+                     "high"),
+    _of_coordinators("offsets.commit.timeout.ms", INT, 5_000, "How long what a coordinator writes may take to be committed.", 1,
+                     "high"),
+)  # fmt: skip
+
+_CLASSIC = (
+    _of_coordinators("group.initial.rebalance.delay.ms", INT, 3_000, "How long the first rebalance of an empty group waits for "
+                     "more members.", None),
+    _of_coordinators("group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout that a member may ask for.", None),
+    _of_coordinators("group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout that a member may ask for.",
+                     None),
+    _of_coordinators("group.max.size", INT, INT_MAX, "The most members of one group of the classic protocol.", 1),
+    ConfigDef("group.coordinator.rebalance.protocols", LIST, "classic,consumer", "The protocols by which groups are served.",
+              some_of("classic", "consumer", "share", "streams"), cluster_wide=True,
+              served_values=("classic,consumer", "consumer,classic", "classic")),
+)  # fmt: skip
+
+_CONSUMER = (
+    _of_coordinators("group.consumer.heartbeat.interval.ms", INT, 5_000, "How often members of consumer groups are told to send "
+                     "heartbeats.", 1),
+    _of_coordinators("group.consumer.min.heartbeat.interval.ms", INT, 5_000, "The least that consumer.heartbeat.interval.ms of a "
+                     "group may be.", 1),
+    _of_coordinators("group.consumer.max.heartbeat.interval.ms", INT, 15_000, "The most that consumer.heartbeat.interval.ms of a "
+                     "group may be.", 1),
+    _of_coordinators("group.consumer.session.timeout.ms", INT, 45_000, "After so long a silence a member has left its consumer "
+                     "group.", 1),
+    _of_coordinators("group.consumer.min.session.timeout.ms", INT, 45_000, "The least that consumer.session.timeout.ms of a "
+                     "group may be.", 1),
+    _of_coordinators("group.consumer.max.session.timeout.ms", INT, 60_000, "The most that consumer.session.timeout.ms of a group "
+                     "may be.", 1),
+    _of_coordinators("group.consumer.max.size", INT, INT_MAX, "The most members of one consumer group.", 1),
+    _of_coordinators("group.consumer.regex.refresh.interval.ms", INT, 600_000, "How often it is looked anew which topics a "
+                     "group's regular expressions match.", 10_000, hidden=True),
+    ConfigDef("group.consumer.assignors", LIST, "uniform,range", "The assignors that members of consumer groups may name. Who "
+              "names none gets the first.", some_of("uniform", "range"), cluster_wide=True),
+    ConfigDef("group.consumer.migration.policy", STRING, "bidirectional", "Whether a group with members may go from the classic "
+              "protocol to the consumer protocol (upgrade), back (downgrade), both (bidirectional) or neither (disabled).",
+              any_case("bidirectional", "upgrade", "downgrade", "disabled"), cluster_wide=True),
+)  # fmt: skip
+
+COORDINATOR_CONFIGS: Final = (*_OFFSETS, *_CLASSIC, *_CONSUMER)
+"""Broker configs, all of them cluster-wide."""
+
+
+def _of_a_consumer_group(what: str, default: int, doc: str) -> ConfigDef:
+    return ConfigDef(f"consumer.{what}", INT, str(default), doc, at_least(1), synonyms=(f"group.consumer.{what}",))
+
+
+def _later(name: str, default: int | str, doc: str) -> ConfigDef:
+    """Of groups that are not built: described as in Kafka, and nothing but the default is taken."""
+    return ConfigDef(name, INT if isinstance(default, int) else STRING, str(default), doc, served=False)
+
+
+GROUP_CONFIGS: Final[dict[str, ConfigDef]] = {
+    config.name: config
+    for config in (
+        _of_a_consumer_group(HEARTBEAT, 5_000, "How often members of the group are told to send heartbeats."),
+        _of_a_consumer_group(SESSION, 45_000, "After so long a silence a member has left the group."),
+        _later("share.auto.offset.reset", "latest", "Where a share group begins to read."),
+        _later("share.heartbeat.interval.ms", 5_000, "How often members of a share group send heartbeats."),
+        _later("share.isolation.level", "read_uncommitted", "Whether a share group is given records of open transactions."),
+        _later("share.record.lock.duration.ms", 30_000, "How long a share group's member may keep a record to itself."),
+        _later("share.session.timeout.ms", 45_000, "After so long a silence a member has left its share group."),
+        _later("streams.heartbeat.interval.ms", 5_000, "How often members of a streams group send heartbeats."),
+        _later("streams.initial.rebalance.delay.ms", 3_000, "How long the first rebalance of a streams group waits for members."),
+        _later("streams.num.standby.replicas", 0, "The standby replicas of each task of a streams group."),
+        _later("streams.session.timeout.ms", 45_000, "After so long a silence a member has left its streams group."),
+    )
+}  # fmt: skip
+"""What can be said of one group. Where nobody says it, the synonym's value holds."""

@@ -6,7 +6,10 @@ from typing import Final
 MAX_NAME_LENGTH: Final = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_TOPIC: Final = "__consumer_offsets"
+"""Where group coordinators keep groups and their offsets."""
+
+INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, "__transaction_state", "__share_group_state"})
 """Topics of the coordinators: marked as internal whoever creates them, as in Kafka."""
 
 

@@ -14,6 +14,7 @@ from libs.rpc.contracts.controller import (
     AssignDirs,
     AssignDirsReply,
     ConfigResult,
+    CreateInternalTopic,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
@@ -26,8 +27,9 @@ from services.controller import writes
 from services.controller.core.assignment import Limits
 from services.controller.core.configs import alter_configs
 from services.controller.core.directories import assign_dirs
+from services.controller.core.internal_topics import create_internal_topic
 from services.controller.core.partitions import create_partitions
-from services.controller.core.topics import Randomness, create_topics, delete_topics
+from services.controller.core.topics import Creation, Randomness, create_topics, delete_topics
 from services.controller.fencing import Conflict, Deposed, Unsettled
 from services.controller.term import ATTEMPTS, Term
 
@@ -57,17 +59,24 @@ class Administration:
         async def attempt(progress: Progress) -> None:
             left = tuple(topic for topic in request.topics if topic.name not in done)
             decision = create_topics(term.image, CreateTopics(left), self._random, self._limits)
-            done.update((result.name, result) for result in decision.refused)
             if request.validate_only:
                 done.update((topic.topic.name, topic.result) for topic in decision.planned)
-                return
-            for write, topics in writes.creation(lambda: term.image, decision.planned):
-                progress.revision = await term.commit(write)
-                done.update((topic.topic.name, topic.result) for topic in topics)
+                decision = replace(decision, planned=())
+            await _create(term, decision, progress, done)
 
         progress = await _attempts(term, attempt)
         names = dict.fromkeys(topic.name for topic in request.topics)
         return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision)
+
+    async def create_internal_topic(self, term: Term, request: CreateInternalTopic) -> TopicsReply:
+        """One result, in which the topic that was there already is a success."""
+        done: dict[str, TopicResult] = {}
+
+        async def attempt(progress: Progress) -> None:
+            await _create(term, create_internal_topic(term.image, request, self._random, self._limits), progress, done)
+
+        progress = await _attempts(term, attempt)
+        return TopicsReply(tuple(_topic_results([request.name], done, progress)), progress.revision)
 
     async def delete_topics(self, term: Term, request: DeleteTopics) -> TopicsReply:
         done: dict[TopicRef, TopicResult] = {}
@@ -114,12 +123,13 @@ class Administration:
         async def attempt(progress: Progress) -> None:
             left = tuple(r for r in request.resources if (r.resource_type, r.name) not in done)
             decided = alter_configs(term.image, replace(request, resources=left))
+            wanted = []
             for alteration in decided:
-                if alteration.values is None or request.validate_only:
+                if request.validate_only or not alteration.changes(term.image):
                     done[alteration.resource.resource_type, alteration.resource.name] = alteration.result
-            if request.validate_only:
-                return
-            for write, made in writes.alterations(term.image, [each for each in decided if each.values is not None]):
+                else:
+                    wanted.append(alteration)
+            for write, made in writes.alterations(term.image, wanted):
                 progress.revision = await term.commit(write)
                 done.update(((a.resource.resource_type, a.resource.name), a.result) for a in made)
 
@@ -140,6 +150,13 @@ class Administration:
         if progress.error:
             raise Unsettled(progress.message)
         return AssignDirsReply(progress.revision)
+
+
+async def _create(term: Term, decision: Creation, progress: Progress, done: dict[str, TopicResult]) -> None:
+    done.update((result.name, result) for result in decision.refused)
+    for write, topics in writes.creation(lambda: term.image, decision.planned):
+        progress.revision = await term.commit(write)
+        done.update((topic.topic.name, topic.result) for topic in topics)
 
 
 async def _attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) -> Progress:

@@ -29,6 +29,9 @@ def methods(controller: Controller, vigil: Vigil) -> dict[str, Accept]:
     """One table: which method is answered by what."""
     return {
         contract.CREATE_TOPICS: _administrative(controller, contract.CreateTopics, Administration.create_topics),
+        contract.CREATE_INTERNAL_TOPIC: _administrative(
+            controller, contract.CreateInternalTopic, Administration.create_internal_topic
+        ),
         contract.DELETE_TOPICS: _administrative(controller, contract.DeleteTopics, Administration.delete_topics),
         contract.CREATE_PARTITIONS: _administrative(controller, contract.CreatePartitions, Administration.create_partitions),
         contract.ALTER_CONFIGS: _administrative(controller, contract.AlterConfigs, Administration.alter_configs),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from libs.cluster import keys
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import CONTROLLER, STORAGE
+from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, STORAGE
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, ModRevisionIs, Outcome, StoreUnavailable
 from libs.telemetry.logs import fields
 from services.controller.core.detection import Process
@@ -87,8 +87,8 @@ class Obituaries:
 
 
 def obituaries(image: ClusterImage, dead: list[Process]) -> Iterator[tuple[Process, Write]]:
-    """Storage nodes first: elections wait for them."""
-    for process in sorted(dead, key=lambda process: process.role != STORAGE):
+    """Storage nodes first: elections wait for them. Then coordinators, whose shards wait for an owner."""
+    for process in sorted(dead, key=lambda process: (process.role != STORAGE, process.role != GROUP_COORDINATOR)):
         member = image.members(process.role).get(process.node_id)
         if member is not None and member.incarnation == process.incarnation:
             key = keys.member(process.role, process.node_id)

@@ -36,6 +36,7 @@ from services.controller.fencing import Conflict, Deposed, Unsettled
 from services.controller.identity import new_cluster_id
 from services.controller.log_survey import Survey
 from services.controller.obituaries import Obituaries
+from services.controller.shard_owners import ShardOwners, shards
 from services.controller.term import Term
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class Controller:
         self._pipeline = asyncio.Lock()
         self._elections = Elections(survey, self._pipeline, self._keeper.leaderless)
         self.balancing = Balancing(self._pipeline)
+        self._shard_owners = ShardOwners(self._pipeline)
         self._unsettled = asyncio.Event()
         self._term: Term | None = None
         self.life = Life.STANDING_BACK
@@ -245,6 +247,7 @@ class Controller:
             "waiting": self.waiting,
             "topics": {name: topic.partitions for name, topic in image.topics.items()},
             "members": {role: sorted(members) for role, members in image.members_by_role.items()},
+            "shards": shards(image),
             "uncommitted": [topic_id.hex() for topic_id in image.uncommitted_topic_ids()],
         }
 
@@ -270,6 +273,7 @@ class Controller:
             or old.overrides_by_resource is not new.overrides_by_resource
         ):
             self._unsettled.set()
+        self._shard_owners.follow(old, new)
 
     async def _serve(self, leadership: Leadership) -> None:
         term = Term(self._store, self._follower, leadership, patience_s=self._patience_s)
@@ -293,7 +297,7 @@ class Controller:
         self._step(LifeStep.CAUGHT_UP)
         log.info("in office", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
         self._unsettled.set()
-        jobs = [self._settling(term), self._elections.run(term), self.balancing.run(term)]
+        jobs = [self._settling(term), self._elections.run(term), self.balancing.run(term), self._shard_owners.run(term)]
         if self._obituaries is not None:
             jobs += [self._obituaries.write(term), self._resign_when_cut_off(self._obituaries, leadership=term.leadership)]
         await alongside(*jobs)

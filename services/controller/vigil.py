@@ -1,7 +1,7 @@
 """Watches over the living: takes heartbeats, notices connections that end, and probes. core/detection.py says what follows.
 
-Every controller does, elected or not, so that whoever is elected next knows at once. Gateways and storage nodes are watched, and
-the other controllers.
+Every controller does, elected or not, so that whoever is elected next knows at once. Storage nodes, coordinators and gateways are
+watched, and the other controllers.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
 from libs.cluster.reaching import address_of
-from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE
 from libs.rpc.call import Call, Peer
 from libs.rpc.contracts.controller import Heartbeat, HeartbeatReply
 from libs.rpc.knock import refuses
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 0.2
 PROBE_S = 0.5
-WATCHED = (STORAGE, GATEWAY, CONTROLLER)
+WATCHED = (STORAGE, GROUP_COORDINATOR, GATEWAY, CONTROLLER)
 
 
 class Vigil:

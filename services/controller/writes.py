@@ -129,7 +129,8 @@ def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[
                 # Not after its deletion: the overrides would wait for the next topic of that name.
                 topic = keys.topic(alteration.resource.name)
                 compares.append(CreateRevisionIs(topic, image.create_revision(topic)))
-            operations.append(Put(key, encode(ConfigOverrides(alteration.values or {}))))
+            assert alteration.values is not None  # refused, and never written
+            operations.append(Put(key, encode(ConfigOverrides(alteration.values))) if alteration.values else Delete(key))
         yield Write(tuple(compares), tuple(operations), operations[0]), list(chunk)
 
 

@@ -5,12 +5,16 @@ from collections.abc import Mapping, Sequence
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import ConfigOverrides, InSync, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.records import GROUP_COORDINATOR, ConfigOverrides, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
 
 
 def storage(node_id: int, incarnation: int = 1, log_dirs: tuple[str, ...] = ("d",), rack: str = "", host: str = "") -> Member:
     return Member("storage", node_id, incarnation, host, log_dirs=tuple(f"{d}{node_id}" for d in log_dirs), rack=rack)
+
+
+def group_coordinator(node_id: int, incarnation: int = 1) -> Member:
+    return Member(GROUP_COORDINATOR, node_id, incarnation, "")
 
 
 def led_by(node_id: int, incarnation: int = 1, log_dir_id: str | None = None) -> PartitionState:

@@ -326,6 +326,8 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
     assert changeable - defaults == {
         "num.partitions",  # controller: creating topics
         "default.replication.factor",  # likewise
+        # controller: creating the topic of groups
+        *("offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes"),
         "auto.create.topics.enable",  # gateway: Metadata
         "delete.topic.enable",  # controller: deleting topics
         # controller: leader balancing

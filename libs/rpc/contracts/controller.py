@@ -7,6 +7,7 @@ writes.
 from dataclasses import dataclass
 
 CREATE_TOPICS = "controller.create_topics"
+CREATE_INTERNAL_TOPIC = "controller.create_internal_topic"
 DELETE_TOPICS = "controller.delete_topics"
 CREATE_PARTITIONS = "controller.create_partitions"
 ALTER_CONFIGS = "controller.alter_configs"
@@ -49,6 +50,14 @@ class TopicResult:
 class TopicsReply:
     topics: tuple[TopicResult, ...]
     revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateInternalTopic:
+    """The topic of the group coordinators, as the broker configs `offsets.topic.*` say. Answered with TopicsReply: error 0 also
+    where it is there already; INVALID_REPLICATION_FACTOR where it takes more nodes than there are."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,28 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from libs.cluster.configs.definitions import (
     BROKER,
     BROKER_CONFIGS,
+    GROUP,
+    GROUP_CONFIGS,
+    KINDS,
     TOPIC,
     TOPIC_CONFIGS,
+    ConfigDef,
     ConfigError,
     ConfigType,
     NotSupportedYet,
     UnknownConfig,
     require_dynamic,
     validate_broker,
+    validate_group,
     validate_together,
     validate_topic,
 )
+from libs.cluster.configs.group_settings import check_coordinators, check_group
 from libs.cluster.configs.resolve import own_value
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
@@ -28,6 +35,8 @@ from services.controller.core.names import name_problem, shown
 from services.controller.core.refusal import Refused
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+
+TABLES: Final[dict[int, Mapping[str, ConfigDef]]] = {TOPIC: TOPIC_CONFIGS, BROKER: BROKER_CONFIGS, GROUP: GROUP_CONFIGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,11 @@ class Alteration:
 
     @property
     def kind(self) -> str:
-        return "topic" if self.resource.resource_type == TOPIC else "broker"
+        return KINDS[self.resource.resource_type]
+
+    def changes(self, image: ClusterImage) -> bool:
+        """Whether there is anything to write."""
+        return self.values is not None and self.values != image.overrides(self.kind, self.resource.name)
 
 
 def alter_configs(image: ClusterImage, request: AlterConfigs) -> list[Alteration]:
@@ -69,25 +82,39 @@ def _altered(image: ClusterImage, resource: ConfigResource) -> dict[str, str]:
     nulls = [change.name for change in resource.changes if change.value is None and change.operation != DELETE]
     if nulls:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {shown(','.join(nulls))}")
+    _check_name(image, resource)
+    values = {} if resource.replace else dict(image.overrides(KINDS[resource.resource_type], resource.name))
+    for change in resource.changes:
+        _apply(resource, change, values)
+    try:
+        _check_together(image, resource, values)
+    except ConfigError as error:
+        raise _broken(resource, error) from None
+    return values
+
+
+def _check_name(image: ClusterImage, resource: ConfigResource) -> None:
     match resource.resource_type:
         case 2:
             _check_topic(image, resource.name)
-            kind = "topic"
         case 4:
             _check_broker(image, resource.name)
-            kind = "broker"
+        case 32:
+            if not resource.name:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         case other:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {other}.")
-    before = image.overrides(kind, resource.name)
-    values = {} if resource.replace else dict(before)
-    for change in resource.changes:
-        _apply(resource, change, values)
-    if kind == "topic":
-        try:
+
+
+def _check_together(image: ClusterImage, resource: ConfigResource, values: Mapping[str, str]) -> None:
+    """Raises ConfigError."""
+    match resource.resource_type:
+        case 2:
             validate_together(values)
-        except ConfigError as error:
-            raise _broken(resource, error) from None
-    return values
+        case 4 if not resource.name:
+            check_coordinators(values)
+        case 32:
+            check_group(image, values)
 
 
 def _decommissions(values: Mapping[str, str]) -> bool:
@@ -138,10 +165,13 @@ def _apply(resource: ConfigResource, change: ConfigChange, values: dict[str, str
         case other:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown config operation {other}")
     try:
-        if resource.resource_type == TOPIC:
-            validate_topic(change.name, value)
-        else:
-            validate_broker(change.name, value, per_broker=bool(resource.name))
+        match resource.resource_type:
+            case 2:
+                validate_topic(change.name, value)
+            case 4:
+                validate_broker(change.name, value, per_broker=bool(resource.name))
+            case _:
+                validate_group(change.name, value)
     except (UnknownConfig, NotSupportedYet) as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
     except ConfigError as error:
@@ -159,15 +189,14 @@ def _check_removable(resource: ConfigResource, name: str) -> None:
 
 
 def _broken(resource: ConfigResource, error: ConfigError) -> Refused:
-    # KAFKA-13609: a broker's bad value is answered with INVALID_REQUEST, a topic's with INVALID_CONFIG.
-    code = ErrorCode.INVALID_CONFIG if resource.resource_type == TOPIC else ErrorCode.INVALID_REQUEST
+    # KAFKA-13609: a broker's bad value is answered with INVALID_REQUEST, a topic's or a group's with INVALID_CONFIG.
+    code = ErrorCode.INVALID_REQUEST if resource.resource_type == BROKER else ErrorCode.INVALID_CONFIG
     return Refused(code, str(error))
 
 
 def _edited_list(resource: ConfigResource, change: ConfigChange, current: str | None) -> str:
     """KIP-339. What is not overridden starts from the static default, as in Kafka."""
-    table = TOPIC_CONFIGS if resource.resource_type == TOPIC else BROKER_CONFIGS
-    config = table.get(change.name)
+    config = TABLES[resource.resource_type].get(change.name)
     if config is None or config.type is not ConfigType.LIST:
         verb = "APPEND" if change.operation == APPEND else "SUBTRACT"
         raise Refused(ErrorCode.INVALID_CONFIG, f"Can't {verb} to key {shown(change.name)} because its type is not LIST.")

@@ -29,6 +29,7 @@ class PartitionStep(Enum):
     LED_ANEW = "another replica leads, or another life of it"
     ISR_CHANGED = "the ISR changes"
     REPLICAS_CHANGED = "replicas are added, removed or found in a directory"
+    OWNER_CHANGED = "another coordinator owns it as a shard"
     NOBODY_LEFT = "no in-sync replica lives"
     ELECTED = "an in-sync replica is back"
     ELECTED_AT_A_LOSS = "the most complete log is taken"
@@ -45,12 +46,14 @@ PARTITION_TRANSITIONS: Final[dict[tuple[PartitionStatus, PartitionStep], Partiti
     (_ONLINE, PartitionStep.LED_ANEW): _ONLINE,
     (_ONLINE, PartitionStep.ISR_CHANGED): _ONLINE,
     (_ONLINE, PartitionStep.REPLICAS_CHANGED): _ONLINE,
+    (_ONLINE, PartitionStep.OWNER_CHANGED): _ONLINE,
     (_ONLINE, PartitionStep.NOBODY_LEFT): _OFFLINE,
     (_ONLINE, PartitionStep.DELETED): _NON_EXISTENT,
     (_OFFLINE, PartitionStep.ELECTED): _ONLINE,
     (_OFFLINE, PartitionStep.ELECTED_AT_A_LOSS): _ONLINE,
     (_OFFLINE, PartitionStep.ISR_CHANGED): _OFFLINE,
     (_OFFLINE, PartitionStep.REPLICAS_CHANGED): _OFFLINE,
+    (_OFFLINE, PartitionStep.OWNER_CHANGED): _OFFLINE,
     (_OFFLINE, PartitionStep.DELETED): _NON_EXISTENT,
 }
 
@@ -111,6 +114,8 @@ def step_between(before: PartitionState, after: PartitionState) -> PartitionStep
         return PartitionStep.ELECTED_AT_A_LOSS if after.recovering else PartitionStep.ELECTED
     if after.leader_epoch != before.leader_epoch and after.leader >= 0:
         return PartitionStep.LED_ANEW
+    if after.owner != before.owner:
+        return PartitionStep.OWNER_CHANGED
     changed_isr = after.isr != before.isr or after.withdrawn != before.withdrawn
     return PartitionStep.ISR_CHANGED if changed_isr else PartitionStep.REPLICAS_CHANGED
 
@@ -120,7 +125,8 @@ def follows_the_table(before: PartitionState, after: PartitionState) -> bool:
     step = step_between(before, after)
     allowed = PARTITION_TRANSITIONS.get((partition_status(before), step)) is partition_status(after)
     rises = after.partition_epoch > before.partition_epoch and after.leader_epoch >= before.leader_epoch
-    return allowed and rises and bool(after.isr) and reassigned_by_the_table(before, after)
+    owned = after.owner_epoch - before.owner_epoch == int(after.owner != before.owner)
+    return allowed and rises and owned and bool(after.isr) and reassigned_by_the_table(before, after)
 
 
 def replica_status(state: PartitionState, node_id: int, live: Mapping[int, LiveNode]) -> ReplicaStatus:

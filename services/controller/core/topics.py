@@ -96,10 +96,10 @@ def new_topic_id(random: Randomness, taken: Callable[[bytes], bool]) -> bytes:
             return topic_id
 
 
-def default_replication_factor(image: ClusterImage) -> int:
-    """What is configured; where nothing is, three, or as many as there are live nodes that stay."""
-    configured = effective_broker_int(image, "default.replication.factor")
-    if is_set(image, "default.replication.factor"):
+def default_replication_factor(image: ClusterImage, config: str = "default.replication.factor") -> int:
+    """What the broker config says; where nobody set it, its default, or as many as there are live nodes that stay."""
+    configured = effective_broker_int(image, config)
+    if is_set(image, config):
         return configured
     return max(1, min(configured, len(image.members(STORAGE).keys() - leaving(image))))
 

@@ -1,0 +1,96 @@
+"""Gives the shards of internal topics to live coordinators while a term lasts. See core/ownership.py for what is decided."""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.partition_table import TopicPartitions
+from libs.cluster.records import PartitionState
+from libs.telemetry.logs import fields
+from services.controller.core.ownership import OWNED_BY, Calm, assigned, candidates
+from services.controller.fencing import Unsettled
+from services.controller.term import Changed, Term
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+
+
+class ShardOwners:
+    """`run` lasts for a term. Call `follow` with each change of the image."""
+
+    def __init__(self, pipeline: asyncio.Lock) -> None:
+        self._pipeline = pipeline
+        self._changed = asyncio.Event()
+        self._calm: dict[str, Calm] = {}
+
+    def follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        if any(_differ(old, new, topic) for topic in OWNED_BY):
+            self._changed.set()
+
+    async def run(self, term: Term) -> None:
+        """Raises Deposed."""
+        self._calm = {topic: Calm() for topic in OWNED_BY}
+        while True:
+            self._changed.clear()
+            try:
+                look_again_s = await self._look(term)
+            except Unsettled as error:
+                log.warning("shards not assigned", extra=fields(reason=error))
+                look_again_s = RETRY_S
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(look_again_s):
+                    await self._changed.wait()
+
+    async def _look(self, term: Term) -> float | None:
+        """When to look again if nothing changes until then. Raises Deposed and Unsettled."""
+        now_s, image = asyncio.get_running_loop().time(), term.image
+        waits_s = {topic: calm.within(candidates(image.members(OWNED_BY[topic])), now_s) for topic, calm in self._calm.items()}
+        calm_topics = {topic for topic, wait_s in waits_s.items() if wait_s <= 0}
+        if _decided(image, calm_topics):
+            async with self._pipeline:
+                changed, _ = await term.carry_out(lambda: _decided(term.image, calm_topics))
+            _report(term.image, changed)
+        return min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None)
+
+
+def shards(image: ClusterImage) -> dict[str, dict[str, int]]:
+    """For the admin port: how many shards of each topic each owner has, "" being nobody."""
+    found = {}
+    for topic in OWNED_BY:
+        if topic in image.topics:
+            states = image.partitions_of(bytes.fromhex(image.topics[topic].topic_id))
+            found[topic] = dict(Counter(state.owner for state in states if state is not None))
+    return found
+
+
+def _differ(old: ClusterImage, new: ClusterImage, topic: str) -> bool:
+    role = OWNED_BY[topic]
+    return old.members(role) is not new.members(role) or _partitions(old, topic) is not _partitions(new, topic)
+
+
+def _partitions(image: ClusterImage, name: str) -> TopicPartitions | None:
+    topic = image.topics.get(name)
+    return image.partition_table.get(bytes.fromhex(topic.topic_id)) if topic is not None else None
+
+
+def _decided(image: ClusterImage, calm_topics: set[str]) -> Changed:
+    changed: Changed = []
+    for name, role in OWNED_BY.items():
+        if (topic := image.topics.get(name)) is not None:
+            topic_id = bytes.fromhex(topic.topic_id)
+            moved = assigned(image.partitions_of(topic_id), image.members(role), even=name in calm_topics)
+            changed += [(topic_id, index, state) for index, state in moved]
+    return changed
+
+
+def _report(image: ClusterImage, changed: Changed) -> None:
+    by_topic: dict[bytes, list[PartitionState]] = {}
+    for topic_id, _, state in changed:
+        by_topic.setdefault(topic_id, []).append(state)
+    for topic_id, states in by_topic.items():
+        topic = image.topics_by_id.get(topic_id)
+        given = dict(Counter(state.owner for state in states))
+        log.info("shards assigned", extra=fields(topic=topic.name if topic is not None else topic_id.hex(), owners=given))

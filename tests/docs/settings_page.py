@@ -90,7 +90,7 @@ def launched() -> dict[str, frozenset[str]]:
 
 def _section(service: str, config: type[Any], set_by_launcher: frozenset[str]) -> Iterator[str]:
     hints, docs = typing.get_type_hints(config), docs_of(config)
-    yield f"\n## {service.capitalize()}\n"
+    yield f"\n## {service.capitalize().replace('_', ' ')}\n"
     yield "| variable | in the file | type | default | |"
     yield "|---|---|---|---|---|"
     for field in dataclasses.fields(config):

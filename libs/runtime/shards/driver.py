@@ -16,7 +16,7 @@ from libs.cluster.backoff import Backoff
 from libs.runtime.shards.decisions import Machine
 from libs.runtime.shards.log_port import Claimed, InternalLog, Read, Refused, Stored, Unknown
 from libs.runtime.shards.pending import Answer
-from libs.runtime.shards.shard import Shard
+from libs.runtime.shards.shard import Progress, Shard
 from libs.runtime.shards.states import State
 from libs.runtime.shards.steady_time import SteadyTime
 from libs.runtime.shards.tables import Journal
@@ -74,6 +74,16 @@ class ShardDriver(Generic[E, R, S]):
     @property
     def state(self) -> State:
         return self._shard.state
+
+    @property
+    def machine(self) -> Machine[E, R, S]:
+        """For looking at: its tables hold also what is replayed and not committed yet."""
+        return self._shard.machine
+
+    @property
+    def progress(self) -> Progress:
+        """Of its last loading."""
+        return self._shard.progress
 
     def debug(self) -> object:
         progress = self._shard.progress

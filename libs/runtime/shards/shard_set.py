@@ -31,11 +31,18 @@ S = TypeVar("S")
 
 BATCH_OVERHEAD = 1024
 
+OnState = Callable[[State], None]
+
+
+def _unwatched(index: int) -> OnState:
+    return lambda _: None
+
 
 class ShardSet(Generic[E, R, S]):
     """Call `follow` with each image, after `StorageNodes.follow`. `make` builds one shard's machine, told its index.
 
-    `open_log`: for tests and the simulator.
+    `open_log`: for tests and the simulator. `watch` is called with the index of each shard that is opened, and what it returns
+    with each state that the shard then comes to; its first is CLAIMING.
     """
 
     def __init__(
@@ -47,6 +54,7 @@ class ShardSet(Generic[E, R, S]):
         clock: Clock,
         *,
         open_log: Callable[[bytes, int, Callable[[], ClusterImage], StorageNodes], InternalLog] = StorageLog,
+        watch: Callable[[int], OnState] = _unwatched,
     ) -> None:
         self._topic = topic
         self._owner = str(owner)
@@ -54,6 +62,7 @@ class ShardSet(Generic[E, R, S]):
         self._nodes = nodes
         self._clock = clock
         self._open_log = open_log
+        self._watch = watch
         self._image = ClusterImage()
         self._drivers: dict[int, ShardDriver[E, R, S]] = {}
         self._leaders: dict[int, int] = {}
@@ -136,6 +145,7 @@ class ShardSet(Generic[E, R, S]):
             owner_epoch,
             self._clock,
             batch_bytes_max=self._batch_bytes_max(),
+            on_state=self._watch(index),
         )
 
     def _batch_bytes_max(self) -> int:

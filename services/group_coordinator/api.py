@@ -1,0 +1,108 @@
+"""`groups.ask`: a client's request, as it wrote it, to the shard of its group, and the answer back.
+
+Requests are decided in the order in which they come by one connection: decoding and deciding happen before the next frame is
+looked at. Answers go when what was decided is committed, or when another's decision wakes who waits (JoinGroup, SyncGroup); there
+is no deadline but the caller's. A caller that goes away is forgotten, and nothing that was decided for it is taken back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import Any
+
+from libs.rpc.call import Call
+from libs.rpc.contracts.groups import Ask
+from libs.rpc.contracts.groups import Asked as Answered
+from libs.rpc.envelope import EMPTY
+from libs.rpc.schema import unpack
+from libs.runtime.shards.pending import Answer
+from libs.runtime.shards.placement import shard_of
+from libs.runtime.shards.shard_set import ShardSet
+from libs.telemetry.logs import fields
+from libs.wire.errors import ErrorCode
+from libs.wire.primitives import ProtocolError
+from services.group_coordinator.apis import APIS, Api
+from services.group_coordinator.core.asked import Asked, Reply
+
+log = logging.getLogger(__name__)
+
+INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
+NOT_COORDINATOR = int(ErrorCode.NOT_COORDINATOR)
+UNAVAILABLE = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+UNKNOWN = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+Groups = ShardSet[Asked, Reply, Any]
+Count = Callable[[Api, int, object], None]
+"""(API, error of the whole answer, response) of each request."""
+
+
+class GroupsApi:
+    """`random` is for member ids."""
+
+    def __init__(self, shards: Groups, random: Random, count: Count) -> None:
+        self._shards = shards
+        self._random = random
+        self._count = count
+
+    def ask(self, call: Call) -> None:
+        """An RPC method. Raises ContractError."""
+        ask = unpack(Ask, call.body)
+        api = APIS.get(ask.api_key)
+        if api is None or not api.min_version <= ask.api_version <= api.max_version:
+            call.reply(Answered(INVALID_REQUEST))
+            return
+        # A copy: a request that waits for others must not hold what the connection receives into.
+        body, call.payload = memoryview(bytes(call.payload)), EMPTY
+        try:
+            request = api.read(body, ask.api_version)
+        except ProtocolError as error:
+            log.warning(
+                "not a request", extra=fields(api=api.name, version=ask.api_version, peer=call.peer.address, reason=error)
+            )
+            call.reply(Answered(INVALID_REQUEST))
+            return
+        if error_code := self._misplaced(ask.shard, api.groups(request, ask.api_version)):
+            self._count(api, error_code, None)
+            call.reply(Answered(error_code))
+            return
+        event = Asked(request, ask.api_version, ask.client_id, ask.client_host, self._fresh_id())
+        ticket = self._shards.submit_to(ask.shard, event)
+        answer = partial(self._answer, call, api, ask.api_version)
+        if ticket.done():
+            answer(ticket)
+        else:
+            ticket.add_done_callback(answer)
+            call.on_cancel(lambda: _forget(ticket))
+
+    def _misplaced(self, shard: int, groups: Sequence[str]) -> int:
+        count = self._shards.count
+        if not count:
+            return UNAVAILABLE
+        return 0 if all(shard_of(group, count) == shard for group in groups) else NOT_COORDINATOR
+
+    def _answer(self, call: Call, api: Api, version: int, ticket: "asyncio.Future[Answer[Reply, Any]]") -> None:
+        if ticket.cancelled():
+            return
+        answer = ticket.result()
+        error = answer.error
+        body: bytes | bytearray = b""
+        if not error:
+            try:
+                body = api.written(answer.reply, version)
+            except Exception:
+                log.exception("an answer cannot be written", extra=fields(api=api.name, version=version))
+                error = UNKNOWN
+        self._count(api, error, answer.reply)
+        call.reply(Answered(error), (body,) if body else ())
+
+    def _fresh_id(self) -> str:
+        """A UUID of version 4, as Java writes it."""
+        bits = self._random.getrandbits(128) & ~(0xF << 76 | 3 << 62) | 4 << 76 | 2 << 62
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _forget(ticket: "asyncio.Future[Answer[Reply, Any]]") -> None:
+    ticket.cancel()

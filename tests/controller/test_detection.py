@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE
+from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE
 from services.controller.core.detection import (
     HEARTBEAT_MS,
     PROBE_AGAIN_MS,
@@ -123,6 +123,22 @@ def test_gateways_that_fall_silent_say_nothing_of_our_own_place() -> None:
     others = [Process(GATEWAY, n, 1) for n in (1, 2, 3)]
     watch = Watch(ONE, TWO, *others)
     assert watch.pass_ms(SILENCE_MS, ONE, TWO) == others
+
+
+def test_coordinators_that_fall_silent_are_dead_and_say_nothing_of_our_own_place() -> None:
+    coordinators = [Process(GROUP_COORDINATOR, n, 1) for n in (1, 2, 3)]
+    watch = Watch(ONE, TWO, THREE, FOUR, *coordinators)
+    assert watch.pass_ms(SILENCE_MS - TICK_MS, ONE, TWO, THREE, FOUR) == []
+    assert watch.pass_ms(TICK_MS, ONE, TWO, THREE, FOUR) == coordinators
+    assert not watch.detection.cut_off
+
+
+def test_coordinators_that_were_heard_last_a_moment_before_the_nodes_are_not_taken_for_dead_by_who_is_cut_off() -> None:
+    coordinator = Process(GROUP_COORDINATOR, 1, 1)
+    watch = Watch(ONE, TWO, THREE, coordinator)
+    watch.pass_ms(2 * HEARTBEAT_MS, ONE, TWO, THREE)
+    assert watch.pass_ms(2 * SILENCE_MS) == []
+    assert watch.detection.cut_off
 
 
 def test_a_controller_that_stood_still_does_not_take_its_own_pause_for_silence() -> None:

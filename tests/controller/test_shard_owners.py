@@ -10,13 +10,26 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
+from libs.cluster.configs.definitions import TOPIC
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import GROUP_COORDINATOR, ElectedController, Member, PartitionState, Topic
 from libs.cluster.store import Delete, Put
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.rpc.contracts.controller import CreateInternalTopic, NewTopic, TopicResult
+from libs.rpc.contracts.controller import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigResource,
+    CreateInternalTopic,
+    CreatePartitions,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+    TopicRef,
+    TopicResult,
+)
 from libs.wire.errors import ErrorCode
+from services.controller.core.configs import DELETE, SET
 from services.controller.core.ownership import CALM_S, CALM_S_MAX
 from services.controller.shard_owners import shards
 from tests.cluster.conftest import run_virtually
@@ -358,3 +371,56 @@ async def test_a_shard_without_state_is_left_to_whoever_brings_it() -> None:
     await store.txn([], [Put(keys.topic(GROUP_TOPIC), encode(record)), Put(keys.partition(topic_id(7), 1), encode(led_by(1)))])
     async with office(store) as chair:
         await until(lambda: GROUP_TOPIC in chair.image.topics and owners(chair.image) == ["1@1"])
+
+
+# --- what clients do to the topic
+
+
+async def altered(chair: Office, *changes: ConfigChange, replace: bool = False) -> tuple[int, dict[str, str]]:
+    """The answer, and the topic's own configs then."""
+    request = AlterConfigs((ConfigResource(TOPIC, GROUP_TOPIC, changes, replace),))
+    reply = await chair.controller.administer(lambda administration, term: administration.alter_configs(term, request))
+    return reply.resources[0].error, dict(chair.image.overrides("topic", GROUP_TOPIC))
+
+
+@story
+async def test_the_topic_of_groups_stays_synced_whoever_creates_it_and_whatever_is_set() -> None:
+    async with office(await cluster(), defaults={"log.durability": "replicated"}) as chair:
+        await chair.elected()
+        lax = NewTopic(GROUP_TOPIC, 1, 1, configs=(("durability", "replicated"),))
+        assert (await chair.create(lax)).topics[0].error == ErrorCode.INVALID_CONFIG
+        await chair.create(NewTopic(GROUP_TOPIC, 1, 1, configs=(("retention.ms", "5"),)))
+        assert chair.image.overrides("topic", GROUP_TOPIC) == {"retention.ms": "5", "durability": "synced"}
+        refused, _ = await altered(chair, ConfigChange("durability", SET, "replicated"))
+        assert refused == ErrorCode.INVALID_CONFIG
+        assert await altered(chair, ConfigChange("durability", DELETE, None)) == (
+            0,
+            {"retention.ms": "5", "durability": "synced"},
+        )
+        assert await altered(chair, ConfigChange("cleanup.policy", SET, "compact"), replace=True) == (
+            0,
+            {"cleanup.policy": "compact", "durability": "synced"},
+        )
+
+
+@story
+async def test_the_topic_of_groups_gets_no_more_partitions() -> None:
+    """Groups would be looked for in other shards."""
+    async with office(await cluster(group_coordinator(1))) as chair:
+        await created(chair)
+        request = CreatePartitions((MorePartitions(GROUP_TOPIC, 51),))
+        reply = await chair.controller.administer(lambda administration, term: administration.create_partitions(term, request))
+        assert reply.topics[0].error == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert chair.image.topics[GROUP_TOPIC].partitions == 50
+
+
+@story
+async def test_the_topic_of_groups_can_be_deleted_and_is_created_and_owned_anew() -> None:
+    async with office(await cluster(group_coordinator(1))) as chair:
+        former = await created(chair)
+        request = DeleteTopics((TopicRef(GROUP_TOPIC),))
+        reply = await chair.controller.administer(lambda administration, term: administration.delete_topics(term, request))
+        assert reply.topics[0].error == 0
+        assert shards(chair.image) == {}
+        assert (await created(chair)).topic_id != former.topic_id
+        assert {(state.owner, state.owner_epoch) for state in states(chair.image)} == {("1@1", 1)}

@@ -31,6 +31,7 @@ from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, ConfigResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.decommissioning import DECOMMISSION, leaving, too_few_without
+from services.controller.core.internal_configs import kept_synced
 from services.controller.core.names import name_problem, shown
 from services.controller.core.refusal import Refused
 
@@ -88,9 +89,9 @@ def _altered(image: ClusterImage, resource: ConfigResource) -> dict[str, str]:
         _apply(resource, change, values)
     try:
         _check_together(image, resource, values)
+        return kept_synced(resource.name, values) if resource.resource_type == TOPIC else values
     except ConfigError as error:
         raise _broken(resource, error) from None
-    return values
 
 
 def _check_name(image: ClusterImage, resource: ConfigResource) -> None:

@@ -141,13 +141,15 @@ class Detection:
         quiet = self._quiet(now_ms, QUIET_MS)
         together = sum(process.role == STORAGE for process in quiet)
         storage = sum(process.role == STORAGE for process in self._watched)
-        self.cut_off = together >= 2 and 2 * together >= storage and any(process.role == STORAGE for process in silent)
+        in_doubt = together >= 2 and 2 * together >= storage
+        self.cut_off = in_doubt and any(process.role == STORAGE for process in silent)
         for watched in self._watched.values():
             if not watched.heard and watched.state is State.ALIVE and now_ms - watched.heard_ms >= UNHEARD_MS:
                 _apply(watched, Fact.UNHEARD)
                 watched.probe_ms = now_ms
-        # A controller is not missed for its silence: an election lease takes care of the one that counts.
-        for process in () if self.cut_off else silent:
+        # A controller is not missed for its silence: an election lease takes care of the one that counts. Nobody else is while it
+        # may turn out in a moment that we are cut off: shards would move for nothing.
+        for process in () if in_doubt else silent:
             if process.role != CONTROLLER:
                 _apply(self._watched[process], Fact.SILENCE)
 

@@ -1,4 +1,4 @@
-"""The topics that coordinators write: what they are created with, and what clients may not do to them."""
+"""The topics that coordinators write, and what they are created with."""
 
 from dataclasses import replace
 from typing import Final
@@ -38,7 +38,6 @@ def _group_topic(image: ClusterImage) -> NewTopic:
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": str(effective_broker_int(image, "offsets.topic.segment.bytes")),
-        "durability": "synced",
     }
     partitions = effective_broker_int(image, "offsets.topic.num.partitions")
     return NewTopic(GROUP_TOPIC, partitions, default_replication_factor(image, FACTOR), configs=tuple(configs.items()))

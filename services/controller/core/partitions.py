@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState, Topic
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.controller import CreatePartitions, MorePartitions, TopicResult
 from libs.wire.errors import ErrorCode
 from services.controller.core.assignment import Assigner, Limits
@@ -54,6 +55,8 @@ def _grow(image: ClusterImage, asked: MorePartitions, assigner: Assigner, left: 
     topic = image.topics.get(asked.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    if topic.name in INTERNAL_TOPICS:
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The number of partitions of {topic.name} cannot be changed.")
     if asked.count == topic.partitions:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partitions} partition(s).")
     if asked.count < topic.partitions:

@@ -18,6 +18,7 @@ from libs.rpc.contracts.controller import CreateTopics, DeleteTopics, NewTopic, 
 from libs.wire.errors import ErrorCode
 from services.controller.core.assignment import Assigner, Limits
 from services.controller.core.decommissioning import leaving
+from services.controller.core.internal_configs import kept_synced
 from services.controller.core.names import METADATA_TOPIC, collision_key, name_problem, shown
 from services.controller.core.refusal import Refused
 
@@ -133,9 +134,9 @@ def _checked_configs(topic: NewTopic) -> dict[str, str]:
         values[name] = value
     try:
         validate_together(values)
+        return kept_synced(topic.name, values)
     except ConfigError as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from None
-    return values
 
 
 def _partitions(topic: NewTopic, assigner: Assigner, default_partitions: int, default_factor: int) -> tuple[PartitionState, ...]:

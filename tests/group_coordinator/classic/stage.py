@@ -21,7 +21,7 @@ from services.group_coordinator.core.classic.settings import ClassicSettings
 
 class ClassicMachine:
     def __init__(self, journal: Journal, settings: ClassicSettings) -> None:
-        self.classic = Classic(journal, settings)
+        self.classic = Classic(journal, lambda: settings)
 
     def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Any, Any]:
         if isinstance(event, Expired):
@@ -85,10 +85,13 @@ class Stage:
 
     # -- the log ------------------------------------------------------------------------------------------------------------
 
+    def make(self, journal: Journal) -> Any:
+        return ClassicMachine(journal, self.settings)
+
     def fail_over(self) -> None:
         """The owner is gone. Another reads the log."""
         self.epoch += 1
-        self.shard = Shard(lambda journal: ClassicMachine(journal, self.settings), self.epoch)
+        self.shard = Shard(self.make, self.epoch)
         self._load()
         self.settle()
 
@@ -221,9 +224,10 @@ class Stage:
 
     @property
     def classic(self) -> Classic:
-        machine = self.shard.machine
-        assert isinstance(machine, ClassicMachine)
-        return machine.classic
+        machine: Any = self.shard.machine
+        found = machine.classic
+        assert isinstance(found, Classic)
+        return found
 
     @property
     def groups(self) -> dict[str, Group]:

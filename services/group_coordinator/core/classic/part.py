@@ -34,7 +34,8 @@ class Stranded(NamedTuple):
 
 
 class Classic:
-    def __init__(self, journal: Journal, settings: ClassicSettings) -> None:
+    def __init__(self, journal: Journal, settings: Callable[[], ClassicSettings]) -> None:
+        """`settings` are asked for at each decision: they may change."""
         self._journal = journal
         self._settings = settings
         self.groups: Table[str, Group] = Table(journal)
@@ -44,7 +45,7 @@ class Classic:
     # -- requests -----------------------------------------------------------------------------------------------------------
 
     def decide_join(self, asked: Asked, request: JoinGroupRequest, now_ms: int) -> Decided:
-        settings = self._settings
+        settings = self._settings()
         if not request.group_id:
             return Decision(join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id, asked.version))
         if not settings.session_timeout_ms_min <= request.session_timeout_ms <= settings.session_timeout_ms_max:
@@ -138,8 +139,8 @@ class Classic:
     def _draft(self, name: str, now_ms: int) -> Draft:
         group = self.groups.get(name)
         if group is not None:
-            return Draft(group.scratch(), now_ms, self._settings)
-        return Draft(Group.empty(Journal(), name, now_ms), now_ms, self._settings, begins=True)
+            return Draft(group.scratch(), now_ms, self._settings())
+        return Draft(Group.empty(Journal(), name, now_ms), now_ms, self._settings(), begins=True)
 
     # -- timers -------------------------------------------------------------------------------------------------------------
 
@@ -154,12 +155,13 @@ class Classic:
         return Decision()
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
+        settings = self._settings()
         if self._stranded:
             yield STRANDED, now_ms
         for name, group in self.groups.items():
             facts = group.facts
             for member in group.members.values():
-                lasts_ms = self._settings.new_member_join_ms_max if member.new else member.session_timeout_ms
+                lasts_ms = settings.new_member_join_ms_max if member.new else member.session_timeout_ms
                 yield draft.session_key(name, member.member_id), now_ms + lasts_ms
             for member_id, until_ms in group.pending.items():
                 yield draft.session_key(name, member_id), until_ms
@@ -167,7 +169,7 @@ class Classic:
                 yield draft.joins_key(name), facts.join_due_ms
             if group.unsynced:
                 yield draft.syncs_key(name), facts.sync_due_ms
-            if len(group.members) > self._settings.size_max:
+            if len(group.members) > settings.size_max:
                 yield (PART, "loaded", name), now_ms
 
     def _answer_stranded(self) -> Decided:

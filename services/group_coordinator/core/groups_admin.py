@@ -1,0 +1,54 @@
+"""What operators ask about groups of every kind: DescribeGroups, ConsumerGroupDescribe, ListGroups.
+
+DescribeGroups says from version 6 on that there is no such group (KIP-1043), ListGroups filters by state from 4 (KIP-518) and by
+type from 5 (KIP-848) on.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from libs.runtime.shards.decisions import Decision
+from libs.wire.messages import consumer_group_describe, describe_groups
+from libs.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.classic.views import KIND as CLASSIC
+from services.group_coordinator.core.kinds.kind import Kind
+
+Decided: TypeAlias = Decision[Any, Any]
+
+GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""Everything: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, as bits."""
+
+
+def describe(kind_of: Callable[[str], Kind], request: describe_groups.DescribeGroupsRequest, version: int) -> Decided:
+    groups = [kind_of(name).described(name, version) for name in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return Decision(describe_groups.DescribeGroupsResponse(groups=groups))
+
+
+def consumer_describe(
+    kind_of: Callable[[str], Kind], request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int
+) -> Decided:
+    groups = [kind_of(name).consumer_described(name, version) for name in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = GROUP_OPERATIONS
+    return Decision(consumer_group_describe.ConsumerGroupDescribeResponse(groups=groups))
+
+
+def list_simple(names: Iterable[str], request: ListGroupsRequest) -> list[ListedGroup]:
+    """Empty filters let all through. Case does not count."""
+    state = State.EMPTY.value
+    if request.states_filter and state.lower() not in {asked.lower() for asked in request.states_filter}:
+        return []
+    if request.types_filter and CLASSIC not in {asked.lower() for asked in request.types_filter}:
+        return []
+    return [ListedGroup(name, "", state, CLASSIC) for name in names]
+
+
+def listed(groups: list[ListedGroup]) -> Decided:
+    return Decision(ListGroupsResponse(groups=groups))

@@ -1,0 +1,1 @@
+"""Groups of every kind, as offsets and operators see them."""

@@ -1,0 +1,79 @@
+"""Groups of the classic protocol, as offsets and operators see them."""
+
+from collections.abc import Container, Sequence
+
+from libs.wire.consumer_protocol import PROTOCOL_TYPE
+from libs.wire.errors import ErrorCode
+from libs.wire.messages import consumer_group_describe, describe_groups
+from libs.wire.messages.offset_commit import OffsetCommitRequest
+from services.group_coordinator.core.classic.commits import subscribed_topics
+from services.group_coordinator.core.classic.part import Classic
+from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.kinds.kind import SINCE_COMMIT, Timers, not_a_consumer_group
+from services.group_coordinator.core.records import ClassicGroupRemoved, Record
+
+_MAINTAINED_IN = (State.STABLE, State.PREPARING_REBALANCE)
+
+
+class AnyTopic:
+    """Which topics are read is not known: it may be each of them."""
+
+    def __contains__(self, topic: object) -> bool:
+        return True
+
+
+class ClassicGroups:
+    def __init__(self, classic: Classic) -> None:
+        self._classic = classic
+
+    def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
+        generation = request.generation_id_or_member_epoch
+        return self._classic.commit_error(name, request.member_id, request.group_instance_id, generation)
+
+    def heard_of(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
+        if self._classic.groups[name].state not in _MAINTAINED_IN:
+            return {}
+        return self._classic.session_refreshed(name, request.member_id, now_ms)
+
+    def fetch_error(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
+        """Anybody may read what a classic group committed."""
+        return ErrorCode.NONE
+
+    def offset_deletion_error(self, name: str) -> ErrorCode:
+        """Of groups that do not say which topics they read, only when nobody is there."""
+        group = self._classic.groups[name]
+        if group.state is State.EMPTY or group.facts.protocol_type == PROTOCOL_TYPE:
+            return ErrorCode.NONE
+        return ErrorCode.NON_EMPTY_GROUP
+
+    def removal_error(self, name: str) -> ErrorCode:
+        return self._classic.removal_error(name)
+
+    def subscription(self, name: str) -> Container[str]:
+        group = self._classic.groups[name]
+        if not group.members or group.facts.protocol_type != PROTOCOL_TYPE:
+            return ()
+        topics = subscribed_topics(group)
+        return topics if topics is not None else AnyTopic()
+
+    def old_since(self, name: str) -> int | None:
+        group = self._classic.groups[name]
+        facts = group.facts
+        if group.pending:
+            return None  # somebody is about to join
+        if facts.protocol_type is None and not group.members:
+            return SINCE_COMMIT
+        if facts.state is State.EMPTY:
+            return facts.since_ms if facts.since_ms >= 0 else SINCE_COMMIT
+        if facts.state is State.STABLE and subscribed_topics(group) is not None:
+            return SINCE_COMMIT
+        return None
+
+    def removal(self, name: str) -> Sequence[Record]:
+        return (ClassicGroupRemoved(name),)
+
+    def described(self, name: str, version: int) -> describe_groups.DescribedGroup:
+        return self._classic.described(name, version)
+
+    def consumer_described(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
+        return not_a_consumer_group(name, f"Group {name} is not a consumer group.")

@@ -1,0 +1,123 @@
+"""OffsetCommit, versions 2 to 10.
+
+Version 5 took the retention time out of requests, 6 added leader epochs, 7 instance ids (KIP-345), 9 members of the consumer
+protocol (KIP-848), 10 names topics by their ids (KIP-848).
+
+Refused partition by partition: topics and partitions that are not there, and metadata that is too long. Offsets are kept as they
+come, negative ones as well, as in Kafka: it is the client that means something by them.
+"""
+
+from typing import Any
+
+from libs.runtime.shards.decisions import Decision
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from services.group_coordinator.core.kinds.kind import Kind
+from services.group_coordinator.core.records import OffsetCommitted
+from services.group_coordinator.core.topics_view import TopicsView, TopicView
+
+NAMED_BY_ID_FROM = 10
+NO_RETENTION = -1
+
+Found = tuple[OffsetCommitRequestTopic, TopicView, list[OffsetCommitRequestPartition]]
+
+
+def decide_commit(
+    kind: Kind, request: OffsetCommitRequest, version: int, topics: TopicsView, metadata_max: int, now_ms: int
+) -> Decision[OffsetCommitResponse, Any]:
+    """`kind`: that of the group."""
+    answers = Answers(version)
+    found = _find(request, version, topics, answers)
+    if not found:
+        return Decision(OffsetCommitResponse(topics=answers.refused))
+    name = request.group_id
+    error = kind.commit_error(name, request, version)
+    records: list[OffsetCommitted] = []
+    expire_ms = -1 if request.retention_time_ms == NO_RETENTION else now_ms + request.retention_time_ms
+    for asked, topic, partitions in found:
+        told: list[OffsetCommitResponsePartition] = []
+        for one in partitions:
+            index, metadata = one.partition_index, one.committed_metadata or ""
+            if error:
+                told.append(OffsetCommitResponsePartition(index, error))
+            elif is_too_long(metadata, metadata_max):
+                told.append(OffsetCommitResponsePartition(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+            else:
+                told.append(OffsetCommitResponsePartition(index))
+                epoch = one.committed_leader_epoch
+                records.append(
+                    OffsetCommitted(
+                        name, topic.name, index, one.committed_offset, epoch, metadata, now_ms, expire_ms, topic.topic_id
+                    )
+                )
+        answers.add(asked, told)
+    timers = {} if error else kind.heard_of(name, request, now_ms)
+    return Decision(OffsetCommitResponse(topics=answers.all()), records, timers)
+
+
+def is_too_long(metadata: str, limit: int) -> bool:
+    """Kafka counts what Java calls characters: two for what lies beyond the basic plane."""
+    if len(metadata) * 2 <= limit:
+        return False
+    return len(metadata) > limit or len(metadata.encode("utf-16-le", "surrogatepass")) > limit * 2
+
+
+class Answers:
+    """Topic by topic. As Kafka orders them: what was refused at once, then the others, merged with the first of their topic."""
+
+    def __init__(self, version: int) -> None:
+        self._by_id = version >= NAMED_BY_ID_FROM
+        self.refused: list[OffsetCommitResponseTopic] = []
+        self._added: list[OffsetCommitResponseTopic] = []
+
+    def refuse(self, asked: OffsetCommitRequestTopic, index: int, error: ErrorCode) -> None:
+        topic = self._of(asked)
+        if topic is None:
+            topic = OffsetCommitResponseTopic(asked.topic_id, asked.name)
+            self.refused.append(topic)
+        topic.partitions.append(OffsetCommitResponsePartition(index, error))
+
+    def add(self, asked: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]) -> None:
+        topic = self._of(asked) if self.refused else None
+        if topic is None:
+            self._added.append(OffsetCommitResponseTopic(asked.topic_id, asked.name, partitions))
+        else:
+            topic.partitions += partitions
+
+    def all(self) -> list[OffsetCommitResponseTopic]:
+        return self.refused + self._added
+
+    def _of(self, asked: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic | None:
+        for topic in self.refused:
+            if (topic.topic_id == asked.topic_id) if self._by_id else (topic.name == asked.name):
+                return topic
+        return None
+
+
+def _find(request: OffsetCommitRequest, version: int, topics: TopicsView, answers: Answers) -> list[Found]:
+    """Topics that are there, with those of the partitions that are."""
+    by_id = version >= NAMED_BY_ID_FROM
+    found: list[Found] = []
+    for asked in request.topics:
+        topic = topics.by_id.get(asked.topic_id) if by_id else topics.by_name.get(asked.name)
+        if topic is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for one in asked.partitions:
+                answers.refuse(asked, one.partition_index, error)
+            continue
+        there = []
+        for one in asked.partitions:
+            if 0 <= one.partition_index < topic.partitions:
+                there.append(one)
+            else:
+                answers.refuse(asked, one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if there:
+            found.append((asked, topic, there))
+    return found

@@ -1,0 +1,97 @@
+"""What becomes old: offsets by the state of their group, and groups that have none and nobody in them.
+
+All groups of the shard are looked at once in `offsets.retention.check.interval.ms`, a slice at a time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from libs.runtime.shards.pending import RECORD_OVERHEAD
+from libs.runtime.shards.timers import TimerKey
+from libs.wire.errors import ErrorCode
+from services.group_coordinator.core.kinds.kind import SINCE_COMMIT, Kind
+from services.group_coordinator.core.offsets.table import OffsetTable
+from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved, Record
+
+TOMBSTONES_BYTES_MAX: Final = 200_000
+"""In one decision. Less than what a batch of several decisions takes."""
+_SLICE_GROUPS_MAX: Final = 100
+_SLICE_OFFSETS_MAX: Final = 2_000
+_TOMBSTONE_FIELDS: Final = RECORD_OVERHEAD + 10
+
+
+class Tombstones:
+    """As many as one decision may have."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._bytes = 0
+
+    @property
+    def full(self) -> bool:
+        return self._bytes >= TOMBSTONES_BYTES_MAX
+
+    def remove(self, committed: OffsetCommitted) -> None:
+        self.records.append(OffsetRemoved(committed.group, committed.topic, committed.partition))
+        self._bytes += _TOMBSTONE_FIELDS + 4 * len(committed.group) + len(committed.topic)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Of a group that is empty: a few."""
+        for record in records:
+            self.records.append(record)
+            self._bytes += _TOMBSTONE_FIELDS + 4 * len(record.group)
+
+
+def slices(groups: Iterable[str], table: OffsetTable) -> Iterator[tuple[str, ...]]:
+    """All groups, in portions that are looked at without making others wait."""
+    names: list[str] = []
+    offsets = 0
+    for name in groups:
+        names.append(name)
+        offsets += table.size(name)
+        if len(names) >= _SLICE_GROUPS_MAX or offsets >= _SLICE_OFFSETS_MAX:
+            yield tuple(names)
+            names, offsets = [], 0
+    if names:
+        yield tuple(names)
+
+
+def is_old(committed: OffsetCommitted, since_ms: int, retention_ms: int, now_ms: int) -> bool:
+    if committed.expire_ms != -1:
+        return now_ms >= committed.expire_ms
+    begun_ms = committed.commit_ms if since_ms == SINCE_COMMIT else since_ms
+    return now_ms - begun_ms >= retention_ms
+
+
+def expire(kind: Kind, name: str, table: OffsetTable, retention_ms: int, now_ms: int, into: Tombstones) -> bool:
+    """False: `into` is full, and the group has to be looked at again."""
+    since_ms = kind.old_since(name)
+    if since_ms is None:
+        return True
+    subscription = kind.subscription(name)
+    stays = False
+    for committed in table.of(name):
+        if committed.topic in subscription or not is_old(committed, since_ms, retention_ms, now_ms):
+            stays = True
+        elif into.full:
+            return False
+        else:
+            into.remove(committed)
+    if not stays and kind.removal_error(name) is ErrorCode.NONE:
+        into.add(kind.removal(name))
+    return True
+
+
+def expire_slice(
+    names: tuple[str, ...], kind_of: Callable[[str], Kind], table: OffsetTable, retention_ms: int, now_ms: int
+) -> tuple[list[Record], tuple[str, ...]]:
+    """Tombstones, and the names that are left."""
+    into = Tombstones()
+    for at, name in enumerate(names):
+        if into.full or not expire(kind_of(name), name, table, retention_ms, now_ms, into):
+            return into.records, names[at:]
+    return into.records, ()
+
+
+def slice_key(part: str, names: tuple[str, ...]) -> TimerKey:
+    return part, "slice", names

@@ -1,0 +1,84 @@
+"""Committed offsets as a part of the group coordinator, whatever the kind of their group."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+from libs.runtime.shards.decisions import Decision
+from libs.runtime.shards.tables import Journal
+from libs.runtime.shards.timers import TimerKey
+from libs.wire.messages.offset_commit import OffsetCommitRequest
+from libs.wire.messages.offset_delete import OffsetDeleteRequest
+from libs.wire.messages.offset_fetch import OffsetFetchRequest
+from services.group_coordinator.core.asked import Asked
+from services.group_coordinator.core.kinds.kind import Kind
+from services.group_coordinator.core.offsets import commits, deletions, expiries, fetches
+from services.group_coordinator.core.offsets.table import OffsetTable
+from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved
+from services.group_coordinator.core.settings import GroupSettings
+from services.group_coordinator.core.topics_view import TopicsView
+
+PART: Final = "offsets"
+CHECK: Final[TimerKey] = (PART, "check")
+
+Decided: TypeAlias = Decision[Any, Any]
+
+
+class Offsets:
+    """`kind_of` says what a group is; `groups` names all that there are."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        settings: Callable[[], GroupSettings],
+        topics: Callable[[], TopicsView],
+        kind_of: Callable[[str], Kind],
+        groups: Callable[[], Iterable[str]],
+    ) -> None:
+        self.table = OffsetTable(journal)
+        self._settings = settings
+        self._topics = topics
+        self._kind_of = kind_of
+        self._groups = groups
+
+    def decide_commit(self, asked: Asked, request: OffsetCommitRequest, now_ms: int) -> Decided:
+        kind, limit = self._kind_of(request.group_id), self._settings().offset_metadata_max
+        return commits.decide_commit(kind, request, asked.version, self._topics(), limit, now_ms)
+
+    def decide_fetch(self, asked: Asked, request: OffsetFetchRequest, now_ms: int) -> Decided:
+        reader = fetches.Reader(self.table, self._topics(), asked.version)
+        groups = fetches.groups_of(request, asked.version)
+        return fetches.decided([reader.group(self._kind_of(group.group_id), group) for group in groups], asked.version)
+
+    def decide_deletion(self, asked: Asked, request: OffsetDeleteRequest, now_ms: int) -> Decided:
+        return deletions.decide_deletion(self._kind_of(request.group_id), self.table, request, self._topics())
+
+    # -- timers -------------------------------------------------------------------------------------------------------------
+
+    def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
+        yield CHECK, now_ms + self._settings().offsets_check_interval_ms
+
+    def expired(self, key: TimerKey, now_ms: int) -> Decided:
+        match key:
+            case (_, "check"):
+                timers: dict[TimerKey, int | None] = {
+                    expiries.slice_key(PART, names): now_ms for names in expiries.slices(self._groups(), self.table)
+                }
+                timers[CHECK] = now_ms + self._settings().offsets_check_interval_ms
+                return Decision(timers=timers)
+            case (_, "slice", tuple(names)):
+                retention_ms = self._settings().offsets_retention_ms
+                records, left = expiries.expire_slice(names, self._kind_of, self.table, retention_ms, now_ms)
+                return Decision(records=records, timers={expiries.slice_key(PART, left): now_ms} if left else {})
+        return Decision()
+
+    # -- records ------------------------------------------------------------------------------------------------------------
+
+    def replay(self, record: object) -> bool:
+        """False: it is not of an offset."""
+        if type(record) is OffsetCommitted:
+            self.table.put(record)
+        elif type(record) is OffsetRemoved:
+            self.table.remove(record)
+        else:
+            return False
+        return True

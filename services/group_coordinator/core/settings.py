@@ -1,0 +1,95 @@
+"""What an operator decides about groups. Kafka's names stand beside what they set; the defaults are Kafka's."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from services.group_coordinator.core.classic.settings import ClassicSettings
+
+_MINUTE_MS: Final = 60_000
+
+
+class MigrationPolicy(Enum):
+    """group.consumer.migration.policy: whether a group with members changes its protocol."""
+
+    BIDIRECTIONAL = "bidirectional"
+    UPGRADE = "upgrade"
+    """From classic to consumer."""
+    DOWNGRADE = "downgrade"
+    DISABLED = "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Immutable: settings that change are a new one, read at the next decision."""
+
+    classic: ClassicSettings = field(default_factory=ClassicSettings)
+    offset_metadata_max: int = 4096
+    """offset.metadata.max.bytes: in UTF-16 units, whatever its name says."""
+    offsets_retention_ms: int = 10_080 * _MINUTE_MS
+    """offsets.retention.minutes"""
+    offsets_check_interval_ms: int = 600_000
+    """offsets.retention.check.interval.ms"""
+    consumer_heartbeat_interval_ms: int = 5_000
+    """group.consumer.heartbeat.interval.ms, and the bounds of a group's own."""
+    consumer_heartbeat_interval_ms_min: int = 5_000
+    consumer_heartbeat_interval_ms_max: int = 15_000
+    consumer_session_timeout_ms: int = 45_000
+    """group.consumer.session.timeout.ms, and the bounds of a group's own."""
+    consumer_session_timeout_ms_min: int = 45_000
+    consumer_session_timeout_ms_max: int = 60_000
+    consumer_size_max: int = 2**31 - 1
+    """group.consumer.max.size"""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """group.consumer.assignors. The first is that of groups whose members name none."""
+    consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+
+    @classmethod
+    def from_configs(cls, value: Callable[[str], str]) -> "GroupSettings":
+        """`value`: a broker config in effect, as text, by Kafka's name. Raises ValueError for what is none."""
+
+        def number(name: str) -> int:
+            return int(value(name))
+
+        return cls(
+            ClassicSettings(
+                session_timeout_ms_min=number("group.min.session.timeout.ms"),
+                session_timeout_ms_max=number("group.max.session.timeout.ms"),
+                initial_delay_ms=number("group.initial.rebalance.delay.ms"),
+                size_max=number("group.max.size"),
+            ),
+            offset_metadata_max=number("offset.metadata.max.bytes"),
+            offsets_retention_ms=number("offsets.retention.minutes") * _MINUTE_MS,
+            offsets_check_interval_ms=number("offsets.retention.check.interval.ms"),
+            consumer_heartbeat_interval_ms=number("group.consumer.heartbeat.interval.ms"),
+            consumer_heartbeat_interval_ms_min=number("group.consumer.min.heartbeat.interval.ms"),
+            consumer_heartbeat_interval_ms_max=number("group.consumer.max.heartbeat.interval.ms"),
+            consumer_session_timeout_ms=number("group.consumer.session.timeout.ms"),
+            consumer_session_timeout_ms_min=number("group.consumer.min.session.timeout.ms"),
+            consumer_session_timeout_ms_max=number("group.consumer.max.session.timeout.ms"),
+            consumer_size_max=number("group.consumer.max.size"),
+            consumer_assignors=tuple(name.strip() for name in value("group.consumer.assignors").split(",") if name.strip()),
+            consumer_migration_policy=MigrationPolicy(value("group.consumer.migration.policy").lower()),
+        )
+
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "group.min.session.timeout.ms": "6000",
+    "group.max.session.timeout.ms": "1800000",
+    "group.initial.rebalance.delay.ms": "3000",
+    "group.max.size": "2147483647",
+    "offset.metadata.max.bytes": "4096",
+    "offsets.retention.minutes": "10080",
+    "offsets.retention.check.interval.ms": "600000",
+    "group.consumer.heartbeat.interval.ms": "5000",
+    "group.consumer.min.heartbeat.interval.ms": "5000",
+    "group.consumer.max.heartbeat.interval.ms": "15000",
+    "group.consumer.session.timeout.ms": "45000",
+    "group.consumer.min.session.timeout.ms": "45000",
+    "group.consumer.max.session.timeout.ms": "60000",
+    "group.consumer.max.size": "2147483647",
+    "group.consumer.assignors": "uniform,range",
+    "group.consumer.migration.policy": "bidirectional",
+}
+"""All that `from_configs` reads, as Kafka 4.2 has them."""

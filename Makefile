@@ -1,5 +1,5 @@
 # `make` lists the targets. Everything sets itself up; Python 3.11 and the package registries are all that is needed.
-# make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1   shapes the cluster (remembered until `make wipe`)
+# make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1   shapes the cluster (remembered until `make wipe`)
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -15,9 +15,10 @@ help: ## list the targets
 	@echo "Penstock. Targets:"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
 
-up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= RUN=)
+up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
-		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS))
+		$(if $(GATEWAYS),--gateways $(GATEWAYS)) $(if $(CONTROLLERS),--controllers $(CONTROLLERS)) \
+		$(if $(COORDINATORS),--coordinators $(COORDINATORS))
 
 down: ## stop everything, keep the data
 	@$(LOCAL) down --run "$(RUN)"

@@ -38,6 +38,7 @@ class LocalCluster:
         storage: int = 1,
         gateways: int = 1,
         controllers: int = 1,
+        coordinators: int = 1,
         environment: Mapping[str, str] | None = None,
         environment_of: Mapping[str, Mapping[str, str]] | None = None,
         expected_complaints: str | None = None,
@@ -47,7 +48,7 @@ class LocalCluster:
         self.directory = directory or Path(self._scratch.name if self._scratch else "")
         self.expected_complaints = expected_complaints
         self._reservation = reserve_ports(PORTS_PER_GATEWAY * gateways)
-        self.shape = Shape(port=self._reservation.first, storage=storage, gateways=gateways, controllers=controllers)
+        self.shape = Shape(self._reservation.first, storage, gateways, controllers, coordinators)
         self.run = RunDirectory(self.directory / "run")
         self._cluster = Cluster(
             self.shape,

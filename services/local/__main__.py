@@ -40,7 +40,11 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
     with run.locked():
         before = run.read_shape()
         shape = (before or Shape()).with_given(
-            port=given.port, storage=given.storage, gateways=given.gateways, controllers=given.controllers
+            port=given.port,
+            storage=given.storage,
+            gateways=given.gateways,
+            controllers=given.controllers,
+            coordinators=given.coordinators,
         )
         cluster = cluster_of(run, shape)
         if before is not None and before != shape:
@@ -59,7 +63,9 @@ def refuse_change(before: Shape, shape: Shape, *, running: bool, run: RunDirecto
         raise LauncherError(
             f"the cluster in {run.path} has data on {before.storage} storage nodes; `make wipe` it to have {shape.storage}"
         )
-    shrinks = shape.gateways < before.gateways or shape.controllers < before.controllers
+    shrinks = (
+        shape.gateways < before.gateways or shape.controllers < before.controllers or shape.coordinators < before.coordinators
+    )
     if running and (shrinks or shape.port != before.port):
         raise LauncherError(
             f"the cluster in {run.path} runs as {before}; `make down` first to have {shape}, or choose another RUN="
@@ -123,7 +129,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         command = commands.add_parser(name, help=words)
         command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
         if name == "up":
-            for option in ("--port", "--storage", "--gateways", "--controllers"):
+            for option in ("--port", "--storage", "--gateways", "--controllers", "--coordinators"):
                 command.add_argument(option, type=int, default=None, help="default: as before, at first as in Shape")
     return parser.parse_args(arguments)
 

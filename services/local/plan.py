@@ -7,7 +7,7 @@ from pathlib import Path
 from services.local.run_directory import RunDirectory
 from services.local.shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
 
-STOP_ORDER = ("gateway", "storage", "controller", "etcd")  # who is asked to drain needs those behind it
+STOP_ORDER = ("gateway", "group_coordinator", "storage", "controller", "etcd")  # who is asked to drain needs those behind it
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,12 @@ def _etcd(shape: Shape, run: RunDirectory, etcd: Path) -> ProcessPlan:
 
 
 def _services(shape: Shape, run: RunDirectory, python: Path) -> Iterator[ProcessPlan]:
-    for role, count in (("controller", shape.controllers), ("storage", shape.storage), ("gateway", shape.gateways)):
+    for role, count in (
+        ("controller", shape.controllers),
+        ("storage", shape.storage),
+        ("group_coordinator", shape.coordinators),
+        ("gateway", shape.gateways),
+    ):
         for node_id in range(1, count + 1):
             yield _service(role, node_id, shape, run, python)
 

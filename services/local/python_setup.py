@@ -11,7 +11,7 @@ from pathlib import Path
 from services.local.errors import LauncherError
 
 OLDEST_PYTHON = (3, 11)
-RUNTIME = "gateway,storage,controller"  # extras of pyproject.toml
+RUNTIME = "gateway,storage,controller,group_coordinator"  # extras of pyproject.toml
 DEVELOPMENT = "dev"  # includes the above
 LOG_TAIL_LINES = 25
 

@@ -13,12 +13,21 @@ PORTS_PER_GATEWAY = 100
 MOST_STORAGE = 20
 MOST_GATEWAYS = 9
 MOST_CONTROLLERS = 5
+MOST_COORDINATORS = 7
 
 ETCD_CLIENT = 50
 ETCD_PEER = 51
 CONTROLLER_ADMIN = 51  # controller-1 is at +52
 GATEWAY_ADMIN = 56
 STORAGE_ADMIN = 65
+GROUP_COORDINATOR_ADMIN = 85  # up to +92
+
+_FIRST_ADMIN = {
+    "controller": CONTROLLER_ADMIN,
+    "gateway": GATEWAY_ADMIN,
+    "storage": STORAGE_ADMIN,
+    "group_coordinator": GROUP_COORDINATOR_ADMIN,
+}
 
 HOST = "127.0.0.1"
 
@@ -31,12 +40,14 @@ class Shape:
     storage: int = 3
     gateways: int = 1
     controllers: int = 1
+    coordinators: int = 1
 
     def __post_init__(self) -> None:
         for name, value, most in (
             ("STORAGE", self.storage, MOST_STORAGE),
             ("GATEWAYS", self.gateways, MOST_GATEWAYS),
             ("CONTROLLERS", self.controllers, MOST_CONTROLLERS),
+            ("COORDINATORS", self.coordinators, MOST_COORDINATORS),
         ):
             if not 1 <= value <= most:
                 raise LauncherError(f"{name}={value} is out of range: a local cluster has 1 to {most}")
@@ -46,7 +57,10 @@ class Shape:
             )
 
     def __str__(self) -> str:
-        return f"PORT={self.port} STORAGE={self.storage} GATEWAYS={self.gateways} CONTROLLERS={self.controllers}"
+        return (
+            f"PORT={self.port} STORAGE={self.storage} GATEWAYS={self.gateways} CONTROLLERS={self.controllers} "
+            f"COORDINATORS={self.coordinators}"
+        )
 
     def bootstrap_port(self, gateway: int) -> int:
         return self.port + PORTS_PER_GATEWAY * (gateway - 1)
@@ -58,8 +72,7 @@ class Shape:
         return f"{HOST}:{self.port + ETCD_CLIENT}"
 
     def admin_port(self, role: str, node_id: int) -> int:
-        first = {"controller": CONTROLLER_ADMIN, "gateway": GATEWAY_ADMIN, "storage": STORAGE_ADMIN}[role]
-        return self.port + first + node_id
+        return self.port + _FIRST_ADMIN[role] + node_id
 
     def with_given(self, **given: int | None) -> "Shape":
         """The same shape, but for what was given on the command line."""

@@ -12,7 +12,7 @@ def test_the_page_of_settings_is_up_to_date() -> None:
 
 
 def test_every_service_that_has_settings_is_on_the_page() -> None:
-    assert {"controller", "gateway", "storage"} <= configs().keys()
+    assert {"controller", "gateway", "group_coordinator", "storage"} <= configs().keys()
 
 
 @pytest.mark.parametrize("service", configs())

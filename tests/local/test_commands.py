@@ -39,6 +39,7 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
         "controller-1",
         "storage-1",
         "storage-2",
+        "group_coordinator-1",
         "gateway-1",
     }
 
@@ -47,10 +48,10 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
 
     refused = penstock("up", f"--port={penstock.port + 1}", succeeds=False)[-1]
     assert "choose another RUN=" in refused
-    assert f"runs as PORT={penstock.port} STORAGE=2 GATEWAYS=1 CONTROLLERS=1" in refused
+    assert f"runs as PORT={penstock.port} STORAGE=2 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1" in refused
 
     penstock("down")
-    assert all(line.split()[3] == "down" for line in penstock("status")[1:6])
+    assert all(line.split()[3] == "down" for line in penstock("status")[1:7])
     assert "has data on 2 storage nodes" in penstock("up", "--storage=1", succeeds=False)[-1]
 
     assert penstock("up")[-1] == f"bootstrap.servers={bootstrap}"

@@ -18,19 +18,19 @@ def test_the_second_gateway_bootstraps_a_hundred_ports_further_on():
 
 
 def test_a_cluster_never_gives_a_port_twice():
-    shape = Shape(port=9092, storage=20, gateways=9, controllers=5)
+    shape = Shape(port=9092, storage=20, gateways=9, controllers=5, coordinators=7)
     ports = [port for plan in plans(shape) for port in plan.ports]
     assert len(ports) == len(set(ports))
 
 
 def test_a_cluster_stays_inside_its_block_of_ports():
-    shape = Shape(port=9092, storage=20, gateways=3, controllers=5)
+    shape = Shape(port=9092, storage=20, gateways=3, controllers=5, coordinators=7)
     assert all(9092 <= port < 9092 + 300 for plan in plans(shape) for port in plan.ports)
 
 
 def test_ports_of_a_process_do_not_move_when_the_cluster_grows():
     small = {plan.name: plan.ports for plan in plans(Shape(storage=1)) if plan.role != "gateway"}
-    large = {plan.name: plan.ports for plan in plans(Shape(storage=5, gateways=2, controllers=3))}
+    large = {plan.name: plan.ports for plan in plans(Shape(storage=5, gateways=2, controllers=3, coordinators=2))}
     assert small.items() <= large.items()
 
 
@@ -42,7 +42,10 @@ def test_every_process_bears_a_mark_that_no_other_one_has():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"storage": 0}, {"storage": 21}, {"gateways": 10}, {"controllers": 6}, {"port": 80}, {"port": 65500}, {"port": 70000}],
+    [
+        *({"storage": 0}, {"storage": 21}, {"gateways": 10}, {"controllers": 6}, {"coordinators": 0}, {"coordinators": 8}),
+        *({"port": 80}, {"port": 65500}, {"port": 70000}),
+    ],
 )
 def test_a_shape_out_of_range_is_refused_in_words(wrong):
     with pytest.raises(LauncherError, match="is out of range"):
@@ -50,7 +53,7 @@ def test_a_shape_out_of_range_is_refused_in_words(wrong):
 
 
 def test_a_shape_is_told_as_it_is_given_to_make():
-    assert str(Shape(port=19092, storage=4)) == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1"
+    assert str(Shape(port=19092, storage=4)) == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1"
 
 
 def test_what_is_not_given_stays_as_it_was():
@@ -75,6 +78,11 @@ def test_a_shape_survives_being_written_and_read(tmp_path):
     for storage, gateways in itertools.product((1, 3), (1, 2)):
         run.write_shape(Shape(storage=storage, gateways=gateways))
         assert run.read_shape() == Shape(storage=storage, gateways=gateways)
+
+
+def test_a_shape_of_before_there_were_coordinators_has_one(tmp_path):
+    (tmp_path / "cluster.json").write_text('{"port": 9192, "storage": 2, "gateways": 1, "controllers": 1}')
+    assert RunDirectory(tmp_path).read_shape() == Shape(port=9192, storage=2, coordinators=1)
 
 
 def test_a_damaged_shape_is_reported_with_what_to_do(tmp_path):

@@ -1,0 +1,58 @@
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from libs.runtime.peers import Peers
+from services.group_coordinator.service import MakeMachine
+from tests.group_coordinator.counting import Counting
+from tests.group_coordinator.processes import Coordinator
+from tests.storage.cluster import StorageCluster, storage_cluster
+from tests.storage.held_disk import HeldDisk
+
+
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    """For Unix sockets, whose paths may have 107 bytes."""
+    path = Path(tempfile.mkdtemp(prefix="ps-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def disk() -> Iterator[HeldDisk]:
+    held = HeldDisk()
+    yield held
+    held.release()
+
+
+@pytest.fixture
+async def node(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncIterator[StorageCluster]:
+    """One storage node in this process, and a store."""
+    async with storage_cluster(tmp_path, short_dir, disk) as running:
+        yield running
+        disk.release()
+
+
+@pytest.fixture
+async def begin(node: StorageCluster, short_dir: Path) -> AsyncIterator[Callable[..., Awaitable[Coordinator]]]:
+    """Starts a coordinator process; all are stopped at the end."""
+    running: list[Coordinator] = []
+
+    async def start(
+        node_id: int = 1,
+        make: MakeMachine = Counting,
+        *,
+        peers: Callable[[Coordinator], Peers] | None = None,
+        cut_off: bool = False,
+    ) -> Coordinator:
+        one = Coordinator(node.store, short_dir, node_id, make, peers)
+        one.store.unavailable = cut_off
+        running.append(one)
+        return await one.start()
+
+    yield start
+    for one in running:
+        await one.stop()

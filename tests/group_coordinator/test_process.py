@@ -1,0 +1,259 @@
+"""A coordinator process: it registers, owns what the image gives it, and answers what gateways ask for their clients."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from libs.cluster.records import GROUP_COORDINATOR
+from libs.commitlog.filesystem import OsFileSystem
+from libs.rpc.contracts.groups import ASK, Ask
+from libs.rpc.contracts.groups import Asked as Answered
+from libs.rpc.schema import unpack
+from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.address_book import AddressBook
+from libs.runtime.peers import Peers
+from libs.runtime.shards.placement import shard_of
+from libs.wire.api import ApiKey
+from libs.wire.messages.heartbeat import HeartbeatRequest
+from libs.wire.messages.join_group import JoinGroupRequest
+from libs.wire.messages.list_groups import ListGroupsRequest
+from libs.wire.messages.sync_group import SyncGroupRequest
+from tests.group_coordinator.processes import (
+    TOPIC,
+    Coordinator,
+    a_controller,
+    ask,
+    asking,
+    give,
+    registered,
+    said,
+)
+from tests.storage.cluster import StorageCluster, eventually
+from tests.storage.held_disk import HeldDisk
+
+SHARDS = 2
+Begin = Callable[..., Awaitable[Coordinator]]
+GROUP = "g"
+SHARD = shard_of(GROUP, SHARDS)
+
+
+@pytest.fixture
+async def topic(node: StorageCluster) -> bytes:
+    return await node.topic(TOPIC, partitions=SHARDS, cleanup_policy="compact")
+
+
+@pytest.fixture
+async def owner(node: StorageCluster, topic: bytes, begin: Begin) -> Coordinator:
+    """Of all shards."""
+    one = await begin()
+    for index in range(SHARDS):
+        await give(node, topic, index, one.owner, 1)
+    await one.serves(*range(SHARDS))
+    return one
+
+
+async def test_it_registers_with_its_addresses(node: StorageCluster, begin: Begin) -> None:
+    one = await begin()
+    member = await registered(node.store, 1)
+    assert member is not None
+    assert (member.role, member.incarnation, member.unix_address) == (GROUP_COORDINATOR, one.incarnation, one.address)
+    assert one.service is not None
+    assert one.service.ready() == (True, "ready, 0 shards")
+
+
+async def test_what_it_owns_is_served_and_kept_in_the_log(node: StorageCluster, topic: bytes, owner: Coordinator) -> None:
+    client = owner.gateway()
+    assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
+    assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 2
+    assert [found.group_id for found in (await ask(client, SHARD, ListGroupsRequest())).groups] == [GROUP]
+    assert (await ask(client, 1 - SHARD, ListGroupsRequest())).groups == []
+    asked = owner.machine(SHARD).asked[0]
+    assert (asked.request.group_id, asked.version, asked.client_id, asked.client_host) == (GROUP, 4, "a client", "/127.0.0.1")
+    await give(node, topic, SHARD, owner.owner, 2)
+    await eventually(lambda: owner.service is not None and owner.service.shards.owned[SHARD].owner_epoch == 2)
+    await owner.serves(SHARD)
+    assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 3
+
+
+async def test_without_the_topic_there_is_no_coordinator_yet(begin: Begin) -> None:
+    one = await begin()
+    assert await ask(one.gateway(), 0, HeartbeatRequest(GROUP)) == 15
+
+
+async def test_a_shard_of_somebody_else_is_refused(node: StorageCluster, topic: bytes, begin: Begin) -> None:
+    one = await begin()
+    await eventually(lambda: one.service is not None and one.service.shards.count == SHARDS)
+    assert await ask(one.gateway(), SHARD, HeartbeatRequest(GROUP)) == 16
+    assert await ask(one.gateway(), 77, ListGroupsRequest()) == 16
+
+
+async def test_a_group_is_not_decided_by_the_shard_of_another(owner: Coordinator) -> None:
+    assert await ask(owner.gateway(), 1 - SHARD, HeartbeatRequest(GROUP)) == 16
+    assert owner.machine(1 - SHARD).asked == []
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "body"),
+    [
+        (ApiKey.HEARTBEAT, 4, b""),
+        (ApiKey.HEARTBEAT, 4, b"\xff" * 40),
+        (ApiKey.HEARTBEAT, 0, b"\0\x01g\0\0\0\x01\0\x01mMORE"),
+        (ApiKey.HEARTBEAT, 5, b"\0\x01g\0\0\0\x01\0\x01m"),
+        (ApiKey.HEARTBEAT, -1, b"\0\x01g\0\0\0\x01\0\x01m"),
+        (ApiKey.METADATA, 1, b"\0\0\0\0"),
+        (999, 0, b""),
+    ],
+)
+async def test_what_is_no_such_request_is_said_to_be_none(owner: Coordinator, api_key: int, version: int, body: bytes) -> None:
+    client = owner.gateway()
+    response = await client.call(ASK, Ask(SHARD, api_key, version, "", "/"), [body], timeout_s=5.0)
+    assert (unpack(Answered, response.body).error, len(response.payload)) == (42, 0)
+    assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1, "the connection goes on"
+
+
+async def test_requests_of_one_connection_are_decided_in_their_order(owner: Coordinator) -> None:
+    client = owner.gateway()
+    answers = [asking(client, SHARD, HeartbeatRequest(GROUP)) for _ in range(200)]
+    heard = [said(response, HeartbeatRequest).error_code for response in await asyncio.gather(*answers)]
+    assert heard == list(range(1, 201))
+
+
+async def test_nothing_is_answered_before_the_disk_has_it(owner: Coordinator, node: StorageCluster, disk: HeldDisk) -> None:
+    client = owner.gateway()
+    disk.hold()
+    answer = asking(client, SHARD, HeartbeatRequest(GROUP))
+    await ask(client, 1 - SHARD, ListGroupsRequest())
+    assert not answer.done()
+    disk.release()
+    assert said(await answer, HeartbeatRequest).error_code == 1
+
+
+async def test_who_joins_waits_for_another_and_holds_nobody_up(owner: Coordinator) -> None:
+    client = owner.gateway()
+    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
+    assert not joining.done()
+    await ask(client, SHARD, SyncGroupRequest(GROUP, member_id="m"))
+    assert said(await joining, JoinGroupRequest).member_id == "m"
+
+
+@pytest.mark.parametrize("how", ["cancelled", "disconnected"])
+async def test_a_caller_that_goes_away_is_forgotten_and_nothing_taken_back(owner: Coordinator, how: str) -> None:
+    first, second = owner.gateway(1), owner.gateway(2)
+    joining = asking(first, SHARD, JoinGroupRequest(GROUP))
+    counting = asking(first, SHARD, HeartbeatRequest(GROUP))
+    await counting
+    if how == "cancelled":
+        joining.cancel()
+    else:
+        await first.close()
+    assert (await ask(second, SHARD, HeartbeatRequest(GROUP))).error_code == 2
+    assert (await ask(second, SHARD, SyncGroupRequest(GROUP, member_id="m"))).error_code == 0, "wakes nobody"
+    assert (await ask(second, SHARD, HeartbeatRequest(GROUP))).error_code == 3
+
+
+@pytest.mark.parametrize("odd", ["break", "unwritable"])
+async def test_a_machine_that_fails_fails_one_request(owner: Coordinator, odd: str) -> None:
+    client = owner.gateway()
+    assert await ask(client, SHARD, HeartbeatRequest(GROUP, group_instance_id=odd)) == -1
+    assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
+
+
+async def test_ids_for_new_members_are_uuids_that_nobody_had(owner: Coordinator) -> None:
+    client = owner.gateway()
+    for _ in range(50):
+        await ask(client, SHARD, HeartbeatRequest(GROUP))
+    given = [asked.fresh_id for asked in owner.machine(SHARD).asked]
+    assert len(set(given)) == 50
+    pattern = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+    assert all(pattern.fullmatch(one) for one in given)
+
+
+# -- the metadata store is away ---------------------------------------------------------------------------------------------
+
+
+async def test_one_that_starts_without_the_store_waits_with_the_image_of_a_peer(
+    node: StorageCluster, topic: bytes, begin: Begin, tmp_path: Path
+) -> None:
+    def peers(one: Coordinator) -> Peers:
+        return Peers(
+            *(AddressBook(OsFileSystem(), str(tmp_path)), [f"unix:{node.config.rpc_unix}"]),
+            role=GROUP_COORDINATOR,
+            node_id=one.node_id,
+            incarnation=one.incarnation,
+            version="test",
+            host_id="this-host",
+            transport=SocketTransport(),
+        )
+
+    one = await begin(peers=peers, cut_off=True)
+    service = one.service
+    assert service is not None
+    ready, why = service.ready()
+    assert (ready, "waits for the metadata store" in why) == (False, True)
+    assert await ask(one.gateway(), SHARD, HeartbeatRequest(GROUP)) == 16, "it knows the topic"
+    assert await registered(node.store, 1) is None
+    one.store.unavailable = False
+    await eventually(lambda: service.ready()[0])
+    await give(node, topic, SHARD, one.owner, 1)
+    await one.serves(SHARD)
+    assert (await ask(one.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 1
+
+
+async def test_one_that_runs_goes_on_without_the_store(owner: Coordinator) -> None:
+    owner.store.unavailable = True
+    client = owner.gateway()
+    for count in (1, 2, 3):
+        assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == count
+    owner.store.unavailable = False
+
+
+# -- leaving ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_one_that_stops_says_so_and_serves_until_another_has_its_shards(
+    node: StorageCluster, topic: bytes, owner: Coordinator, begin: Begin
+) -> None:
+    await a_controller(node)
+    client = owner.gateway()
+    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    await ask(client, SHARD, HeartbeatRequest(GROUP))
+    other = await begin(2)
+    await eventually(lambda: owner.service is not None and owner.service.others and owner.service.image.members("controller"))
+    stopping = asyncio.create_task(owner.lifecycle.drain())
+
+    async def says_so() -> bool:
+        member = await registered(node.store, 1)
+        return member is not None and member.stopping
+
+    await eventually(says_so)
+    assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 2
+    assert not stopping.done()
+    for index in range(SHARDS):
+        await give(node, topic, index, other.owner, 2)
+    assert said(await joining, JoinGroupRequest) == 16, "whoever waits is sent on"
+    assert await stopping
+    assert await registered(node.store, 1) is None
+    await other.serves(*range(SHARDS))
+    assert (await ask(other.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 3
+
+
+async def test_one_that_is_alone_stops_at_once_and_answers_what_is_under_way(
+    node: StorageCluster, owner: Coordinator, disk: HeldDisk
+) -> None:
+    await a_controller(node)
+    client = owner.gateway()
+    disk.hold()
+    answer = asking(client, SHARD, HeartbeatRequest(GROUP))
+    await ask(client, 1 - SHARD, ListGroupsRequest())
+    stopping = asyncio.create_task(owner.lifecycle.drain())
+    service = owner.service
+    assert service is not None
+    await eventually(lambda: not service.shards.owned)
+    disk.release()
+    assert said(await answer, HeartbeatRequest).error_code == 1
+    assert await stopping
+    assert await registered(node.store, 1) is None

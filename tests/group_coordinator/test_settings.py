@@ -1,0 +1,53 @@
+"""Settings of groups are the cluster's broker configs, as they are now."""
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import ConfigOverrides
+from libs.cluster.store import WatchBatch, WatchEvent
+from services.group_coordinator.core import settings
+from services.group_coordinator.core.settings import GroupSettings, MigrationPolicy
+from services.group_coordinator.settings import Settings
+
+
+def changed(image: ClusterImage, values: dict[str, str], broker: str = "") -> ClusterImage:
+    revision = image.revision + 1
+    event = WatchEvent(keys.config("broker", broker), encode(ConfigOverrides(values)), revision, revision)
+    return image.apply(WatchBatch((event,), revision))
+
+
+def test_at_first_they_are_kafkas_defaults() -> None:
+    assert Settings().current == GroupSettings() == GroupSettings.from_configs(settings.DEFAULTS.__getitem__)
+
+
+def test_they_follow_the_cluster_wide_configs() -> None:
+    followed = Settings()
+    image = changed(ClusterImage(), {"group.max.size": "7", "group.consumer.assignors": "range"})
+    followed.follow(image)
+    assert (followed.current.classic.size_max, followed.current.consumer_assignors) == (7, ("range",))
+    image = changed(image, {"offsets.retention.minutes": "2", "group.consumer.migration.policy": "UPGRADE"})
+    followed.follow(image)
+    assert (followed.current.classic.size_max, followed.current.offsets_retention_ms) == (2**31 - 1, 120_000)
+    assert followed.current.consumer_migration_policy is MigrationPolicy.UPGRADE
+
+
+def test_what_is_set_for_one_broker_decides_nothing() -> None:
+    followed = Settings()
+    followed.follow(changed(ClusterImage(), {"group.max.size": "7"}, broker="1"))
+    assert followed.current == GroupSettings()
+
+
+def test_what_cannot_be_read_leaves_the_former_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed = Settings()
+    image = changed(ClusterImage(), {"group.max.size": "7"})
+    followed.follow(image)
+    former = followed.current
+
+    def refuse(*_: object) -> GroupSettings:
+        raise ValueError("of a newer version")
+
+    monkeypatch.setattr(GroupSettings, "from_configs", refuse)
+    followed.follow(changed(image, {"group.max.size": "8"}))
+    assert followed.current is former

@@ -1,0 +1,15 @@
+"""In which order assignors look at members."""
+
+from services.group_coordinator.core.consumer.assignors.spec import GroupSpec
+
+
+def members_in_order(spec: GroupSpec) -> list[str]:
+    """Static members first, by instance id: one that comes back under a new member id has the place that it had. Then the
+    others by member id. Strings compare as in Java, by UTF-16 units."""
+
+    def place(member_id: str) -> tuple[bool, bytes]:
+        instance_id = spec.members[member_id].instance_id
+        name = member_id if instance_id is None else instance_id
+        return instance_id is None, name.encode("utf-16-be", "surrogatepass")
+
+    return sorted(spec.members, key=place)

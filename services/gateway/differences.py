@@ -225,7 +225,7 @@ DIFFERENCES: Final = (
     Difference(
         "metadata-internal-topics",
         ApiKey.METADATA,
-        "Internal topics are not created on demand while there are no coordinators to own them.",
+        "Of internal topics only `__consumer_offsets` is created on demand, while there are no coordinators to own the others.",
         unseen="the first answers are alike",
     ),
     Difference(
@@ -273,6 +273,12 @@ DIFFERENCES: Final = (
         "Too many partitions answer POLICY_VIOLATION, as in CreateTopics; Kafka tries, and answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
+        "create-partitions-internal",
+        ApiKey.CREATE_PARTITIONS,
+        "An internal topic gets no more partitions: INVALID_TOPIC_EXCEPTION. Kafka adds them, and its brokers look for groups in "
+        "others from their next start on; its own kafka-topics refuses to ask for it.",
+    ),
+    Difference(
         "find-coordinator-nobody",
         ApiKey.FIND_COORDINATOR,
         "There are no coordinators yet, and nobody is found. From version 3 on the answer is UNSUPPORTED_VERSION, which clients "
@@ -290,7 +296,24 @@ DIFFERENCES: Final = (
         "broker-configs-changeable",
         ApiKey.DESCRIBE_CONFIGS,
         "What decides for the whole cluster (num.partitions, default.replication.factor, auto.create.topics.enable, "
-        "delete.topic.enable, auto.leader.rebalance.enable, leader.imbalance.*) can be changed while it runs; listeners cannot.",
+        "delete.topic.enable, auto.leader.rebalance.enable, leader.imbalance.*, and of groups all: group.*, offset.*, offsets.*) "
+        "can be changed while it runs, instead of being told to brokers at their start; listeners cannot.",
+    ),
+    Difference(
+        "broker-configs-protocols",
+        ApiKey.DESCRIBE_CONFIGS,
+        "group.coordinator.rebalance.protocols is classic,consumer: streams groups are not built.",
+    ),
+    Difference(
+        "group-configs-not-acted-on",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        "A group's share.* and streams.*, of which there are no groups yet, take their defaults only: anything else answers "
+        "INVALID_CONFIG rather than being ignored.",
+    ),
+    Difference(
+        "group-configs-removed",
+        ApiKey.LIST_CONFIG_RESOURCES,
+        "A group is listed while something is configured for it; Kafka goes on listing it when the last of its configs is gone.",
     ),
     Difference(
         "broker-configs-revived",
@@ -306,7 +329,8 @@ DIFFERENCES: Final = (
     Difference(
         "default-replication-factor",
         ApiKey.DESCRIBE_CONFIGS,
-        "default.replication.factor is 3 where nobody sets it, but no more than there are storage nodes; Kafka's is 1.",
+        "default.replication.factor is 3 where nobody sets it, but no more than there are storage nodes; Kafka's is 1. So is "
+        "offsets.topic.replication.factor, which Kafka takes for 3 however few brokers there are: then no group can be served.",
     ),
     Difference(
         "broker-configs-coarse",
@@ -325,7 +349,8 @@ DIFFERENCES: Final = (
     Difference(
         "configs-of-others",
         ApiKey.DESCRIBE_CONFIGS,
-        "Broker loggers, client metrics and groups have no configs yet, and answer INVALID_REQUEST, here and when altered.",
+        "Broker loggers and client metrics have no configs yet, and answer INVALID_REQUEST, here and when altered. Loggers are "
+        "not listed by ListConfigResources.",
     ),
     Difference(
         "configs-on-bootstrap",

@@ -8,7 +8,8 @@ from libs.wire.errors import ErrorCode
 from services.controller.core.configs import APPEND, DELETE, SET, SUBTRACT, Alteration, alter_configs
 from tests.controller.images import image_of, led_by, storage
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
 def image(**own: str) -> ClusterImage:
@@ -68,6 +69,17 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
         (BROKER, "1", ConfigChange("node.id", DELETE, None), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ConfigChange("num.partitions", SET, "2"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ConfigChange("no.such", SET, "2"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "1", ConfigChange("group.max.size", SET, "2"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ConfigChange("group.max.size", SET, "0"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ConfigChange("group.consumer.session.timeout.ms", SET, "60001"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "", ConfigChange("group.coordinator.rebalance.protocols", SET, "classic,streams"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "", ConfigChange(SESSION, SET, "50000"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ConfigChange(SESSION, SET, "60001"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ConfigChange(SESSION, SET, "soon"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ConfigChange(SESSION, SET, None), ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ConfigChange(SESSION, APPEND, "50000"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ConfigChange("no.such", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ConfigChange("share.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_CONFIG),
         (8, "1", ConfigChange("root", SET, "DEBUG"), ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -91,3 +103,37 @@ def test_a_resource_or_a_config_named_twice_is_refused() -> None:
     (found,) = alter_configs(image(), AlterConfigs((resource, resource)))
     assert found.result.error == ErrorCode.INVALID_REQUEST
     assert alter(image(), TOPIC, "t", change, change).result.error == ErrorCode.INVALID_REQUEST
+
+
+def with_groups(group: dict[str, str], cluster: dict[str, str] | None = None) -> ClusterImage:
+    return image_of(storage(1), overrides={("group", "g"): group, ("broker", ""): cluster or {}})
+
+
+def test_a_group_has_configs_of_its_own_before_it_exists() -> None:
+    found = alter(image(), GROUP, "any/name é", ConfigChange(SESSION, SET, "50000"))
+    assert (found.result.error, found.kind, found.values) == (ErrorCode.NONE, "group", {SESSION: "50000"})
+
+
+def test_a_groups_configs_are_changed_one_by_one_replaced_and_removed() -> None:
+    before = with_groups({SESSION: "50000"})
+    assert alter(before, GROUP, "g", ConfigChange(HEARTBEAT, SET, "6000")).values == {SESSION: "50000", HEARTBEAT: "6000"}
+    assert alter(before, GROUP, "g", ConfigChange(HEARTBEAT, SET, "6000"), replace=True).values == {HEARTBEAT: "6000"}
+    assert alter(before, GROUP, "g", ConfigChange(SESSION, DELETE, None)).values == {}
+    unknown = alter(before, GROUP, "g", ConfigChange("no.such", DELETE, None))
+    assert (unknown.result.error, unknown.changes(before)) == (ErrorCode.NONE, False)
+
+
+def test_a_group_may_be_set_as_far_as_the_clusters_bounds_of_the_day_go() -> None:
+    wider = with_groups({}, {"group.consumer.max.session.timeout.ms": "90000"})
+    assert alter(wider, GROUP, "g", ConfigChange(SESSION, SET, "90000")).result.error == ErrorCode.NONE
+    found = alter(wider, GROUP, "g", ConfigChange(SESSION, SET, "90001"))
+    assert found.result.error == ErrorCode.INVALID_CONFIG
+    assert found.result.message == f"{SESSION} must be less than or equal to group.consumer.max.session.timeout.ms"
+
+
+def test_what_holds_the_clusters_values_together_cannot_be_taken_away() -> None:
+    bound = "group.consumer.max.session.timeout.ms"
+    before = with_groups({}, {bound: "90000", "group.consumer.session.timeout.ms": "80000"})
+    assert alter(before, BROKER, "", ConfigChange(bound, DELETE, None)).result.error == ErrorCode.INVALID_REQUEST
+    both = (ConfigChange(bound, DELETE, None), ConfigChange("group.consumer.session.timeout.ms", DELETE, None))
+    assert alter(before, BROKER, "", *both).values == {}

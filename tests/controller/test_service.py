@@ -139,6 +139,34 @@ def test_every_other_change_survives_a_lost_answer_too(lost: LostAnswer) -> None
     run_virtually(scenario())
 
 
+@pytest.mark.parametrize("lost", [APPLIED, NOT_APPLIED])
+def test_a_group_whose_last_config_is_removed_leaves_nothing_in_the_store(lost: LostAnswer) -> None:
+    name = "one/two é"
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        await register(store, storage(1))
+        async with office(store) as chair:
+            await chair.elected()
+
+            async def alter(*change: Any) -> None:
+                store.lost_answers = [lost]
+                request = AlterConfigs((ConfigResource(32, name, (ConfigChange(*change),)),))
+                reply = await administer(chair, "alter_configs", request)
+                assert [(r.resource_type, r.name, r.error) for r in reply.resources] == [(32, name, 0)]
+
+            session = "consumer.session.timeout.ms"
+            await alter(session, 0, "50000")
+            assert chair.image.overrides("group", name) == {session: "50000"}
+            await alter(session, 1, None)
+            assert ("group", name) not in chair.image.overrides_by_resource
+            revision = chair.image.revision
+            await alter(session, 1, None)
+            assert chair.image.revision == revision, "what changes nothing is not written"
+
+    run_virtually(scenario())
+
+
 async def administer(chair: Office, method: str, request: object) -> Any:
     return await chair.controller.administer(lambda administration, term: getattr(administration, method)(term, request))
 

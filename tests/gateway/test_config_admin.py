@@ -21,13 +21,19 @@ from services.gateway.handlers import alter_configs, describe_configs, increment
 from services.gateway.state import ControllerUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 CLUSTER = Cluster(
     topics={"a": (1,)},
     racks={2: "z2"},
     started_with={2: {"log.segment.bytes": "2000000"}},
-    configs={("topic", "a"): {"retention.ms": "5"}, ("broker", ""): {"log.retention.ms": "7"}, ("broker", "2"): {}},
+    configs={
+        ("topic", "a"): {"retention.ms": "5"},
+        ("broker", ""): {"log.retention.ms": "7"},
+        ("broker", "2"): {},
+        ("group", "g"): {SESSION: "50000"},
+    },
 )
 
 
@@ -89,7 +95,8 @@ async def test_only_the_named_configs_are_described() -> None:
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
         (BROKER, "9", ErrorCode.INVALID_REQUEST),
         (8, "1", ErrorCode.INVALID_REQUEST),
-        (32, "group", ErrorCode.INVALID_REQUEST),
+        (16, "metrics", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
         (0, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -111,6 +118,14 @@ async def test_a_broker_is_described_on_the_bootstrap_port_and_on_its_own_only()
 
 async def test_the_cluster_wide_default_is_what_was_set() -> None:
     assert set(configs(await describe(BROKER, ""))) == {"log.retention.ms"}
+
+
+@pytest.mark.parametrize(("group", "session"), [("g", ("50000", 8)), ("never/seen é", ("45000", 5))])
+async def test_a_groups_own_config_is_told_from_a_default_whether_or_not_it_exists(group: str, session: tuple[str, int]) -> None:
+    found = configs(await describe(GROUP, group, broker_id=1))
+    assert (found[SESSION].value, found[SESSION].config_source) == session
+    assert (found[HEARTBEAT].value, found[HEARTBEAT].config_source) == ("5000", 5)
+    assert not found[SESSION].read_only
 
 
 def recording() -> FakeGateway:
@@ -166,16 +181,16 @@ async def test_only_resources_that_make_sense_reach_the_controller() -> None:
         (TOPIC, "b", []),
         (TOPIC, "b", []),
         (8, "1", []),
-        (32, "group", []),
+        (GROUP, "group", [(SESSION, 0, "50000")]),
         (BROKER, "", [("log.retention.ms", 0, "9")]),
         (BROKER, "x", []),
         (BROKER, "3", []),
     )
     response = await incremental_alter_configs.handle(gateway, context(1, broker_id=2), request)
-    assert [(r.resource_type, r.name) for r in gateway.asked[0][1].resources] == [(TOPIC, "a"), (BROKER, "")]
+    assert [(r.resource_type, r.name) for r in gateway.asked[0][1].resources] == [(TOPIC, "a"), (GROUP, "group"), (BROKER, "")]
     answers = {(r.resource_type, r.resource_name): r.error_code for r in response.responses}
     assert (len(response.responses), len(answers)) == (8, 7), "what is named twice is answered twice"
-    assert {key for key, error in answers.items() if error == 0} == {(TOPIC, "a"), (BROKER, "")}
+    assert {key for key, error in answers.items() if error == 0} == {(TOPIC, "a"), (GROUP, "group"), (BROKER, "")}
     assert {error for error in answers.values() if error} == {ErrorCode.INVALID_REQUEST}
 
 

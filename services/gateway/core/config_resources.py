@@ -6,7 +6,7 @@ What the changes themselves may be is the controller's to say.
 from collections import Counter
 from collections.abc import Sequence
 
-from libs.cluster.configs.definitions import BROKER, TOPIC
+from libs.cluster.configs.definitions import BROKER, KINDS
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import ConfigResource, ConfigResult
@@ -60,7 +60,7 @@ def sort_out(
 def _check(image: ClusterImage, addressed: int, resource: ConfigResource, mentions: int) -> None:
     if mentions > 1:
         raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-    if resource.resource_type not in (TOPIC, BROKER):
+    if resource.resource_type not in KINDS:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
     if resource.resource_type == BROKER and resource.name:
         check_broker(image, addressed, resource.name)

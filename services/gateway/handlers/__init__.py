@@ -24,6 +24,7 @@ from libs.wire.messages import elect_leaders as elect_leaders_wire
 from libs.wire.messages import find_coordinator as find_coordinator_wire
 from libs.wire.messages import incremental_alter_configs as incremental_alter_configs_wire
 from libs.wire.messages import init_producer_id as init_producer_id_wire
+from libs.wire.messages import list_config_resources as list_config_resources_wire
 from libs.wire.messages import list_offsets as list_offsets_wire
 from libs.wire.messages import list_partition_reassignments as list_partition_reassignments_wire
 from libs.wire.messages import metadata as metadata_wire
@@ -47,6 +48,7 @@ from services.gateway.handlers import (
     find_coordinator,
     incremental_alter_configs,
     init_producer_id,
+    list_config_resources,
     list_offsets,
     list_partition_reassignments,
     metadata,
@@ -259,6 +261,15 @@ _TABLE: Final = (
         unregister_broker_wire.read_request,
         unregister_broker_wire.write_response,
         unregister_broker.handle,
+    ),
+    Api(
+        ApiKey.LIST_CONFIG_RESOURCES,
+        "ListConfigResources",
+        0,
+        1,
+        list_config_resources_wire.read_request,
+        list_config_resources_wire.write_response,
+        list_config_resources.handle,
     ),
     Api(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,

@@ -2,14 +2,14 @@
 
 v1 sources and synonyms · v3 types and documentation · v4 flexible.
 
-Resources: topics, brokers, and the cluster-wide broker default ("" as a broker's name). On a broker's own port only that broker
-is described, as Kafka does; on the bootstrap port any.
+Resources: topics, brokers, the cluster-wide broker default ("" as a broker's name), and groups, which need not exist. On a
+broker's own port only that broker is described, as Kafka does; on the bootstrap port any.
 
-Differences from Kafka: the broker configs are those that mean something here. Broker loggers, client metrics and groups answer
+Differences from Kafka: the broker configs are those that mean something here. Broker loggers and client metrics answer
 INVALID_REQUEST until they are built.
 """
 
-from libs.cluster.configs.definitions import BROKER, TOPIC
+from libs.cluster.configs.definitions import BROKER, GROUP, TOPIC
 from libs.cluster.configs.describe import DescribedConfig, describe
 from libs.cluster.configs.resolve import NO_BROKER
 from libs.cluster.image import ClusterImage
@@ -59,6 +59,10 @@ def _describe(gateway: GatewayState, context: RequestContext, resource: Describe
             return describe(image, BROKER, name)
         broker_id = check_broker(image, context.broker_id, name)
         return describe(image, BROKER, str(broker_id), static=_static(gateway, context, broker_id))
+    if resource.resource_type == GROUP:
+        if not name:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe(image, GROUP, name)
     raise Refused(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 

@@ -8,6 +8,7 @@ from tests.differential.scenarios import (
     delete_records,
     fetch,
     framing,
+    group_configs,
     list_offsets,
     metadata,
     moving_replicas,
@@ -30,6 +31,7 @@ ALL = (
     *topic_administration.SCENARIOS,
     *configs.SCENARIOS,
     *config_bounds.SCENARIOS,
+    *group_configs.SCENARIOS,
     *cluster.SCENARIOS,
     *framing.SCENARIOS,
 )

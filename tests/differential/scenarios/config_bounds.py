@@ -1,10 +1,10 @@
 """Which values each config takes: the same many texts for every one, whatever its bounds may be."""
 
-from libs.cluster.configs.definitions import TOPIC_CONFIGS
+from libs.cluster.configs.definitions import GROUP_CONFIGS, TOPIC_CONFIGS
 from tests.differential.scenario import Differs, Fields, Scenario, Step, World
 
 API = "incremental_alter_configs"
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET = 0
 
 NUMBERS = (
@@ -81,6 +81,21 @@ OF_A_BROKER = {
 }
 
 
+OF_A_GROUP = {
+    "consumer.heartbeat.interval.ms": (*NUMBERS, "4999", "5000", "15000", "15001"),
+    "consumer.session.timeout.ms": (*NUMBERS, "44999", "45000", "60001"),
+    "share.auto.offset.reset": ("latest", "earliest", "by_duration:PT1H", "by_duration:soon", "LATEST", ""),
+    "share.heartbeat.interval.ms": (*NUMBERS, "5000", "15000", "15001"),
+    "share.isolation.level": ("read_committed", "read_uncommitted", "READ_COMMITTED", ""),
+    "share.record.lock.duration.ms": (*NUMBERS, "14999", "15000", "30000"),
+    "share.session.timeout.ms": (*NUMBERS, "45000"),
+    "streams.heartbeat.interval.ms": (*NUMBERS, "5000", "15000", "15001"),
+    "streams.initial.rebalance.delay.ms": (*NUMBERS, "3000"),
+    "streams.num.standby.replicas": NUMBERS,
+    "streams.session.timeout.ms": (*NUMBERS, "45000"),
+}
+
+
 def change(kind: int, resource: str, name: str, value: str) -> Fields:
     configs = [{"name": name, "config_operation": SET, "value": value}]
     return {"resources": [{"resource_type": kind, "resource_name": resource, "configs": configs}], "validate_only": True}
@@ -111,6 +126,18 @@ def _of_a_broker(resource: str, name: str, values: tuple[str, ...]) -> Scenario:
     )
 
 
+def _of_a_group(name: str, values: tuple[str, ...]) -> Scenario:
+    return Scenario(
+        f"every value of {name} of a group",
+        API,
+        lambda world: change(GROUP, "valued", name, values[-1]),
+        versions=(1,),
+        before=lambda world: [Step(API, 1, change(GROUP, "valued", name, value)) for value in values[:-1]],
+        differs=() if GROUP_CONFIGS[name].served else (OF_GROUPS_TO_COME,),
+    )
+
+
+OF_GROUPS_TO_COME = Differs("group-configs-not-acted-on", "*.responses.*.error_code", 0, 40)
 REFUSED = Differs("topic-configs-not-acted-on", "*.responses.*.error_code", 0, 40)
 
 
@@ -124,4 +151,5 @@ def _refused(name: str) -> tuple[Differs, ...]:
 SCENARIOS = (
     *(_of_a_topic(name, values, *_refused(name)) for name, values in OF_A_TOPIC.items()),
     *(_of_a_broker(resource, name, values) for name, values in OF_A_BROKER.items() for resource in ("1", "")),
+    *(_of_a_group(name, values) for name, values in OF_A_GROUP.items()),
 )

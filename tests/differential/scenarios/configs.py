@@ -1,10 +1,10 @@
-"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs."""
+"""DescribeConfigs, IncrementalAlterConfigs, AlterConfigs of topics and brokers."""
 
 from tests.differential.scenario import ABSENT, Differs, Fields, Scenario, Step, World
 from tests.differential.systems import STUCK
 
 DESCRIBE, CHANGE, REPLACE = "describe_configs", "incremental_alter_configs", "alter_configs"
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 SET, REMOVE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 
@@ -50,11 +50,14 @@ DESCRIBING = (
             Differs("broker-configs-left-out", "results.1.configs.*", penstock=ABSENT),
             Differs("broker-configs-left-out", "results.1.configs.listeners|log_dirs.value|config_source"),
             Differs("broker-configs-changeable", "results.1.configs.*.read_only"),
+            Differs("broker-configs-changeable", "results.1.configs.group_initial_rebalance_delay_ms.config_source|value"),
+            Differs("broker-configs-protocols", "results.1.configs.group_coordinator_rebalance_protocols.value"),
             Differs("broker-configs-revived", "results.1.configs.leader_imbalance_per_broker_percentage", kafka=ABSENT),
             Differs("broker-configs-revived", "results.1.configs.replica_lag_max_messages", kafka=ABSENT),
             Differs("broker-configs-balancing", "results.1.configs.decommission", kafka=ABSENT),
             Differs("broker-configs-balancing", f"results.1.configs.{BALANCING}", kafka=ABSENT),
             Differs("default-replication-factor", "results.1.configs.default_replication_factor.value|synonyms"),
+            Differs("default-replication-factor", "results.1.configs.offsets_topic_replication_factor.value|config_source"),
             Differs("topic-configs-own", "results.1.configs.log_durability|log_record_validation", kafka=ABSENT),
             Differs("topic-configs-min-isr", "results.1.configs.min_insync_replicas.config_source"),
         ),
@@ -82,12 +85,6 @@ DESCRIBING = (
         "client metrics",
         DESCRIBE,
         describe(CLIENT_METRICS, "no-such-subscription"),
-        differs=(Differs("configs-of-others", "results.*.error_code", 0, 42), Differs("configs-of-others", "results.*.configs")),
-    ),
-    Scenario(
-        "a group",
-        DESCRIBE,
-        describe(GROUP, "no-such-group"),
         differs=(Differs("configs-of-others", "results.*.error_code", 0, 42), Differs("configs-of-others", "results.*.configs")),
     ),
     Scenario("a kind that is none", DESCRIBE, describe(3, "x")),
@@ -243,12 +240,6 @@ CHANGING = (
         "client metrics",
         CHANGE,
         change(("interval.ms", SET, "1000"), kind=CLIENT_METRICS, name="x", validate_only=True),
-        differs=(Differs("configs-of-others", "responses.*.error_code", 0, 42),),
-    ),
-    Scenario(
-        "a group",
-        CHANGE,
-        change(("consumer.session.timeout.ms", SET, "50000"), kind=GROUP, name="x", validate_only=True),
         differs=(Differs("configs-of-others", "responses.*.error_code", 0, 42),),
     ),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from libs.runtime.shards.decisions import Decision
+from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from services.group_coordinator.core.classic.states import State
@@ -32,7 +33,11 @@ def describe(kind_of: Callable[[str], Kind], request: describe_groups.DescribeGr
 def consumer_describe(
     kind_of: Callable[[str], Kind], request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int
 ) -> Decided:
-    groups = [kind_of(name).consumer_described(name, version) for name in request.group_ids]
+    """Groups without a name come first, as in Kafka, and are refused without a word."""
+    named = [name for name in request.group_ids if name]
+    nameless = len(request.group_ids) - len(named)
+    groups = [consumer_group_describe.DescribedGroup(ErrorCode.INVALID_GROUP_ID) for _ in range(nameless)]
+    groups += [kind_of(name).consumer_described(name, version) for name in named]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:

@@ -118,4 +118,4 @@ class SimpleGroups(NoGroup):
 
 
 def not_a_consumer_group(name: str, why: str) -> consumer_group_describe.DescribedGroup:
-    return consumer_group_describe.DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, why, group_id=name, group_state=State.DEAD.value)
+    return consumer_group_describe.DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, why, group_id=name)

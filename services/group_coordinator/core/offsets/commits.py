@@ -33,10 +33,10 @@ def decide_commit(
     kind: Kind, request: OffsetCommitRequest, version: int, topics: TopicsView, metadata_max: int, now_ms: int
 ) -> Decision[OffsetCommitResponse, Any]:
     """`kind`: that of the group."""
-    answers = Answers(version)
+    answers = Answers()
     found = _find(request, version, topics, answers)
     if not found:
-        return Decision(OffsetCommitResponse(topics=answers.refused))
+        return Decision(OffsetCommitResponse(topics=answers.topics))
     name = request.group_id
     error = kind.commit_error(name, request, version)
     records: list[OffsetCommitted] = []
@@ -59,7 +59,7 @@ def decide_commit(
                 )
         answers.add(asked, told)
     timers = {} if error else kind.heard_of(name, request, now_ms)
-    return Decision(OffsetCommitResponse(topics=answers.all()), records, timers)
+    return Decision(OffsetCommitResponse(topics=answers.topics), records, timers)
 
 
 def is_too_long(metadata: str, limit: int) -> bool:
@@ -70,35 +70,31 @@ def is_too_long(metadata: str, limit: int) -> bool:
 
 
 class Answers:
-    """Topic by topic. As Kafka orders them: what was refused at once, then the others, merged with the first of their topic."""
+    """As Kafka orders them: what was refused at once, then the rest. Only where something was, each topic stands there once."""
 
-    def __init__(self, version: int) -> None:
-        self._by_id = version >= NAMED_BY_ID_FROM
-        self.refused: list[OffsetCommitResponseTopic] = []
-        self._added: list[OffsetCommitResponseTopic] = []
+    def __init__(self) -> None:
+        self.topics: list[OffsetCommitResponseTopic] = []
+        self._known: dict[tuple[bytes, str], OffsetCommitResponseTopic] = {}
 
     def refuse(self, asked: OffsetCommitRequestTopic, index: int, error: ErrorCode) -> None:
-        topic = self._of(asked)
+        topic = self._known.get((asked.topic_id, asked.name))
         if topic is None:
-            topic = OffsetCommitResponseTopic(asked.topic_id, asked.name)
-            self.refused.append(topic)
+            topic = self._new(asked, [])
         topic.partitions.append(OffsetCommitResponsePartition(index, error))
 
     def add(self, asked: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]) -> None:
-        topic = self._of(asked) if self.refused else None
-        if topic is None:
-            self._added.append(OffsetCommitResponseTopic(asked.topic_id, asked.name, partitions))
-        else:
+        topic = self._known.get((asked.topic_id, asked.name)) if self._known else None
+        if topic is not None:
             topic.partitions += partitions
+        elif self._known:
+            self._new(asked, partitions)
+        else:
+            self.topics.append(OffsetCommitResponseTopic(asked.topic_id, asked.name, partitions))
 
-    def all(self) -> list[OffsetCommitResponseTopic]:
-        return self.refused + self._added
-
-    def _of(self, asked: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic | None:
-        for topic in self.refused:
-            if (topic.topic_id == asked.topic_id) if self._by_id else (topic.name == asked.name):
-                return topic
-        return None
+    def _new(self, asked: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]) -> OffsetCommitResponseTopic:
+        topic = self._known[asked.topic_id, asked.name] = OffsetCommitResponseTopic(asked.topic_id, asked.name, partitions)
+        self.topics.append(topic)
+        return topic
 
 
 def _find(request: OffsetCommitRequest, version: int, topics: TopicsView, answers: Answers) -> list[Found]:

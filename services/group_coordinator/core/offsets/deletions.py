@@ -25,18 +25,24 @@ def decide_deletion(
         return Decision(OffsetDeleteResponse(error_code=error))
     subscription = kind.subscription(name)
     removed: dict[OffsetRemoved, None] = {}
-    answers: list[OffsetDeleteResponseTopic] = []
+    answers: dict[str, OffsetDeleteResponseTopic] = {}
+
+    def tell(topic: str, index: int, error: ErrorCode) -> None:
+        answers.setdefault(topic, OffsetDeleteResponseTopic(topic)).partitions.append(OffsetDeleteResponsePartition(index, error))
+
+    there: list[tuple[str, int]] = []
     for topic in request.topics:
         view = topics.by_name.get(topic.name)
-        told = []
         for one in topic.partitions:
-            index, error = one.partition_index, ErrorCode.NONE
-            if view is None or not 0 <= index < view.partitions:
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif topic.name in subscription:
-                error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            elif table.get(name, topic.name, index) is not None:
-                removed[OffsetRemoved(name, topic.name, index)] = None
-            told.append(OffsetDeleteResponsePartition(index, error))
-        answers.append(OffsetDeleteResponseTopic(topic.name, told))
-    return Decision(OffsetDeleteResponse(topics=answers), list(removed))
+            if view is not None and 0 <= one.partition_index < view.partitions:
+                there.append((topic.name, one.partition_index))
+            else:  # Kafka's answers begin with these
+                tell(topic.name, one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for named, index in there:
+        if named in subscription:
+            tell(named, index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        if table.get(name, named, index) is not None:
+            removed[OffsetRemoved(name, named, index)] = None
+        tell(named, index, ErrorCode.NONE)
+    return Decision(OffsetDeleteResponse(topics=list(answers.values())), list(removed))

@@ -73,13 +73,18 @@ class Reader:
             topic_id = view.topic_id if view is not None else NO_UUID
             if self._by_id and topic_id == NO_UUID:
                 continue  # there is no way to say which
-            told = [_told(one.partition, one, topic_id) for one in offsets]
-            yield OffsetFetchResponseTopics(topic_id, name, [one for one in told if one.committed_offset != NOTHING])
+            told = [_told(one.partition, one, topic_id) for one in offsets if not is_of_another(one, topic_id)]
+            if told:
+                yield OffsetFetchResponseTopics(topic_id, name, told)
 
 
-def _told(index: int, committed: OffsetCommitted | None, expected: bytes) -> OffsetFetchResponsePartitions:
-    """What was committed for a topic of the same name that is gone is not what is asked for."""
-    if committed is None or (NO_UUID != committed.topic_id != expected != NO_UUID):
+def is_of_another(committed: OffsetCommitted, topic_id: bytes) -> bool:
+    """It was committed for a topic of the same name that is gone. NO_UUID may be any."""
+    return NO_UUID != committed.topic_id != topic_id != NO_UUID
+
+
+def _told(index: int, committed: OffsetCommitted | None, topic_id: bytes) -> OffsetFetchResponsePartitions:
+    if committed is None or is_of_another(committed, topic_id):
         return OffsetFetchResponsePartitions(index, NOTHING, -1, "")
     return OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata)
 

@@ -1,0 +1,42 @@
+"""Configs of groups by Kafka's own kafka-configs."""
+
+import secrets
+
+from tests.clients.admin import Admin
+from tests.kafka.tools import run_tool, run_tools
+
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+def test_kafka_configs_alters_and_deletes_those_of_a_group(bootstrap: str) -> None:
+    group = f"ratios-{secrets.token_hex(4)}"
+    server = ("kafka-configs", "--bootstrap-server", bootstrap)
+    of_it = ("--entity-type", "groups", "--entity-name", group)
+
+    altered = run_tool(*server, "--alter", *of_it, "--add-config", f"{SESSION}=50000,{HEARTBEAT}=6000").text
+    assert altered.strip() == f"Completed updating config for group {group}."
+
+    refused, unknown = (
+        run_tool(*server, "--alter", *of_it, "--add-config", wrong, check=False)
+        for wrong in (f"{SESSION}=1", "session.timeout.ms=50000")
+    )
+    told = f"InvalidConfigurationException: {SESSION} must be greater than or equal to group.consumer.min.session.timeout.ms"
+    assert (refused.returncode, told in refused.stderr.decode()) == (1, True)
+    assert (unknown.returncode, "Unknown group config name: session.timeout.ms" in unknown.stderr.decode()) == (1, True)
+
+    deleted = run_tool(*server, "--alter", *of_it, "--delete-config", f"{SESSION},{HEARTBEAT}").text
+    assert deleted.strip() == f"Completed updating config for group {group}."
+
+
+def test_kafka_configs_describes_all_that_it_is_told_of(bootstrap: str, admin: Admin, topic: str) -> None:
+    """Without a name the tool first asks what there is: ListConfigResources."""
+    admin.create(topic)
+    server = ("kafka-configs", "--bootstrap-server", bootstrap)
+    topics, brokers, metrics = run_tools(
+        (*server, "--describe", "--entity-type", "topics"),
+        (*server, "--describe", "--entity-type", "brokers"),
+        (*server, "--describe", "--entity-type", "client-metrics"),
+    )
+    assert f"Dynamic configs for topic {topic} are:" in topics.text
+    assert "Dynamic configs for broker 3 are:" in brokers.text
+    assert metrics.text == ""

@@ -1,0 +1,99 @@
+"""One decision about one group of the consumer protocol while it is made: its records, tried on a scratch, and its timers."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from libs.runtime.shards.decisions import Decision
+from libs.runtime.shards.timers import TimerKey
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from services.group_coordinator.core.consumer import changes
+from services.group_coordinator.core.consumer.group import Group, Recorded
+from services.group_coordinator.core.consumer.member import Member
+from services.group_coordinator.core.consumer.settings import ConsumerSettings, session_timeout_ms
+from services.group_coordinator.core.consumer.states import State
+from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
+from services.group_coordinator.core.records import ConsumerGroupChanged
+from services.group_coordinator.core.topics_view import TopicsView
+
+PART = "consumer"
+
+Decided: TypeAlias = Decision[Any, Any]
+"""Of replies and records; those of other parts of the coordinator have theirs."""
+
+
+class Refused(NamedTuple):
+    """What a client is told. Nothing of its request is done."""
+
+    error: ErrorCode
+    message: str
+
+    def decided(self) -> Decided:
+        return Decision(ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message))
+
+
+def session_key(group: str, member_id: str) -> TimerKey:
+    return PART, "session", group, member_id
+
+
+def revocation_key(group: str, member_id: str) -> TimerKey:
+    return PART, "revocation", group, member_id
+
+
+class Draft:
+    """`group` is as the records so far leave it."""
+
+    def __init__(
+        self,
+        group: Group,
+        now_ms: int,
+        settings: ConsumerSettings,
+        configs: Mapping[str, str],
+        topics: TopicsView,
+        hashes: TopicHashes,
+    ) -> None:
+        self.group = group
+        self.name = group.name
+        self.now_ms = now_ms
+        self.settings = settings
+        self.configs = configs
+        self.topics = topics
+        self.hashes = hashes
+        self.records: list[Recorded] = []
+        self.timers: dict[TimerKey, int | None] = {}
+
+    def decision(self, reply: object = None) -> Decided:
+        if self.group.facts.rebalances_now and self.group.state in (State.STABLE, State.EMPTY):
+            self.put(changes.RebalanceEnded(self.name, self.now_ms))
+        return Decision(reply, self.records, self.timers)
+
+    def put(self, record: Recorded) -> None:
+        self.records.append(record)
+        self.group.apply(record)
+
+    def bump(self, reason: str) -> None:
+        """The group epoch rises: the next heartbeat, or this one, makes a new target assignment."""
+        subscribed = self.group.subscriptions
+        self.put(ConsumerGroupChanged(self.name, self.group.facts.epoch + 1, self.hashes.of(subscribed, self.topics)))
+        self.checked()
+        self.put(changes.RebalanceBegun(self.name, reason, self.now_ms))
+
+    def checked(self) -> None:
+        by_name = self.topics.by_name
+        seen = {name: by_name[name] for name in self.group.subscriptions if name in by_name}
+        self.put(changes.TopicsChecked(self.name, self.topics.version, seen))
+
+    # -- timers -------------------------------------------------------------------------------------------------------------
+
+    def heard_of(self, member_id: str) -> None:
+        self.timers[session_key(self.name, member_id)] = self.now_ms + session_timeout_ms(self.settings, self.configs)
+
+    def awaits_revocation(self, member: Member) -> None:
+        self.timers[revocation_key(self.name, member.member_id)] = self.now_ms + member.rebalance_timeout_ms
+
+    def awaits_nothing(self, member_id: str) -> None:
+        self.timers[revocation_key(self.name, member_id)] = None
+
+    def given_up(self, member_id: str) -> None:
+        self.timers[session_key(self.name, member_id)] = None
+        self.timers[revocation_key(self.name, member_id)] = None

@@ -1,0 +1,279 @@
+"""A group of the consumer protocol, and what each record does to it.
+
+All of a group stands in tables of its own, a row for each member and for each partition that is held. `scratch` is the group as
+it will be: a decision tries its records on it one by one.
+"""
+
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from libs.runtime.shards.tables import Journal, Table
+from services.group_coordinator.core import records
+from services.group_coordinator.core.classic.overlay import Overlay
+from services.group_coordinator.core.consumer import changes, partitions
+from services.group_coordinator.core.consumer.member import LEAVES, Member
+from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions
+from services.group_coordinator.core.consumer.states import State
+from services.group_coordinator.core.topics_view import TopicView
+
+_NOW: Final = "now"
+
+Recorded: TypeAlias = (
+    changes.Change
+    | records.ConsumerGroupChanged
+    | records.ConsumerTopicsSeen
+    | records.ConsumerTopicsRemoved
+    | records.ConsumerMemberChanged
+    | records.ConsumerMemberRemoved
+    | records.TargetEpochChanged
+    | records.TargetEpochRemoved
+    | records.TargetAssignmentChanged
+    | records.TargetAssignmentRemoved
+    | records.CurrentAssignmentChanged
+    | records.CurrentAssignmentRemoved
+    | records.RegularExpressionResolved
+    | records.RegularExpressionRemoved
+)
+"""All that concerns one group and does not end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    epoch: int = 0
+    metadata_hash: int = 0
+    assignment_epoch: int = 0
+    """For which group epoch the target assignment was made."""
+    topics_seen: bool = False
+    """The log has a record of topics that Kafka stopped writing in 4.1."""
+
+    # What this owner knows beside the log.
+    topics_version: int = -1
+    topics: "dict[str, TopicView]" = field(default_factory=dict)
+    regexes_version: int = -1
+    regexes_ms: int = -1
+    reason: str = ""
+    """Of the last rebalance, in words."""
+    begun_ms: int = -1
+    """When that began."""
+    ended_ms: int = -1
+    """-1: it goes on."""
+    rebalances: int = 0
+    """Begun at this owner."""
+    rebalancing_ms: int = 0
+    """Spent in those that ended. `rebalanced_ms` counts the present one as well."""
+
+    @property
+    def rebalances_now(self) -> bool:
+        return self.begun_ms >= 0 and self.ended_ms < 0
+
+    def rebalanced_ms(self, now_ms: int) -> int:
+        return self.rebalancing_ms + (max(now_ms - self.begun_ms, 0) if self.rebalances_now else 0)
+
+
+class Resolved(NamedTuple):
+    topics: tuple[str, ...]
+    version: int
+    resolved_ms: int
+
+
+class Group:
+    __slots__ = (
+        "_facts", "assignors", "holders", "members", "name", "regex_members", "regexes", "statics", "subscriptions", "targets",
+        "unsettled",
+    )  # fmt: skip
+
+    def __init__(self, name: str, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
+        self.name = name
+        self._facts: MutableMapping[str, Facts] = tables()
+        self.members: MutableMapping[str, Member] = tables()
+        self.targets: MutableMapping[str, Partitions] = tables()
+        """Member id → what it is to have."""
+        self.holders: MutableMapping[Partition, str] = tables()
+        """Who has a partition, or has not given it up yet."""
+        self.statics: MutableMapping[str, str] = tables()
+        """Instance id → member id."""
+        self.subscriptions: MutableMapping[str, int] = tables()
+        """Topic → how many members name it, and how many regular expressions match it."""
+        self.regexes: MutableMapping[str, Resolved] = tables()
+        self.regex_members: MutableMapping[str, int] = tables()
+        """Regular expression → how many members ask for it."""
+        self.assignors: MutableMapping[str, int] = tables()
+        """Server-side assignor → how many members ask for it."""
+        self.unsettled: MutableMapping[str, bool] = tables()
+        """Members that do not have yet what they are to have."""
+
+    @classmethod
+    def empty(cls, journal: Journal, name: str) -> "Group":
+        group = cls(name, lambda: Table(journal))
+        group.facts = Facts()
+        return group
+
+    def scratch(self) -> "Group":
+        mine: list[MutableMapping[Any, Any]] = [
+            self._facts, self.members, self.targets, self.holders, self.statics, self.subscriptions, self.regexes,
+            self.regex_members, self.assignors, self.unsettled,
+        ]  # fmt: skip
+        return Group(self.name, map(Overlay, mine).__next__)
+
+    @property
+    def facts(self) -> Facts:
+        return self._facts[_NOW]
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._facts[_NOW] = facts
+
+    @property
+    def state(self) -> State:
+        if not self.members:
+            return State.EMPTY
+        facts = self.facts
+        if facts.epoch > facts.assignment_epoch:
+            return State.ASSIGNING
+        return State.RECONCILING if self.unsettled else State.STABLE
+
+    def target(self, member_id: str) -> Partitions:
+        return self.targets.get(member_id, NONE)
+
+    def topics_of(self, member: Member) -> frozenset[str]:
+        """Names, also of topics that are not there."""
+        resolved = self.regexes.get(member.regex) if member.regex else None
+        return frozenset(member.topics) if resolved is None else frozenset(member.topics).union(resolved.topics)
+
+    # -- records ------------------------------------------------------------------------------------------------------------
+
+    def apply(self, record: Recorded) -> None:
+        match record:
+            case records.ConsumerMemberChanged(_, member_id):
+                self._put(self._member(member_id).asking(record))
+            case records.CurrentAssignmentChanged(_, member_id):
+                self._put(self._member(member_id).having(record))
+            case records.CurrentAssignmentRemoved(_, member_id):
+                if member_id in self.members:
+                    self._put(replace(self.members[member_id], epoch=LEAVES, previous_epoch=LEAVES, assigned=NONE, pending=NONE))
+            case records.ConsumerMemberRemoved(_, member_id):
+                self._remove(member_id)
+            case records.TargetAssignmentChanged(_, member_id, assigned):
+                self.targets[member_id] = partitions.read(assigned)
+            case records.TargetAssignmentRemoved(_, member_id):
+                self.targets.pop(member_id, None)
+            case records.ConsumerGroupChanged(_, epoch, metadata_hash):
+                self.facts = replace(self.facts, epoch=epoch, metadata_hash=metadata_hash)
+            case records.TargetEpochChanged(_, assignment_epoch):
+                self._assign(assignment_epoch)
+            case records.TargetEpochRemoved():
+                self._assign(0)
+            case records.RegularExpressionResolved(_, regex, topics, version, resolved_ms):
+                self._resolve(regex, Resolved(topics, version, resolved_ms))
+            case records.RegularExpressionRemoved(_, regex):
+                self._resolve(regex, None)
+            case records.ConsumerTopicsSeen() | records.ConsumerTopicsRemoved():
+                self.facts = replace(self.facts, topics_seen=isinstance(record, records.ConsumerTopicsSeen))
+            case changes.RebalanceBegun(_, reason, now_ms):
+                facts = self.facts
+                self.facts = replace(
+                    facts, reason=reason, begun_ms=now_ms, ended_ms=-1, rebalances=facts.rebalances + 1,
+                    rebalancing_ms=facts.rebalanced_ms(now_ms),
+                )  # fmt: skip
+            case changes.RebalanceEnded(_, now_ms):
+                self.facts = replace(self.facts, ended_ms=now_ms, rebalancing_ms=self.facts.rebalanced_ms(now_ms))
+            case changes.TopicsChecked(_, version, seen):
+                self.facts = replace(self.facts, topics_version=version, topics=dict(seen))
+            case changes.RegexesChecked(_, version, now_ms):
+                self.facts = replace(self.facts, regexes_version=version, regexes_ms=now_ms)
+
+    def _member(self, member_id: str) -> Member:
+        """In a compacted log what a member has may stand before what it asks for."""
+        return self.members.get(member_id) or Member(member_id)
+
+    def _put(self, member: Member) -> None:
+        member_id = member.member_id
+        before = self.members.get(member_id)
+        self.members[member_id] = member
+        self._count(before, member)
+        self._hold(before, member)
+        if before is not None and before.instance_id != member.instance_id:
+            self._release_instance(before)
+        if member.instance_id is not None and self.statics.get(member.instance_id) != member_id:
+            self.statics[member.instance_id] = member_id
+        self._settle(member)
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._count(member, None)
+        self._hold(member, None)
+        self._release_instance(member)
+        self.unsettled.pop(member_id, None)
+
+    def _release_instance(self, member: Member) -> None:
+        if member.instance_id is not None and self.statics.get(member.instance_id) == member.member_id:
+            del self.statics[member.instance_id]
+
+    def _hold(self, before: Member | None, after: Member | None) -> None:
+        if before is not None and after is not None and before.assigned is after.assigned and before.pending is after.pending:
+            return
+        member_id = (after or before).member_id  # type: ignore[union-attr]
+        had = _held(before)
+        has = _held(after)
+        for partition in had - has:
+            if self.holders.get(partition) == member_id:
+                del self.holders[partition]
+        for partition in has - had:
+            self.holders[partition] = member_id
+
+    def _count(self, before: Member | None, after: Member | None) -> None:
+        if before is not None and after is not None and before.topics == after.topics:
+            pass
+        else:
+            for topic in before.topics if before is not None else ():
+                _add(self.subscriptions, topic, -1)
+            for topic in after.topics if after is not None else ():
+                _add(self.subscriptions, topic, 1)
+        for table, was, is_now in (
+            (self.regex_members, before and before.regex, after and after.regex),
+            (self.assignors, before and before.assignor, after and after.assignor),
+        ):
+            if was != is_now:
+                if was:
+                    _add(table, was, -1)
+                if is_now:
+                    _add(table, is_now, 1)
+
+    def _resolve(self, regex: str, resolved: Resolved | None) -> None:
+        before = self.regexes.get(regex)
+        for topic in before.topics if before is not None else ():
+            _add(self.subscriptions, topic, -1)
+        if resolved is None:
+            self.regexes.pop(regex, None)
+            return
+        for topic in resolved.topics:
+            _add(self.subscriptions, topic, 1)
+        self.regexes[regex] = resolved
+
+    def _assign(self, assignment_epoch: int) -> None:
+        self.facts = replace(self.facts, assignment_epoch=assignment_epoch)
+        for member in self.members.values():
+            self._settle(member)
+
+    def _settle(self, member: Member) -> None:
+        settled = member.has_reached(self.facts.assignment_epoch)
+        if settled == (member.member_id in self.unsettled):
+            if settled:
+                del self.unsettled[member.member_id]
+            else:
+                self.unsettled[member.member_id] = True
+
+
+def _held(member: Member | None) -> set[Partition]:
+    return set() if member is None else {*partitions.each(member.assigned), *partitions.each(member.pending)}
+
+
+def _add(counts: MutableMapping[str, int], key: str, by: int) -> None:
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        counts.pop(key, None)

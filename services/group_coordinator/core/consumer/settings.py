@@ -1,0 +1,34 @@
+"""What an operator decides about groups of the consumer protocol. Kafka's names and defaults stand beside them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerSettings:
+    enabled: bool = True
+    """group.coordinator.rebalance.protocols has `consumer`"""
+    session_timeout_ms: int = 45_000
+    """group.consumer.session.timeout.ms"""
+    heartbeat_interval_ms: int = 5_000
+    """group.consumer.heartbeat.interval.ms"""
+    size_max: int = 2**31 - 1
+    """group.consumer.max.size"""
+    assignors: tuple[str, ...] = ("uniform", "range")
+    """group.consumer.assignors. The first is taken where no member asks for one."""
+
+
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+
+
+def session_timeout_ms(settings: ConsumerSettings, configs: Mapping[str, str]) -> int:
+    """`configs`: those of the group. They were checked when they were set."""
+    own = configs.get(SESSION_TIMEOUT)
+    return settings.session_timeout_ms if own is None else int(own)
+
+
+def heartbeat_interval_ms(settings: ConsumerSettings, configs: Mapping[str, str]) -> int:
+    own = configs.get(HEARTBEAT_INTERVAL)
+    return settings.heartbeat_interval_ms if own is None else int(own)

@@ -1,0 +1,80 @@
+"""What ConsumerGroupDescribe, DescribeGroups and ListGroups say of groups of the consumer protocol."""
+
+from typing import Final
+
+from libs.wire.consumer_protocol import PROTOCOL_TYPE
+from libs.wire.errors import ErrorCode
+from libs.wire.messages.consumer_group_describe import Assignment, DescribedGroup, TopicPartitions
+from libs.wire.messages.consumer_group_describe import Member as DescribedMember
+from libs.wire.messages.describe_groups import DescribedGroup as DescribedAsClassic
+from libs.wire.messages.list_groups import ListedGroup
+from services.group_coordinator.core.consumer import target
+from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.partitions import Partitions
+from services.group_coordinator.core.consumer.settings import ConsumerSettings
+from services.group_coordinator.core.consumer.states import State
+from services.group_coordinator.core.topics_view import TopicsView
+
+KIND: Final = "consumer"
+NOT_FOUND_FROM: Final = 6
+"""KIP-1043: DescribeGroups says that there is no such group of its kind. Before, it is Dead."""
+SPEAKS_CLASSIC, SPEAKS_CONSUMER = 0, 1
+
+
+def missing(name: str, *, other_kind: bool) -> DescribedGroup:
+    message = f"Group {name} is not a consumer group." if other_kind else f"Group {name} not found."
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, name)
+
+
+def described(group: Group, settings: ConsumerSettings, topics: TopicsView) -> DescribedGroup:
+    facts = group.facts
+    return DescribedGroup(
+        group_id=group.name,
+        group_state=group.state.value,
+        group_epoch=facts.epoch,
+        assignment_epoch=facts.assignment_epoch,
+        assignor_name=target.preferred(group, settings),
+        members=[
+            DescribedMember(
+                member.member_id,
+                member.instance_id,
+                member.rack_id,
+                member.epoch,
+                member.client_id,
+                member.client_host,
+                list(member.topics),
+                member.regex,
+                _named(member.assigned, topics),
+                _named(group.target(member.member_id), topics),
+                SPEAKS_CONSUMER if member.classic is None else SPEAKS_CLASSIC,
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def described_as_classic(name: str, version: int) -> DescribedAsClassic:
+    """DescribeGroups is of classic groups: others are not there."""
+    if version < NOT_FOUND_FROM:
+        return DescribedAsClassic(group_id=name, group_state=State.DEAD.value)
+    message = f"Group {name} is not a classic group."
+    return DescribedAsClassic(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id=name, group_state=State.DEAD.value)
+
+
+def listed(group: Group) -> ListedGroup:
+    return ListedGroup(group.name, PROTOCOL_TYPE, group.state.value, KIND)
+
+
+def is_asked_for(group: Group, states: list[str], kinds: list[str]) -> bool:
+    """Empty filters let all through. Case does not count."""
+    if kinds and KIND not in {kind.lower() for kind in kinds}:
+        return False
+    return not states or group.state.value.lower() in {state.lower() for state in states}
+
+
+def _named(partitions: Partitions, topics: TopicsView) -> Assignment:
+    """Topics that are gone are left out."""
+    found = [topic_id for topic_id in partitions if topic_id in topics.by_id]
+    return Assignment(
+        [TopicPartitions(topic_id, topics.by_id[topic_id].name, sorted(partitions[topic_id])) for topic_id in sorted(found)]
+    )

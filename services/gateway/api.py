@@ -26,11 +26,16 @@ def _not_at_once(*_: object) -> Any:
     return None
 
 
+def _by_handler(*_: object) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """Versions are inclusive. `handle` gets what `read_request` made, and `write_response` what `handle` returned.
 
-    `at_once` is asked first, and answers what needs no waiting, without a task; None: it needs some.
+    `at_once` is asked first, and answers what needs no waiting, without a task; None: it needs some. `begin` is asked before
+    anything of the request is read, and says whether it has begun it: then it is answered without any of the others.
     """
 
     key: ApiKey
@@ -42,6 +47,7 @@ class Api:
     handle: Callable[[GatewayState, RequestContext, Any], Coroutine[Any, Any, Any]] = data_plane
     advertised_min_version: int = -1  # -1: min_version
     at_once: Callable[["DataPath", "Exchange", Any], Any] = _not_at_once
+    begin: Callable[["DataPath", "Exchange", Reader], bool] = _by_handler
 
     def __post_init__(self) -> None:
         if self.advertised_min_version < 0:
@@ -49,9 +55,25 @@ class Api:
 
     def written(self, version: int, correlation_id: int, response: object) -> bytearray:
         """The response's whole frame."""
-        writer = Writer()
-        writer.buffer += b"\0\0\0\0"
-        write_response_header(writer, self.key, version, correlation_id)
+        writer = _begun(self.key, version, correlation_id)
         self.write_response(writer, response, version)
-        _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
-        return writer.buffer
+        return _ended(writer)
+
+
+def framed(key: ApiKey, version: int, correlation_id: int, body: bytes | bytearray | memoryview) -> bytearray:
+    """The whole frame of a response that is written already."""
+    writer = _begun(key, version, correlation_id)
+    writer.buffer += body
+    return _ended(writer)
+
+
+def _begun(key: ApiKey, version: int, correlation_id: int) -> Writer:
+    writer = Writer()
+    writer.buffer += b"\0\0\0\0"
+    write_response_header(writer, key, version, correlation_id)
+    return writer
+
+
+def _ended(writer: Writer) -> bytearray:
+    _LENGTH.pack_into(writer.buffer, 0, len(writer.buffer) - 4)
+    return writer.buffer

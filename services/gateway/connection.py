@@ -173,7 +173,7 @@ class Connection:
                 fetched = fetch.begin(self._connections.data_path, exchange, reader, wants_shape=wanted)
                 if wanted:
                     self._fetch_shape, self._misses = fetched, 0
-            else:
+            elif not api.begin(self._connections.data_path, exchange, reader):
                 request = api.read_request(reader, version)
                 reader.expect_end()
                 answer = api.at_once(self._connections.data_path, exchange, request)

@@ -1,4 +1,4 @@
-"""What Produce and Fetch work with: routes of the newest image, storage nodes, open files, batches in flight."""
+"""What requests without a task of their own work with: routes of the newest image, nodes, open files, batches in flight."""
 
 import itertools
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from libs.wire.messages.endpoints import NodeEndpoint
 from services.gateway.appends import Appends
 from services.gateway.config import GatewayConfig
+from services.gateway.coordinators import Coordinators
 from services.gateway.core.routing import Routes
 from services.gateway.exchange import Asker
 from services.gateway.files import Files
@@ -23,6 +24,7 @@ class DataPath:
     config: GatewayConfig
     routes: Routes
     nodes: Nodes
+    coordinators: Coordinators
     appends: Appends
     files: Files
     outlines: Outlines

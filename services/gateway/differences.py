@@ -278,12 +278,27 @@ DIFFERENCES: Final = (
         "An internal topic gets no more partitions: INVALID_TOPIC_EXCEPTION. Kafka adds them, and its brokers look for groups in "
         "others from their next start on; its own kafka-topics refuses to ask for it.",
     ),
+    # Coordinators
+    Difference(
+        "find-coordinator-at-once",
+        ApiKey.FIND_COORDINATOR,
+        "A group's coordinator that is there within a second, its topic being made meanwhile, is in the same answer; Kafka first "
+        "answers COORDINATOR_NOT_AVAILABLE, and clients ask again.",
+    ),
     Difference(
         "find-coordinator-nobody",
         ApiKey.FIND_COORDINATOR,
-        "There are no coordinators yet, and nobody is found. From version 3 on the answer is UNSUPPORTED_VERSION, which clients "
-        "take for final and show to their users; before, COORDINATOR_NOT_AVAILABLE for groups and, for transactions, "
+        "There are no coordinators of transactions and share groups, and nobody is found. From version 3 on the answer is "
+        "UNSUPPORTED_VERSION, which clients take for final and show to their users; before, for transactions, "
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one answer that librdkafka does not ask again after.",
+        unseen="Kafka would have to make its internal topics",
+    ),
+    Difference(
+        "find-coordinator-leaderless",
+        ApiKey.FIND_COORDINATOR,
+        "While nobody leads the partition of a group's shard, the first of its replicas that lives is named, since any broker "
+        "reaches the coordinator; Kafka answers COORDINATOR_NOT_AVAILABLE.",
+        unseen="it takes a broker that died",
     ),
     # Configs
     Difference(

@@ -25,10 +25,13 @@ from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
 from services.gateway.appends import Appends
+from services.gateway.asking import LOADING, Payload, Question
 from services.gateway.config import GatewayConfig
 from services.gateway.connections import Connections
+from services.gateway.coordinators import Coordinators
 from services.gateway.core.addresses import broker_ids
 from services.gateway.core.routing import Routes
+from services.gateway.core.shards import Shards
 from services.gateway.data_path import DataPath
 from services.gateway.departure import others_serve, see_off, unnamed
 from services.gateway.files import Files
@@ -40,6 +43,7 @@ from services.gateway.outlines import Outlines
 from services.gateway.pending_fetch import PendingFetch
 from services.gateway.presence import Presence
 from services.gateway.producer_ids import ProducerIds
+from services.gateway.relay import java_address
 from services.gateway.spare_ids import SpareIds
 from services.gateway.state import ControllerUnavailable, NodeUnavailable, RequestContext
 from services.gateway.unready import Unready
@@ -83,6 +87,7 @@ class Gateway:
             return Hello(GATEWAY, config.node_id, incarnation, version, self.image.feature_level, self.image.cluster_id)
 
         self._nodes = Nodes(hello, host_id, transport, self._node_ready)
+        self._coordinators = Coordinators(hello, host_id, transport)
         self._neighbours = Neighbours(config.node_id, hello, host_id, transport, self._neighbours_gone)
         routes = Routes(self.image)
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
@@ -90,7 +95,17 @@ class Gateway:
         now = asyncio.get_running_loop().time
         outlines = Outlines(self._nodes, now)
         self.data_path = DataPath(
-            config, routes, self._nodes, self._appends, self._files, outlines, self.meters, Unready(), itertools.count(), now
+            config,
+            routes,
+            self._nodes,
+            self._coordinators,
+            self._appends,
+            self._files,
+            outlines,
+            self.meters,
+            Unready(),
+            itertools.count(),
+            now,
         )
         self._connections = Connections(config, self, self.data_path, self.meters)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
@@ -166,11 +181,13 @@ class Gateway:
         if others and await unnamed(self._follower, self._config.node_id, self._incarnation):
             await see_off(self._connections)
         self._listeners.close()
+        self._coordinators.leave()
         await self._connections.drain()
         self._producer_ids.close()
         self._appends.close()
         self.data_path.unready.close()
         await self._nodes.close()
+        await self._coordinators.close()
         await self._neighbours.close()
         self._files.close()
         await self._presence.close()
@@ -185,6 +202,7 @@ class Gateway:
             "broker_ids": sorted(self._listeners.broker_ids),
             "open_files": len(self._files),
             "parked_bytes": self._appends.parked.bytes,
+            **self._coordinators.debug(),
         }
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -201,6 +219,7 @@ class Gateway:
         self._appends.follow(routes, moved=moved)
         if moved:
             self._follow_reads()
+        self._coordinators.follow(new)
         self.data_path.unready.tell()
         if self._started:
             self._listeners.follow(broker_ids(new))
@@ -276,6 +295,26 @@ class Gateway:
             raise NodeUnavailable(node_id, str(error), sent=error.sent) from error
         except ContractError as error:
             raise NodeUnavailable(node_id, str(error)) from error
+
+    @property
+    def shards(self) -> Shards:
+        return self._coordinators.shards
+
+    async def ask_shard(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, Payload]:
+        answered: asyncio.Future[tuple[int, Payload]] = asyncio.get_running_loop().create_future()
+
+        def told(error: int, payload: Payload) -> None:
+            if not answered.done():
+                answered.set_result((error, payload))
+
+        host = java_address(context.client_host)
+        asking = self._coordinators.ask(Question(shard, api_key, context.api_version, body, context.client_id, host), told)
+        if asking is None:
+            return LOADING, b""
+        try:
+            return await answered
+        finally:
+            asking.cancel()
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
         try:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
+from services.gateway.core.shards import Shards
 
 T = TypeVar("T")
 
@@ -61,6 +62,18 @@ class GatewayState(Protocol):
 
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         """Ask a storage node. Raises RpcError and NodeUnavailable."""
+
+    @property
+    def shards(self) -> Shards:
+        """Of `image`: which group is whose."""
+
+    async def ask_shard(
+        self, shard: int, api_key: int, body: bytes, context: RequestContext
+    ) -> tuple[int, bytes | bytearray | memoryview]:
+        """Ask the owner of a shard of `__consumer_offsets`, following it when it moves: (error, body of the response if it is 0).
+
+        `body` is a request's without its header, in `context`'s version, about groups of that shard only.
+        """
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
         """Wait until the image has reached `revision`: then we read our own writes."""

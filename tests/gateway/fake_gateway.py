@@ -1,5 +1,6 @@
 """A `GatewayState` for handler tests: a real cluster image, and a controller and storage nodes that answer what a test says."""
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -10,6 +11,8 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
+from libs.cluster.topic_names import GROUP_TOPIC
+from services.gateway.core.shards import Shards
 from services.gateway.state import RequestContext
 
 T = TypeVar("T")
@@ -30,6 +33,7 @@ class Cluster:
     configs: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     started_with: dict[int, dict[str, str]] = field(default_factory=dict)  # broker configs by storage node
     replicas: dict[str, tuple[int, ...]] = field(default_factory=dict)  # by topic; default: the leader alone
+    owners: dict[int, str] = field(default_factory=dict)  # by shard of __consumer_offsets; "" where not said
 
     def image(self, revision: int = 7) -> ClusterImage:
         records: dict[str, object] = {keys.CLUSTER_ID: "test-cluster"}
@@ -47,6 +51,8 @@ class Cluster:
                 state = PartitionState(
                     tuple(Replica(node, "") for node in nodes), leader, 1, 5, 9, tuple(InSync(node, 1) for node in nodes)
                 )
+                if name == GROUP_TOPIC:
+                    state = dataclasses.replace(state, owner=self.owners.get(index, ""))
                 records[keys.partition(topic_id, index)] = state
         for (kind, name), values in self.configs.items():
             records[keys.config(kind, name)] = ConfigOverrides(values)
@@ -66,6 +72,7 @@ class FakeGateway:
         self.waited_for: list[int] = []
         self.on_controller: Callable[[str, Any], Any] = _unexpected
         self.on_storage: Callable[[int, Any], Any] = _unexpected
+        self.on_shard: Callable[[int, bytes], Any] = _unexpected
         self.on_wait: Callable[[int], None] = lambda revision: None
         self.without_endpoint: set[int] = set()
         self.producer_ids: Callable[[], int] = _unexpected
@@ -80,6 +87,15 @@ class FakeGateway:
         self.asked.append((node_id, method, body, timeout_s))
         reply = self.on_storage(node_id, body)
         assert isinstance(reply, reply_type)
+        return reply
+
+    @property
+    def shards(self) -> Shards:
+        return Shards(self.image)
+
+    async def ask_shard(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, bytes]:
+        self.asked.append((shard, api_key, body))
+        reply: tuple[int, bytes] = self.on_shard(shard, body)
         return reply
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:

@@ -1,0 +1,86 @@
+"""A group coordinator that speaks the real RPC, answers what it is told to, and keeps what it was asked."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from libs.rpc.contracts.groups import ASK, Ask, Asked
+from libs.rpc.schema import unpack
+from libs.rpc.server import Call, Hello, RpcServer
+from libs.rpc.socket_transport import SocketTransport
+
+
+@dataclass
+class Heard:
+    ask: Ask
+    body: bytes
+
+
+class FakeCoordinator:
+    """Answers with `error` if that is set, else with `answers` of the API, else with nothing but the request itself.
+
+    `holding`: calls are kept in `held`, and answered by `release`. `cancelled` are bodies of those that were taken back.
+    """
+
+    def __init__(self, node_id: int, directory: Path) -> None:
+        self.node_id = node_id
+        self.incarnation = 1
+        self.address = f"unix:{directory}/c{node_id}"
+        self.error = 0
+        self.answers: dict[int, bytes] = {}  # by API key
+        self.by_shard: dict[int, bytes] = {}
+        self.holding = False
+        self.held: list[Call] = []
+        self.heard: list[Heard] = []
+        self.cancelled: list[bytes] = []
+        self._server: RpcServer | None = None
+
+    async def start(self) -> None:
+        hello = Hello("group_coordinator", self.node_id, self.incarnation, "test", 1)
+        self._server = RpcServer(hello, {ASK: self._ask}, transport=SocketTransport())
+        await self._server.listen(self.address)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.close(drain_s=0)
+        self.held.clear()
+
+    async def restart(self) -> None:
+        """In another life."""
+        await self.stop()
+        self.incarnation += 1
+        self.holding = False
+        await self.start()
+
+    def begin_to_stop(self) -> None:
+        """What it accepted may still be answered; what comes now is refused."""
+        assert self._server is not None
+        self._server.closing = True
+
+    def release(self, index: int = 0) -> None:
+        self._answer(self.held.pop(index))
+
+    def _ask(self, call: Call) -> None:
+        heard = Heard(unpack(Ask, call.body), bytes(call.payload))
+        self.heard.append(heard)
+        call.on_cancel(lambda: self.cancelled.append(heard.body))
+        if self.holding:
+            self.held.append(call)
+        else:
+            self._answer(call)
+
+    def _answer(self, call: Call) -> None:
+        ask = unpack(Ask, call.body)
+        if self.error:
+            call.reply(Asked(self.error))
+        else:
+            echo = bytes(call.payload)
+            call.reply(Asked(0), (self.by_shard.get(ask.shard) or self.answers.get(ask.api_key) or echo,))
+
+
+async def heard(coordinator: FakeCoordinator, count: int) -> None:
+    """Returns once it was asked so often."""
+    async with asyncio.timeout(10):
+        while len(coordinator.heard) < count:  # noqa: ASYNC110 - a fake announces nothing
+            await asyncio.sleep(0.002)

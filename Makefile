@@ -52,8 +52,8 @@ simulate: setup ## a disk, a partition's replicas, a cluster on virtual time: SE
 chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 (SEED=)
 	$(VENV)/python -m tests.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
 
-clients: setup ## run only the tests with real clients: librdkafka, Java, Python, kcat
-	$(VENV)/python -m pytest tests/clients
+clients: setup ## run only the tests with real clients (AGAINST=kafka: those with groups, against Apache Kafka)
+	$(if $(AGAINST),PENSTOCK_GROUPS_AGAINST=$(AGAINST)) $(VENV)/python -m pytest tests/clients$(if $(AGAINST),/groups)
 
 bench: setup ## measure beside Apache Kafka; prints JSON lines
 	$(VENV)/python -m tests.bench

@@ -5,6 +5,7 @@ is set it fails: a green run there means that everything ran.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -49,6 +50,20 @@ def _jars() -> str | None:
     return None if KafkaJars(ROOT).are_here() or shutil.which("mvn") else "neither .tools/kafka nor mvn is here"
 
 
+def _go() -> str | None:
+    if shutil.which("go") is None:
+        return "no go on PATH"
+    words = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, timeout=60).stdout
+    version = tuple(map(int, re.findall(r"\d+", words)[:2]))
+    # From 1.21 on, Go gets itself whatever later version go.mod asks for.
+    return None if version >= (1, 21) else f"go is {words.strip()!r}, not 1.21 or later"
+
+
+def _node() -> str | None:
+    missing = [name for name in ("node", "npm") if shutil.which(name) is None]
+    return f"no {' and no '.join(missing)} on PATH" if missing else None
+
+
 def _etcd() -> str | None:
     from services.local.etcd_setup import etcd_binary
 
@@ -64,6 +79,8 @@ REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "kafka": (_jars, "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
     "strace": (_command("strace"), "apt-get install strace"),
+    "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),
+    "node": (_node, "apt-get install nodejs npm"),
     "root": (_root, "run as root"),
     "etcd": (_etcd, "make setup"),
 }

@@ -1,0 +1,65 @@
+"""Sets up the programs that are not Python: once for each content of their sources, in .tools/clients/."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.requirements import ROOT, require
+
+PROGRAMS = Path(__file__).parent / "programs"
+BUILT = ROOT / ".tools" / "clients"
+SET_UP_S = 280.0
+
+
+def node_modules() -> Path:
+    """With kafkajs, exactly as its lock file says."""
+    require("node")
+    source, lock = PROGRAMS / "kafkajs", ("package.json", "package-lock.json")
+
+    def install(directory: Path) -> None:
+        for name in lock:
+            shutil.copy(source / name, directory)
+        _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], directory)
+
+    return _once("kafkajs", [source / name for name in lock], install) / "node_modules"
+
+
+def franz_go_member() -> Path:
+    """The binary; the first build of a machine takes half a minute."""
+    require("go")
+    source = PROGRAMS / "franz_go"
+
+    def build(directory: Path) -> None:
+        _run(["go", "build", "-mod=readonly", "-buildvcs=false", "-o", str(directory / "member"), "."], source)
+
+    return _once("franz_go", sorted(source.iterdir()), build) / "member"
+
+
+def _once(name: str, sources: list[Path], make: Callable[[Path], None]) -> Path:
+    """Test processes that start together share one run; a folder is there when it is whole."""
+    fingerprint = hashlib.sha256(b"".join(file.name.encode() + file.read_bytes() for file in sources)).hexdigest()[:16]
+    BUILT.mkdir(parents=True, exist_ok=True)
+    made = BUILT / f"{name}-{fingerprint}"
+    with open(BUILT / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            for old in BUILT.glob(f"{name}-*"):
+                shutil.rmtree(old)
+            making = BUILT / f"{name}.making"
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir()
+            make(making)
+            making.rename(made)
+    return made
+
+
+def _run(command: list[str], directory: Path) -> None:
+    environment = {**os.environ, "GOFLAGS": ""}
+    done = subprocess.run(
+        command, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SET_UP_S
+    )
+    assert done.returncode == 0, f"{' '.join(command)}: {(done.stdout + done.stderr)[-3000:]}"

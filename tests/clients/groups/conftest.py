@@ -1,0 +1,40 @@
+"""Fixtures of the tests with groups: brokers of their own, whose groups are quick."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.admin import Admin
+from tests.clients.groups.brokers import Brokers, running
+from tests.clients.groups.crew import Crew
+
+
+@pytest.fixture(scope="package")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    with running(tmp_path_factory.mktemp("groups")) as found:
+        yield found
+
+
+@pytest.fixture(scope="package")
+def bootstrap(brokers: Brokers) -> str:
+    return brokers.bootstrap
+
+
+@pytest.fixture(scope="package")
+def admin(bootstrap: str) -> Iterator[Admin]:
+    opened = Admin(bootstrap)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    """A group id that no other test uses."""
+    return f"group of {topic}"
+
+
+@pytest.fixture
+def crew(bootstrap: str, admin: Admin, group: str, tmp_path: Path) -> Iterator[Crew]:
+    with Crew(bootstrap, admin, group, tmp_path) as members:
+        yield members

@@ -1,0 +1,113 @@
+"""One member of a group, a process of its own, and what it told: the lines of Kafka's VerifiableConsumer."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Partition = tuple[str, int]
+PATIENCE_S = 30.0
+
+
+class Member:
+    """Starts at once. `owned`, `read` and `committed` are as it last said; wait for what they shall become by `until`.
+
+    A member that writes what is no event (a stack trace, say) keeps it for those who ask in `noise`.
+    """
+
+    def __init__(self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.owned: set[Partition] = set()
+        self.read: Counter[tuple[Partition, int]] = Counter()
+        self.committed: dict[Partition, int] = {}
+        self.rebalances = 0  # times that it was given partitions, or had to give up some
+        self.events: list[dict[str, Any]] = []
+        self._log = log
+        self._told = threading.Condition()
+        with open(log, "wb") as stderr:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def until(self, question: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
+        """Until that is true of this member; asked again whenever it says something."""
+        deadline = time.monotonic() + within_s
+        with self._told:
+            while not question():
+                left = deadline - time.monotonic()
+                assert left > 0, f"{what}: not within {within_s} s; {self.story()}"
+                assert self._process.poll() is None or self._listener.is_alive(), f"{what}: it ended; {self.story()}"
+                self._told.wait(min(left, 0.5))
+
+    def until_owns(self, partitions: set[Partition], within_s: float = PATIENCE_S) -> None:
+        self.until(lambda: self.owned == partitions, f"owns {sorted(partitions)}", within_s)
+
+    def leave(self) -> None:
+        """SIGTERM: it commits, leaves the group and ends."""
+        self._process.send_signal(signal.SIGTERM)
+        self._end()
+        assert self._process.returncode in (0, 128 + signal.SIGTERM), self.story()  # a JVM says 143
+        assert self.events[-1]["name"] == "shutdown_complete", self.story()
+
+    def kill(self) -> None:
+        """SIGKILL: the group hears nothing."""
+        self._process.kill()
+        self._end()
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._end()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def story(self) -> str:
+        """For those who read a failure."""
+        last = "\n".join(json.dumps(event)[:400] for event in self.events[-15:])
+        refused = "\n".join(json.dumps(event)[:600] for event in self.events if event.get("success") is False)
+        told = f"last said:\n{last}\nrefused commits:\n{refused}\n{self._log.read_text(errors='replace')[-3000:]}"
+        return f"owns {sorted(self.owned)}, {told}"
+
+    def _end(self) -> None:
+        self._process.wait(timeout=PATIENCE_S)
+        self._listener.join(timeout=PATIENCE_S)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(b"{"):
+                with self._told:
+                    self._hear(json.loads(line))
+                    self._told.notify_all()
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        match event["name"]:
+            case "partitions_assigned":
+                self.owned |= _partitions(event)
+                self.rebalances += 1
+            case "partitions_revoked":
+                self.owned -= _partitions(event)
+                self.rebalances += 1
+            case "records_consumed":
+                for found in event["partitions"]:
+                    where = (found["topic"], found["partition"])
+                    self.read.update((where, offset) for offset in range(found["minOffset"], found["maxOffset"] + 1))
+            case "offsets_committed" if event["success"]:
+                self.committed.update({(at["topic"], at["partition"]): at["offset"] for at in event["offsets"]})
+
+
+def _partitions(event: dict[str, Any]) -> set[Partition]:
+    return {(where["topic"], where["partition"]) for where in event["partitions"]}

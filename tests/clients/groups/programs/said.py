@@ -1,0 +1,59 @@
+"""What a member tells the test that watches it: a line of JSON for each event, in the words of Kafka's VerifiableConsumer."""
+
+import argparse
+import json
+import signal
+import threading
+from collections.abc import Iterable
+
+Partition = tuple[str, int]
+
+
+def arguments() -> argparse.Namespace:
+    """The same for all programs here; VerifiableConsumer understands them too, all but `--pattern`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap-server", required=True)
+    parser.add_argument("--group-id", required=True)
+    parser.add_argument("--topic")
+    parser.add_argument("--pattern", help="a regular expression, instead of a topic")
+    parser.add_argument("--group-protocol", default="classic")
+    parser.add_argument("--assignment-strategy", default="range")
+    parser.add_argument("--group-instance-id")
+    parser.add_argument("--session-timeout", type=int)
+    return parser.parse_args()
+
+
+def until_sigterm() -> threading.Event:
+    """Is set when the member shall leave."""
+    leaving = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: leaving.set())
+    return leaving
+
+
+def say(name: str, **facts: object) -> None:
+    print(json.dumps({"name": name, **facts}), flush=True)
+
+
+def say_assigned(partitions: Iterable[Partition]) -> None:
+    say("partitions_assigned", partitions=_named(partitions))
+
+
+def say_revoked(partitions: Iterable[Partition]) -> None:
+    say("partitions_revoked", partitions=_named(partitions))
+
+
+def say_consumed(ranges: dict[Partition, tuple[int, int]]) -> None:
+    """First and last offset of each; there are no gaps between them."""
+    told = zip(_named(ranges), ranges.values(), strict=True)
+    found = [{**where, "minOffset": first, "maxOffset": last} for where, (first, last) in told]
+    say("records_consumed", partitions=found)
+
+
+def say_committed(offsets: dict[Partition, int], error: str | None = None) -> None:
+    """Next offsets. `error`: what kept them from being committed."""
+    named = [{**where, "offset": offset} for where, offset in zip(_named(offsets), offsets.values(), strict=True)]
+    say("offsets_committed", offsets=named, success=error is None, error=error)
+
+
+def _named(partitions: Iterable[Partition]) -> list[dict[str, object]]:
+    return [{"topic": topic, "partition": partition} for topic, partition in partitions]

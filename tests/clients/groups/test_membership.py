@@ -1,0 +1,67 @@
+"""What a group is for, by every client: members share partitions, and whatever happens to them nothing is skipped."""
+
+import pytest
+
+from tests.clients.admin import Admin
+from tests.clients.groups.crew import Crew
+from tests.clients.groups.kinds import KINDS, SESSION_MS, Kind
+from tests.clients.groups.member import Partition
+from tests.clients.groups.writing import Writing, write
+
+PARTITIONS = 6
+of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+
+
+def partitions_of(topic: str, count: int = PARTITIONS) -> set[Partition]:
+    return {(topic, number) for number in range(count)}
+
+
+@of_each_kind
+def test_members_that_come_and_go_read_every_record_once(
+    kind: Kind, crew: Crew, bootstrap: str, admin: Admin, topic: str
+) -> None:
+    admin.create(topic, PARTITIONS)
+    all_of_it = partitions_of(topic)
+    with Writing(bootstrap, all_of_it) as writing:
+        first = crew.join(kind, topic)
+        first.until_owns(all_of_it)
+        second = crew.join(kind, topic)
+        crew.until_shared([first, second], all_of_it)
+        second.until(lambda: second.committed, "commits")
+        first.leave()
+        second.until_owns(all_of_it)
+    crew.until_read(writing.ends)
+    second.leave()
+    crew.until_committed(writing.ends)
+    write(bootstrap, writing.ends, each=20)
+    third = crew.join(kind, topic)
+    crew.until_read(writing.ends)
+    third.leave()
+    crew.assert_read_once(writing.ends)
+    assert crew.committed() == writing.ends
+    assert sum(third.read.values()) == 20 * PARTITIONS
+
+
+@of_each_kind
+def test_what_a_killed_member_had_goes_to_the_others_from_its_last_commit_on(
+    kind: Kind, crew: Crew, bootstrap: str, admin: Admin, topic: str
+) -> None:
+    admin.create(topic, PARTITIONS)
+    all_of_it = partitions_of(topic)
+    with Writing(bootstrap, all_of_it) as writing:
+        killed = crew.join(kind, topic)
+        killed.until_owns(all_of_it)
+        survivor = crew.join(kind, topic)
+        crew.until_shared([killed, survivor], all_of_it)
+        had = set(killed.owned)
+        killed.until(lambda: had <= set(killed.committed), f"commits {sorted(had)}")
+        killed.kill()
+        survivor.until_owns(all_of_it, within_s=SESSION_MS / 1000 + 10)
+    crew.until_read(writing.ends)
+    crew.until_committed(writing.ends)
+    survivor.leave()
+    for partition in had:
+        first = min(offset for where, offset in survivor.read if where == partition)
+        assert first >= killed.committed[partition], "what was committed is read again"
+    again = {where for (where, _), times in crew.read().items() if times > 1}
+    assert again <= had, "nobody else was disturbed"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.contracts.controller import CreateTopics, NewTopic, TopicResult, TopicsReply
+from libs.rpc.contracts.controller import CreateInternalTopic, CreateTopics, NewTopic, TopicResult, TopicsReply
 from libs.rpc.errors import DeadlineExceeded, RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataTopic, RequestedTopic, write_response
@@ -137,9 +137,35 @@ async def test_why_a_topic_cannot_be_created_is_told() -> None:
     assert only(await ask(gateway, 9, named("new"))).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-async def test_internal_topics_are_not_created_on_demand() -> None:
+async def test_the_topic_of_groups_is_created_on_demand_as_coordinators_want_it() -> None:
+    cluster = Cluster()
+    gateway = FakeGateway(cluster)
+    asked: list[object] = []
+
+    def create(method: str, body: object) -> TopicsReply:
+        asked.append(body)
+        name = "new" if isinstance(body, CreateTopics) else "__consumer_offsets"
+        cluster.topics[name] = (1,)
+        gateway.image = cluster.image(9)
+        return TopicsReply((TopicResult(name, 0),), revision=9)
+
+    gateway.on_controller = create
+    response = await ask(gateway, 9, named("__consumer_offsets", "new"))
+    assert asked == [CreateTopics((NewTopic("new", -1, -1),)), CreateInternalTopic("__consumer_offsets")]
+    assert [(t.name, t.error_code, t.is_internal) for t in response.topics] == [
+        ("__consumer_offsets", 0, True),
+        ("new", 0, False),
+    ]
+    asked.clear()
+    gateway.image = Cluster().image(1)
+    unasked = only(await ask(gateway, 9, named("__consumer_offsets", allow_auto_topic_creation=False)))
+    assert (unasked.error_code, unasked.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
+    assert asked == []
+
+
+async def test_internal_topics_that_nobody_would_own_are_not_created_on_demand() -> None:
     gateway = FakeGateway(Cluster())
-    topic = only(await ask(gateway, 9, named("__consumer_offsets")))
+    topic = only(await ask(gateway, 9, named("__transaction_state")))
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert topic.is_internal
     assert not gateway.asked

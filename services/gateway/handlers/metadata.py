@@ -5,15 +5,23 @@ internal topics · v2 cluster id · v4 allow_auto_topic_creation · v5 offline r
 (the cluster's until v10) · v9 flexible · v10 topic ids in answers · v12 requests by id · v13 top-level error.
 
 Differences from Kafka: a topic that is created on demand is in the same answer if it is there within a second; Kafka answers
-UNKNOWN_TOPIC_OR_PARTITION at first, and clients ask again. Internal topics are not created on demand while there are no
-coordinators to own them. `controller_id` is the broker that was asked, where Kafka names any: each forwards anyway.
+UNKNOWN_TOPIC_OR_PARTITION at first, and clients ask again. Of internal topics only `__consumer_offsets` is created on demand,
+while there are no coordinators to own the others. `controller_id` is the broker that was asked, where Kafka names any: each
+forwards anyway.
 """
 
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import Topic
-from libs.cluster.topic_names import INTERNAL_TOPICS, is_legal
-from libs.rpc.contracts.controller import CREATE_TOPICS, CreateTopics, NewTopic, TopicsReply
+from libs.cluster.topic_names import GROUP_TOPIC, INTERNAL_TOPICS, is_legal
+from libs.rpc.contracts.controller import (
+    CREATE_INTERNAL_TOPIC,
+    CREATE_TOPICS,
+    CreateInternalTopic,
+    CreateTopics,
+    NewTopic,
+    TopicsReply,
+)
 from libs.rpc.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.metadata import (
@@ -92,12 +100,21 @@ def _found(image: ClusterImage, names: list[str] | None, ids: list[bytes]) -> li
 async def _create_missing(gateway: GatewayState, request: MetadataRequest, names: list[str] | None) -> dict[str, ErrorCode]:
     """Ask for the topics that are asked for by name and are not there. The errors that a client should see, by name."""
     image = gateway.image
-    missing = [name for name in names or () if name not in image.topics and is_legal(name) and name not in INTERNAL_TOPICS]
+    missing = [name for name in names or () if name not in image.topics and is_legal(name)]
     if not missing or not request.allow_auto_topic_creation or not effective_broker_bool(image, "auto.create.topics.enable"):
         return {}
-    wanted = CreateTopics(tuple(NewTopic(name, partitions=-1, replication_factor=-1) for name in missing))
+    errors: dict[str, ErrorCode] = {}
+    ordinary = tuple(NewTopic(name, partitions=-1, replication_factor=-1) for name in missing if name not in INTERNAL_TOPICS)
+    if ordinary:
+        errors |= await _create(gateway, CREATE_TOPICS, CreateTopics(ordinary))
+    if GROUP_TOPIC in missing:
+        errors |= await _create(gateway, CREATE_INTERNAL_TOPIC, CreateInternalTopic(GROUP_TOPIC))
+    return errors
+
+
+async def _create(gateway: GatewayState, method: str, wanted: object) -> dict[str, ErrorCode]:
     try:
-        reply = await gateway.controller(CREATE_TOPICS, wanted, TopicsReply, timeout_s=CREATION_S_MAX)
+        reply = await gateway.controller(method, wanted, TopicsReply, timeout_s=CREATION_S_MAX)
     except (RpcFailure, ControllerUnavailable):
         return {}  # UNKNOWN_TOPIC_OR_PARTITION, and the client asks again
     await gateway.wait_for_revision(reply.revision, CREATION_S_MAX)

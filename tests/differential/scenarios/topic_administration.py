@@ -2,6 +2,7 @@
 
 from tests.differential.scenario import ABSENT, UNKNOWN_ID, Differs, Fields, Scenario, Step
 
+INTERNAL = "__share_group_state"
 CREATE, DELETE, MORE = "create_topics", "delete_topics", "create_partitions"
 
 
@@ -179,6 +180,13 @@ ADDING = (
     Scenario("of a topic that is not there", MORE, more(3, topic="not-there")),
     Scenario("of a topic with an illegal name", MORE, more(3, topic="a/b")),
     Scenario("of a topic without a name", MORE, more(3, topic="")),
+    Scenario(
+        "of an internal topic",
+        MORE,
+        more(3, topic=INTERNAL, validate_only=True),
+        before=lambda w: [Step(CREATE, 4, new(INTERNAL))] if w.version == 0 else [],
+        differs=(Differs("create-partitions-internal", "results.*.error_code", 0, 17),),
+    ),
     Scenario("no topics", MORE, lambda w: {"topics": [], "timeout": 1000}),
     Scenario(
         "of a topic twice",

@@ -1,8 +1,9 @@
-"""The admin port that every service has: /healthz (alive), /readyz (caught up), /metrics (Prometheus), /debug/NAME (JSON)."""
+"""The admin port that every service has: /healthz (alive), /readyz (caught up), /metrics (Prometheus), /debug/NAME (JSON), and,
+where a service offers it, /debug/NAME/THING."""
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from libs.telemetry.logs import fields
@@ -13,9 +14,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+Lookup = Callable[[str], Awaitable[object]]
+"""None: there is no such thing."""
+
 
 class AdminServer:
-    """`ready` answers (ready, reason). `debug` functions return what json can write, or anything with a `repr`.
+    """`ready` answers (ready, reason). `debug` functions return what json can write, or anything with a `repr`. `lookups` are for
+    one thing of a kind, by its name, which may hold anything.
 
     aiohttp is imported when the server starts: it costs more than the rest of a service together, and nobody waits for it.
     """
@@ -28,12 +33,14 @@ class AdminServer:
         ready: Callable[[], tuple[bool, str]],
         metrics: Metrics,
         debug: Mapping[str, Callable[[], object]] | None = None,
+        lookups: Mapping[str, Lookup] | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._ready = ready
         self._metrics = metrics
         self._debug = dict(debug or {})
+        self._lookups = dict(lookups or {})
         self._runner: web.AppRunner | None = None
 
     @property
@@ -53,6 +60,7 @@ class AdminServer:
                 web.get("/metrics", self._render_metrics),
                 web.get("/debug", self._debug_index),
                 web.get("/debug/{name}", self._debug_one),
+                web.get("/debug/{name}/{thing:.*}", self._debug_lookup),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
@@ -88,6 +96,11 @@ class AdminServer:
         if view is None:
             return _text(f"there is: {', '.join(sorted(self._debug)) or 'nothing'}\n", status=404)
         return _json(view())
+
+    async def _debug_lookup(self, request: "web.Request") -> "web.Response":
+        lookup = self._lookups.get(request.match_info["name"])
+        found = await lookup(request.match_info["thing"]) if lookup is not None else None
+        return _text("there is no such thing\n", status=404) if found is None else _json(found)
 
 
 def _text(text: str, status: int = 200) -> "web.Response":

@@ -19,6 +19,7 @@ from libs.telemetry.logs import configure
 from libs.telemetry.metrics import Metrics
 from services.group_coordinator import process
 from services.group_coordinator.config import GroupCoordinatorConfig
+from services.group_coordinator.gauges import Gauges
 from services.group_coordinator.process import Surroundings
 from services.group_coordinator.service import GroupCoordinator
 
@@ -54,12 +55,13 @@ async def serve(config: GroupCoordinatorConfig, lifecycle: Lifecycle) -> None:
     )
 
     async def watch_over(coordinator: GroupCoordinator) -> None:
-        metrics.registry.register(coordinator.meters)
+        metrics.registry.register(Gauges(coordinator))
         admin = AdminServer(
             *(config.admin_host, config.admin_port),
             ready=coordinator.ready,
             metrics=metrics,
-            debug={"shards": coordinator.shards.debug},
+            debug={"shards": coordinator.shards.debug, "groups": coordinator.seen.groups},
+            lookups={"groups": coordinator.seen.group},
         )
         await admin.start()
         lifecycle.on_stop(admin.close)

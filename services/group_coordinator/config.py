@@ -31,6 +31,9 @@ class GroupCoordinatorConfig:
     """`host:port` of RPC: whom else to ask for the metadata at a start while etcd is away, when the data directory is new."""
     hand_over_s: float = 5.0
     """A coordinator that is told to stop waits no longer for others to take its shards."""
+    lag_series_max: int = 0
+    """Of how many partitions of groups the lag is told as metrics: each is two time series. 0: of none, and nobody asks for it.
+    `/debug/groups/NAME` tells it anyhow."""
 
     def __post_init__(self) -> None:
         if not self.rpc_unix and not self.rpc_tcp:

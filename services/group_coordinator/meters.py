@@ -1,28 +1,35 @@
 """What a group coordinator counts. Plain integers while it works, turned into Prometheus samples when somebody scrapes.
 
-A group, a member or a client is never a label here: clients choose their names, and there is no end of them.
+Members and clients are never labels: clients choose their names, and there is no end of them. Groups are only where
+`lag_series_max` allows some (`lag_series.py`).
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 from libs.telemetry.durations import Durations
 from libs.wire.messages.offset_commit import OffsetCommitResponse
 from services.group_coordinator.apis import Api
 
-_NAME: Final = "penstock_groups_"
+NAME: Final = "penstock_groups_"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
 
 
 class Meters:
-    """A part of the collector in `overview.py`."""
+    """`collect` is a part of a collector."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
         """By API, and by the error that the whole request was answered with."""
         self.committed = 0
+        self.expired = 0
+        self.rebalances: Counter[str] = Counter()
+        """Begun, by kind of group."""
+        self.rebalance_times = {CLASSIC: Durations(), CONSUMER: Durations()}
         self.loads = Durations()
         """From the moment that a shard was given, or lost its place, until it served."""
 
@@ -33,13 +40,25 @@ class Meters:
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
-            _NAME + "requests",
+            NAME + "requests",
             "Requests decided, heartbeats among them, by the error of the request as a whole.",
             labels=["api", "error"],
         )
         for (api, error), count in sorted(self.requests.items()):
             requests.add_metric([api, str(error)], count)
         yield requests
-        yield CounterMetricFamily(_NAME + "offsets_committed", "Offsets of partitions that consumers committed.", self.committed)
+        yield CounterMetricFamily(NAME + "offsets_committed", "Offsets of partitions that consumers committed.", self.committed)
+        yield CounterMetricFamily(NAME + "offsets_expired", "Offsets that were removed since nobody used them.", self.expired)
+        rebalances = CounterMetricFamily(NAME + "rebalances", "Rebalances begun.", labels=["kind"])
+        times = HistogramMetricFamily(
+            NAME + "rebalance_seconds",
+            "From the moment that a rebalance began until the group was stable, or empty; one that began anew counts on.",
+            labels=["kind"],
+        )
+        for kind, durations in self.rebalance_times.items():
+            rebalances.add_metric([kind], self.rebalances[kind])
+            times.add_metric([kind], durations.cumulative(), durations.total_s)
+        yield rebalances
+        yield times
         doc = "From the moment that a shard was given to this process, or lost its leader, until it served; the count: how often."
-        yield self.loads.family(_NAME + "shard_load_seconds", doc)
+        yield self.loads.family(NAME + "shard_load_seconds", doc)

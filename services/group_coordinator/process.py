@@ -72,7 +72,8 @@ async def serve(
 
     nodes = StorageNodes(hello, world.host_id, world.transport)
     lifecycle.on_stop(nodes.close)
-    coordinator = GroupCoordinator(Owner(config.node_id, incarnation), nodes, world.clock, world.make_machine)
+    owner = Owner(config.node_id, incarnation)
+    coordinator = GroupCoordinator(owner, nodes, world.clock, world.make_machine, lag_series_max=config.lag_series_max)
     await on_built(coordinator)
     await follower.start()
     if peers is not None:
@@ -111,6 +112,8 @@ async def serve(
         await follower.until_verified()
         coordinator.waits_for = ""
 
+    watching_lag = asyncio.create_task(coordinator.lag_series.run(), name="lag as metrics")
+    lifecycle.on_stop(lambda: _ended(watching_lag))
     joining = asyncio.create_task(join(), name="registration")
     lifecycle.on_stop(lambda: _ended(joining))
     if follower.verified:

@@ -22,7 +22,11 @@ from services.group_coordinator.core.asked import Asked, Reply
 from services.group_coordinator.core.machine import GroupMachine
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.lag import LagMeter
+from services.group_coordinator.lag_series import LagSeries
+from services.group_coordinator.metered import Metered
 from services.group_coordinator.meters import Meters
+from services.group_coordinator.seen import Seen
 from services.group_coordinator.settings import Settings
 from services.group_coordinator.topics import Topics
 
@@ -51,7 +55,7 @@ def group_machine(journal: Journal, known: Known) -> GroupMachine:
 class GroupCoordinator:
     """Call `follow` with each image, and `close` at the end. Needs a running loop from its making on."""
 
-    def __init__(self, owner: Owner, nodes: StorageNodes, clock: Clock, make: MakeMachine) -> None:
+    def __init__(self, owner: Owner, nodes: StorageNodes, clock: Clock, make: MakeMachine, *, lag_series_max: int = 0) -> None:
         self.owner = owner
         self.nodes = nodes
         self.image = ClusterImage()
@@ -67,8 +71,12 @@ class GroupCoordinator:
             group_configs=lambda name: self.image.overrides(GROUP, name),
         )
         self.shards: ShardSet[Asked, Reply, Any] = ShardSet(
-            GROUP_TOPIC, owner, lambda index, journal: make(journal, known), nodes, clock, watch=self._watch_load
+            *(GROUP_TOPIC, owner, lambda index, journal: Metered(make(journal, known), self.meters), nodes, clock),
+            watch=self._watch_load,
         )
+        self.lag = LagMeter(lambda: self.image, nodes, clock)
+        self.seen = Seen(self.shards, self.lag, clock)
+        self.lag_series = LagSeries(self.seen, self.lag, lag_series_max)
 
     def follow(self, image: ClusterImage) -> None:
         self.image = image

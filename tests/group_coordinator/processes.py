@@ -22,9 +22,10 @@ from libs.runtime.lifecycle import Lifecycle
 from libs.runtime.peers import Peers
 from libs.runtime.shards.states import State
 from libs.wire.api import ApiKey
-from libs.wire.messages import heartbeat, join_group, list_groups, offset_commit, offset_fetch, sync_group
+from libs.wire.messages import heartbeat, join_group, leave_group, list_groups, offset_commit, offset_fetch, sync_group
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
+from libs.wire.messages.leave_group import LeaveGroupRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_commit import OffsetCommitRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest
@@ -44,6 +45,7 @@ WIRE: dict[type, tuple[int, int, Any]] = {
     ListGroupsRequest: (ApiKey.LIST_GROUPS, 5, list_groups),
     OffsetCommitRequest: (ApiKey.OFFSET_COMMIT, 9, offset_commit),
     OffsetFetchRequest: (ApiKey.OFFSET_FETCH, 9, offset_fetch),
+    LeaveGroupRequest: (ApiKey.LEAVE_GROUP, 5, leave_group),
 }
 _incarnations = itertools.count(100)
 
@@ -112,7 +114,7 @@ class Coordinator:
 
     def machine(self, index: int) -> Any:
         assert self.service is not None
-        return self.service.shards.owned[index].machine
+        return self.service.shards.owned[index].machine.machine  # type: ignore[attr-defined]
 
 
 def asking(client: RpcClient, shard: int, request: object, *, timeout_s: float = WAIT_S) -> "asyncio.Future[Response]":

@@ -22,7 +22,12 @@ async def get() -> AsyncIterator["Get"]:
     metrics = Metrics("test")
     metrics.counter("penstock_things", "Things.").inc()
     debug = {"partitions": lambda: {"t-0": {"epoch": 3, "id": b"\x01\xff", "isr": {2, 1}}}, "odd": lambda: object}
-    admin = AdminServer("127.0.0.1", 0, ready=lambda: service.readiness, metrics=metrics, debug=debug)
+
+    async def shout(name: str) -> object:
+        return {"name": name.upper()} if name else None
+
+    lookups = {"odd": shout}
+    admin = AdminServer("127.0.0.1", 0, ready=lambda: service.readiness, metrics=metrics, debug=debug, lookups=lookups)
     await admin.start()
     async with aiohttp.ClientSession() as session:
         yield Get(session, admin.port, service)
@@ -63,6 +68,12 @@ async def test_debug_views_are_json(get: Get) -> None:
     assert json.loads((await get("/debug/partitions"))[1]) == {"t-0": {"epoch": 3, "id": "01ff", "isr": [1, 2]}}
     assert (await get("/debug/odd"))[0] == 200
     assert await get("/debug/nothing") == (404, "there is: odd, partitions\n")
+
+
+async def test_one_thing_is_looked_up_by_its_name_whatever_that_holds(get: Get) -> None:
+    assert json.loads((await get("/debug/odd/a%2Fb%20/c%C3%A9"))[1]) == {"name": "A/B /CÉ"}
+    assert (await get("/debug/odd/"))[0] == 404
+    assert (await get("/debug/partitions/t-0"))[0] == 404
 
 
 async def test_a_port_that_is_taken_is_an_error_at_start(get: Get) -> None:

@@ -1,0 +1,119 @@
+"""Groups as operators see them: `/debug/groups` and `/debug/groups/NAME` of the admin port, and how many there are of each state.
+
+What is shown is what was decided; the last of it may not be committed yet. Shards that are not served are left out.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import nsmallest
+from typing import Any, Final
+
+from libs.clock import Clock
+from libs.runtime.shards.shard_set import ShardSet
+from libs.runtime.shards.states import State
+from services.group_coordinator import seen_classic
+from services.group_coordinator.core.asked import Asked, Reply
+from services.group_coordinator.core.machine import GroupMachine
+from services.group_coordinator.core.records import OffsetCommitted
+from services.group_coordinator.lag import Lag, LagMeter
+from services.group_coordinator.metered import Metered
+
+LISTED_MAX: Final = 1000
+SIMPLE: Final = {"kind": "simple", "state": "Empty", "members": 0}
+
+
+class Seen:
+    def __init__(self, shards: ShardSet[Asked, Reply, Any], lag: LagMeter, clock: Clock) -> None:
+        self._shards = shards
+        self._lag = lag
+        self._clock = clock
+
+    def groups(self) -> dict[str, Any]:
+        """`{"count", "states": {kind: {state: count}}, "groups": {name: brief}}`, the first `LISTED_MAX` by name."""
+        machines = dict(self._machines())
+        states: dict[str, Counter[str]] = {}
+        for (kind, state), count in self.states().items():
+            states.setdefault(kind, Counter())[state] = count
+        found = ((name, shard) for shard, machine in machines.items() for name in machine.groups())
+        shown = nsmallest(LISTED_MAX, found)
+        return {
+            "count": sum(counts.total() for counts in states.values()),
+            "states": states,
+            "groups": {name: {"shard": shard, **self._brief(machines[shard], name)} for name, shard in shown},
+        }
+
+    async def group(self, name: str) -> dict[str, Any] | None:
+        """None: there is none of that name here. See docs/groups.md for what is in it."""
+        for shard, machine in self._machines():
+            if name in machine.classic.groups or name in machine.offsets.table:
+                offsets = list(machine.offsets.table.of(name))
+                seen = {"group": name, "shard": shard, **self._brief(machine, name), **_details(machine, name)}
+                lags = await self._lag.of(offsets)
+                return {**seen, **_behind(offsets, lags)}
+        return None
+
+    def states(self) -> Counter[tuple[str, str]]:
+        """How many groups there are, by kind and state."""
+        found: Counter[tuple[str, str]] = Counter()
+        for _, machine in self._machines():
+            found.update(("classic", group.state.value) for group in machine.classic.groups.values())
+            found["simple", "Empty"] += sum(1 for _ in machine.simple_groups())
+        return +found
+
+    def members(self) -> Counter[str]:
+        """By kind of their groups."""
+        found: Counter[str] = Counter()
+        for _, machine in self._machines():
+            found["classic"] += sum(len(group.members) for group in machine.classic.groups.values())
+        return found
+
+    def offsets(self) -> Iterator[OffsetCommitted]:
+        """All that are committed here."""
+        for _, machine in self._machines():
+            for name in machine.offsets.table:
+                yield from machine.offsets.table.of(name)
+
+    def _machines(self) -> Iterator[tuple[int, GroupMachine]]:
+        for index, driver in self._shards.owned.items():
+            metered = driver.machine
+            if driver.state is State.SERVING and isinstance(metered, Metered) and isinstance(metered.machine, GroupMachine):
+                yield index, metered.machine
+
+    def _brief(self, machine: GroupMachine, name: str) -> dict[str, Any]:
+        group = machine.classic.groups.get(name)
+        seen = seen_classic.brief(group, self._clock.wall_ms()) if group is not None else SIMPLE
+        return {**seen, "offsets": machine.offsets.table.size(name)}
+
+
+def _details(machine: GroupMachine, name: str) -> dict[str, Any]:
+    group = machine.classic.groups.get(name)
+    return seen_classic.details(group) if group is not None else {"members": []}
+
+
+def _behind(offsets: list[OffsetCommitted], lags: dict[tuple[str, int], Lag]) -> dict[str, Any]:
+    rows = [_row(each, lags[each.topic, each.partition]) for each in sorted(offsets, key=lambda o: (o.topic, o.partition))]
+    known = [lag for lag in lags.values() if lag.records is not None]
+    return {
+        "lag": {
+            "records": sum(lag.records or 0 for lag in known),
+            "seconds": max((lag.seconds for lag in known if lag.seconds is not None), default=None),
+            "partitions_unknown": len(lags) - len(known),
+        },
+        "offsets": rows,
+    }
+
+
+def _row(committed: OffsetCommitted, lag: Lag) -> dict[str, Any]:
+    return {
+        "topic": committed.topic,
+        "partition": committed.partition,
+        "committed": committed.offset,
+        "leader_epoch": committed.leader_epoch if committed.leader_epoch >= 0 else None,
+        "metadata": committed.metadata,
+        "committed_ms": committed.commit_ms if committed.commit_ms >= 0 else None,
+        "log_start": lag.start if not lag.error else None,
+        "log_end": lag.end if not lag.error else None,
+        "lag_records": lag.records,
+        "lag_seconds": lag.seconds,
+        "error": lag.error,
+    }

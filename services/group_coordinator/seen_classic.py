@@ -1,0 +1,74 @@
+"""A group of the classic protocol as operators see it: what json can write. Times in ms are wall time."""
+
+from typing import Any
+
+from libs.wire.consumer_protocol import PROTOCOL_TYPE, read_assignment
+from libs.wire.primitives import ProtocolError
+from services.group_coordinator.core.classic.group import Group
+from services.group_coordinator.core.classic.member import Member
+from services.group_coordinator.core.classic.states import State
+
+_REBALANCES = (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
+
+
+def brief(group: Group, now_ms: int) -> dict[str, Any]:
+    facts = group.facts
+    return {
+        "kind": "classic",
+        "state": facts.state.value,
+        "members": len(group.members),
+        "generation": facts.generation,
+        "rebalances": {
+            "count": facts.rebalances,
+            "seconds": facts.rebalanced_ms(now_ms) / 1000,
+            "under_way": facts.state in _REBALANCES,
+            "last_reason": facts.reason or None,
+            "last_began_ms": facts.begun_ms if facts.begun_ms >= 0 else None,
+        },
+    }
+
+
+def details(group: Group) -> dict[str, Any]:
+    """What `brief` leaves out; "members" is there instead of their number."""
+    facts = group.facts
+    return {
+        "since_ms": facts.since_ms if facts.since_ms >= 0 else None,
+        "protocol_type": facts.protocol_type,
+        "protocol": facts.protocol,
+        "leader": facts.leader,
+        "members": [_member(group, member) for member in group.members.values()],
+        "waiting_with_a_member_id": len(group.pending),
+    }
+
+
+def _member(group: Group, member: Member) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "session_timeout_ms": member.session_timeout_ms,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "waits_for": "others to join" if member.member_id in group.joining else _syncs(group, member),
+        "assigned": _assigned(group, member),
+    }
+
+
+def _syncs(group: Group, member: Member) -> str | None:
+    return "the leader's assignment" if member.member_id in group.syncing else None
+
+
+def _assigned(group: Group, member: Member) -> object:
+    """Partitions by topic, of consumers; of other protocols, whose assignments nobody here can read, how many bytes."""
+    if group.facts.protocol_type == PROTOCOL_TYPE:
+        if not member.assignment:
+            return {}
+        try:
+            return {topic: list(partitions) for topic, partitions in _partitions(member.assignment)}
+        except ProtocolError:
+            pass
+    return {"bytes": len(member.assignment)}
+
+
+def _partitions(assignment: bytes) -> list[tuple[str, tuple[int, ...]]]:
+    return [(each.topic, each.partitions) for each in read_assignment(assignment).assigned_partitions]

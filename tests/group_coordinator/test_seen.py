@@ -1,0 +1,178 @@
+"""What operators see of groups: on the admin port as JSON, and as metrics."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.records import ConfigOverrides
+from libs.rpc.client import RpcClient
+from libs.runtime.shards.placement import shard_of
+from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
+from libs.wire.messages.heartbeat import HeartbeatRequest
+from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from services.group_coordinator.gauges import Gauges
+from services.group_coordinator.lag_series import LagSeries
+from services.group_coordinator.service import GroupCoordinator, group_machine
+from tests.group_coordinator.processes import TOPIC, Coordinator, ask, give
+from tests.storage.cluster import StorageCluster, batch, eventually
+
+SHARDS = 2
+Begin = Callable[..., Awaitable[Coordinator]]
+
+
+@pytest.fixture
+async def owner(node: StorageCluster, begin: Begin) -> Coordinator:
+    """Of all shards, with groups as they are; a rebalance waits for nobody in particular."""
+    await node.write(keys.config("broker", ""), encode(ConfigOverrides({"group.initial.rebalance.delay.ms": "0"})))
+    topic = await node.topic(TOPIC, partitions=SHARDS, cleanup_policy="compact")
+    data = await node.topic("t")
+    for _ in range(5):
+        await node.append(data, batch(b"x"))
+    one = await begin(make=group_machine)
+    for index in range(SHARDS):
+        await give(node, topic, index, one.owner, 1)
+    await one.serves(*range(SHARDS))
+    return one
+
+
+@pytest.fixture
+def service(owner: Coordinator) -> GroupCoordinator:
+    assert owner.service is not None
+    return owner.service
+
+
+async def joined(client: RpcClient, group: str, member_id: str = "", kind: str = "consumer") -> JoinGroupResponse:
+    """Also where a member id has to be asked for first."""
+    request = JoinGroupRequest(
+        group, 10_000, 10_000, member_id, protocol_type=kind, protocols=[JoinGroupRequestProtocol("range", b"")]
+    )
+    answer = await ask(client, shard_of(group, SHARDS), request)
+    assert isinstance(answer, JoinGroupResponse)
+    if answer.error_code == 79:
+        return await joined(client, group, answer.member_id, kind)
+    assert answer.error_code == 0
+    return answer
+
+
+async def stable(client: RpcClient, group: str, kind: str = "consumer") -> str:
+    """The only member of it, with t-0 to read."""
+    answer = await joined(client, group, kind=kind)
+    assigned = write_assignment(ConsumerProtocolAssignment((TopicPartition("t", (0,)),)))
+    assignment = SyncGroupRequestAssignment(answer.member_id, assigned)
+    request = SyncGroupRequest(group, answer.generation_id, answer.member_id, None, kind, "range", [assignment])
+    assert (await ask(client, shard_of(group, SHARDS), request)).error_code == 0
+    return answer.member_id
+
+
+async def commit(client: RpcClient, group: str, offset: int, member_id: str = "", generation: int = -1) -> None:
+    topic = OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(0, offset, -1, "here")])
+    request = OffsetCommitRequest(group, generation, member_id, topics=[topic])
+    answer = await ask(client, shard_of(group, SHARDS), request)
+    assert answer.topics[0].partitions[0].error_code == 0
+
+
+async def looked_at(service: GroupCoordinator, group: str) -> dict:
+    """As the admin port writes it."""
+    seen = await service.seen.group(group)
+    assert seen is not None
+    return json.loads(json.dumps(seen))
+
+
+def scraped(service: GroupCoordinator) -> dict[str, float]:
+    registry = CollectorRegistry()
+    registry.register(Gauges(service))
+    lines = generate_latest(registry).decode().splitlines()
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+
+
+async def test_a_group_shows_its_members_what_they_read_and_how_far_they_are(
+    owner: Coordinator, service: GroupCoordinator
+) -> None:
+    client = owner.gateway()
+    member_id = await stable(client, "g")
+    await commit(client, "g", 3, member_id, 1)
+    seen = await looked_at(service, "g")
+    assert (seen["group"], seen["kind"], seen["state"], seen["generation"]) == ("g", "classic", "Stable", 1)
+    assert (seen["protocol_type"], seen["protocol"], seen["leader"]) == ("consumer", "range", member_id)
+    (member,) = seen["members"]
+    assert (member["member_id"], member["client_id"], member["client_host"]) == (member_id, "a client", "/127.0.0.1")
+    assert (member["assigned"], member["waits_for"]) == ({"t": [0]}, None)
+    (row,) = seen["offsets"]
+    assert (row["topic"], row["partition"], row["committed"], row["metadata"]) == ("t", 0, 3, "here")
+    assert (row["log_start"], row["log_end"], row["lag_records"], row["error"]) == (0, 5, 2, 0)
+    assert seen["lag"] == {"records": 2, "seconds": row["lag_seconds"], "partitions_unknown": 0}
+    assert row["lag_seconds"] > 1e6, "the records say that they are of 2023"
+
+
+async def test_rebalances_are_told_with_their_reasons_in_words(owner: Coordinator, service: GroupCoordinator) -> None:
+    client = owner.gateway()
+    member_id = await stable(client, "g")
+    told = (await looked_at(service, "g"))["rebalances"]
+    assert (told["count"], told["under_way"]) == (1, False)
+    assert f"member {member_id} joined" in told["last_reason"]
+    joining = asyncio.ensure_future(joined(owner.gateway(2), "g"))
+    await eventually(lambda: service.seen.groups()["groups"]["g"]["rebalances"]["under_way"])
+    seen = await looked_at(service, "g")
+    assert seen["state"] == "PreparingRebalance"
+    assert [each["waits_for"] for each in seen["members"]] == [None, "others to join"]
+    request = LeaveGroupRequest("g", members=[MemberIdentity(member_id)])
+    assert (await ask(client, shard_of("g", SHARDS), request)).error_code == 0
+    await joining
+    assert (await looked_at(service, "g"))["state"] == "CompletingRebalance"
+
+
+async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, service: GroupCoordinator) -> None:
+    client = owner.gateway()
+    await stable(client, "g")
+    await stable(client, "connect", kind="connect")
+    await commit(client, "simple", 5)
+    listed = json.loads(json.dumps(service.seen.groups()))
+    assert listed["count"] == 3
+    assert listed["states"] == {"classic": {"Stable": 2}, "simple": {"Empty": 1}}
+    assert list(listed["groups"]) == ["connect", "g", "simple"]
+    assert listed["groups"]["simple"] == {
+        "shard": shard_of("simple", SHARDS), "kind": "simple", "state": "Empty", "members": 0, "offsets": 1
+    }  # fmt: skip
+    connect = (await looked_at(service, "connect"))["members"][0]
+    assert set(connect["assigned"]) == {"bytes"}, "nobody here can read what Connect's workers say to each other"
+    assert await service.seen.group("nobody") is None
+
+
+async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, service: GroupCoordinator) -> None:
+    client = owner.gateway()
+    member_id = await stable(client, "g")
+    for offset in (1, 2):
+        await commit(client, "g", offset, member_id, 1)
+    beat = HeartbeatRequest("g", 1, member_id)
+    assert (await ask(client, shard_of("g", SHARDS), beat)).error_code == 0
+    found = scraped(service)
+    assert found['penstock_groups_groups{kind="classic",state="Stable"}'] == 1
+    assert found['penstock_groups_members{kind="classic"}'] == 1
+    assert found['penstock_groups_shards{state="serving"}'] == SHARDS
+    assert found['penstock_groups_rebalances_total{kind="classic"}'] == 1
+    assert found['penstock_groups_rebalance_seconds_count{kind="classic"}'] == 1
+    assert found["penstock_groups_offsets_committed_total"] == 2
+    assert found['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
+    assert found["penstock_groups_shard_load_seconds_count"] == SHARDS
+    assert not [name for name in found if "lag" in name], "nobody asked for them"
+
+
+async def test_lag_is_a_metric_of_as_many_partitions_as_are_allowed(owner: Coordinator, service: GroupCoordinator) -> None:
+    client = owner.gateway()
+    for name, offset in (("a", 1), ("b", 5), ("c", 5)):
+        await commit(client, name, offset)
+    service.lag_series = LagSeries(service.seen, service.lag, 2)
+    await service.lag_series.look()
+    found = scraped(service)
+    assert found['penstock_groups_lag_records{group="a",partition="0",topic="t"}'] == 4
+    assert found['penstock_groups_lag_seconds{group="b",partition="0",topic="t"}'] == 0
+    assert found["penstock_groups_lag_series_left_out"] == 1
+    assert not [name for name in found if 'group="c"' in name]

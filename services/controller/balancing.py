@@ -61,7 +61,11 @@ class Balancing:
     def _forget(self) -> None:
         self._absences = Absences()
         self._evening_out = False
-        self._looked_at: tuple[object, ...] = ()
+        self._seen: tuple[object, ...] = ()
+        self._holding: set[int] | None = None
+        """Who holds replicas; None where there is nothing to do, whoever comes or goes. As of what was seen last."""
+        self._looked_at: tuple[bool, frozenset[int]] | None = None
+        """The last look with what was seen: whether it was calm, and who was gone."""
         self._suggested: list[Step] = []
         self._states: dict[int, str] = {}
         self.plan = Plan()
@@ -93,15 +97,18 @@ class Balancing:
         settings, members = Settings.of(image), image.members(STORAGE)
         here = {node_id for node_id, member in members.items() if not member.stopping}
         self._absences.look(image.nodes, here, now)
-        if settings.mode == OFF and not leaving(image) and not moving(image):
-            self.plan, self._looked_at = Plan(), ()
+        # All partitions are scanned where something has changed, and not each second.
+        seen = (image.partition_table, image.topics_by_id, members, image.overrides_by_resource)
+        if not (self._seen and all(map(operator.is_, self._seen, seen))):
+            idle = settings.mode == OFF and not leaving(image) and not moving(image)
+            self._seen, self._holding, self._looked_at = seen, None if idle else holders(image), None
+        if self._holding is None:
+            self.plan = Plan()
             return
-        holding = holders(image)
-        calm = self._absences.calm(now, settings.away_s, holding)
-        unregistered = holding - image.nodes.keys() - members.keys()
+        calm = self._absences.calm(now, settings.away_s, self._holding)
+        unregistered = self._holding - image.nodes.keys() - members.keys()
         gone = self._absences.gone(now, settings.away_s) | unregistered
-        seen = (image.partition_table, members, image.overrides_by_resource)
-        if self._looked_at and self._looked_at[:2] == (calm, gone) and all(map(operator.is_, self._looked_at[2:], seen)):
+        if self._looked_at == (calm, gone):
             return
         try:
             async with self._pipeline:
@@ -109,7 +116,7 @@ class Balancing:
         except Unsettled as error:
             log.warning("replicas not moved", extra={"fields": {"reason": str(error)}})
         else:
-            self._looked_at = (calm, gone, *seen)
+            self._looked_at = calm, gone
 
     def _decide(self, image: ClusterImage, settings: Settings, gone: frozenset[int], *, calm: bool) -> Changed:
         members, going = image.members(STORAGE), leaving(image)

@@ -28,6 +28,7 @@ from libs.rpc.contracts.controller import (
     Reassignment,
 )
 from libs.wire.errors import ErrorCode
+from services.controller import balancing
 from services.controller.core.absences import STEADY_S, Absences
 from services.controller.core.assignment import Limits
 from services.controller.core.balance_view import emptying, planned, under_way
@@ -526,6 +527,31 @@ def test_without_being_told_to_nothing_moves(mode: str) -> None:
             await vanish(store, 3)
             await asyncio.sleep(2000.0)
             assert sum(copied) == 0
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("mode", ["off", "suggest"])
+def test_all_partitions_are_scanned_when_something_changed_only(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scans: list[int] = []
+
+    def counted(scan: Callable[[ClusterImage], Any]) -> Callable[[ClusterImage], Any]:
+        def scanned(image: ClusterImage) -> Any:
+            scans.append(image.revision)
+            return scan(image)
+
+        return scanned
+
+    async def scenario() -> None:
+        async with nodes_with_a_topic(1, 2, 3) as (store, _):
+            await configure(store, "", self_balancing_mode=mode)
+            await asyncio.sleep(100.0)
+            for name in ("moving", "holders"):
+                monkeypatch.setattr(balancing, name, counted(getattr(balancing, name)))
+            await asyncio.sleep(100.0)
+            assert scans == []
+            await configure(store, "", self_balancing_mode="apply")
+            await until(lambda: bool(scans))
 
     run_virtually(scenario())
 

@@ -116,7 +116,7 @@ async def test_a_late_answer_cuts_nothing_of_what_is_led_by_now(cluster: Storage
     session = link._session
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, epoch=1)
-    session._told[topic, 0] = asked
+    session._told[topic, 0] = 0, asked
     late = Pulled(topic, 0, 0, 0, 3, 0, 3, diverging_epoch=0, diverging_end_offset=1)
     list(
         link._puller.applying.steps([(late, memoryview(b""))], session, session.sequence, link.followed, {}, lambda ranges: None)

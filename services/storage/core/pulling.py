@@ -10,13 +10,12 @@ Key = tuple[bytes, int]
 class PullSession:
     """`next_pull`, then `answered`; or `begin_anew`, whenever it is not sure what the leader remembers."""
 
-    __slots__ = ("_changed", "_dropped", "_new_number", "_told", "_told_in", "number", "sequence")
+    __slots__ = ("_changed", "_dropped", "_new_number", "_told", "number", "sequence")
 
     def __init__(self, new_number: Callable[[], int]) -> None:
         """`new_number`: rising, over all sessions of this process."""
         self._new_number = new_number
-        self._told: dict[Key, PulledFrom] = {}
-        self._told_in: dict[Key, int] = {}  # the pull's sequence
+        self._told: dict[Key, tuple[int, PulledFrom]] = {}  # in the pull of which sequence
         self._changed: dict[Key, None] = {}
         self._dropped: dict[Key, None] = {}
         self.number = new_number()
@@ -27,7 +26,6 @@ class PullSession:
         self.number = self._new_number()
         self.sequence = 0
         self._told.clear()
-        self._told_in.clear()
         self._changed.clear()
         self._dropped.clear()
 
@@ -46,7 +44,6 @@ class PullSession:
 
     def drop(self, key: Key) -> None:
         self._changed.pop(key, None)
-        self._told_in.pop(key, None)
         if self._told.pop(key, None) is not None or self.sequence:
             self._dropped[key] = None
 
@@ -63,13 +60,13 @@ class PullSession:
         later: dict[Key, None] = {}
         for key in keys:
             where, told = standing.get(key), self._told.get(key)
-            if where is None or told == where:
+            if where is None or (told is not None and told[1] == where):
                 continue
             if told is not None and unanswered:
                 later[key] = None
                 continue
             partitions.append(where)
-            self._told[key], self._told_in[key] = where, self.sequence
+            self._told[key] = self.sequence, where
             self._dropped.pop(key, None)
         dropped = tuple(self._dropped) if not self.is_new else ()
         self._changed = later
@@ -85,4 +82,5 @@ class PullSession:
     def asked(self, key: Key, sequence: int) -> PulledFrom | None:
         """What the answer to the pull of that sequence is an answer to. None: to nothing that still counts (KAFKA-13207), or to
         what was asked before the leader was told anew. The log may be another by then."""
-        return self._told.get(key) if self._told_in.get(key, 0) <= sequence else None
+        told = self._told.get(key)
+        return told[1] if told is not None and told[0] <= sequence else None

@@ -6,6 +6,7 @@ begun anew to where they were to go. One whose log is not here stays: the state 
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from libs.commitlog.directory import LogDirectory, read_moves
 from libs.commitlog.errors import DirectoryDamaged
@@ -32,7 +33,7 @@ async def settle_twins(disks: Disks, fs: FileSystem, assigned: Callable[[Key], s
 
 
 async def _settle(key: Key, twins: list[Disk], fs: FileSystem, assigned: str) -> None:
-    moves = {disk: await disk.files.submit(_moves_of(fs, disk.scanned.paths[key])) for disk in twins}
+    moves = {disk: await disk.files.submit(partial(read_moves, fs, disk.scanned.paths[key])) for disk in twins}
     newest = max(twins, key=lambda disk: (moves[disk], disk.directory_id == assigned))
     for disk in twins:
         if disk is not newest:
@@ -40,10 +41,6 @@ async def _settle(key: Key, twins: list[Disk], fs: FileSystem, assigned: str) ->
             aside = await disk.set_aside(key, topic)
             what = {"topic": topic, "partition": key[1], "used": newest.scanned.paths[key], "path": aside}
             log.warning("two directories hold the same partition: the older one set aside", extra=fields(**what))
-
-
-def _moves_of(fs: FileSystem, path: str) -> Callable[[], int]:
-    return lambda: read_moves(fs, path)
 
 
 async def begin_anew(disks: Disks, residents: Residents, moves: Moves, checkpoints: Checkpoints) -> None:
@@ -55,7 +52,7 @@ async def begin_anew(disks: Disks, residents: Residents, moves: Moves, checkpoin
             if not futures or not await checkpoints.write_log_starts(disk, anyway=True):
                 continue
             for path in futures:
-                topic_id = await disk.files.submit(_topic_id_of(disk.directory, path))
+                topic_id = await disk.files.submit(partial(_topic_id_of, disk.directory, path))
                 index = path.rpartition("/")[2].rpartition(".")[0].rpartition("-")[2]
                 key = (topic_id, int(index)) if topic_id is not None and index.isdigit() else None
                 home = residents.home(key) if key is not None else None
@@ -64,21 +61,14 @@ async def begin_anew(disks: Disks, residents: Residents, moves: Moves, checkpoin
                 elif (home is not None and home[0].offline) or (key is not None and residents.lacks(key)):
                     log.warning("copy of a replica kept, its log is not here", extra=fields(path=path))
                 else:
-                    await disk.files.submit(_removal(disk.directory, path))
+                    await disk.files.submit(partial(disk.directory.remove, path))
                     log.info("copy of a replica that was not whole removed", extra=fields(path=path))
         except OSError as error:
             log.warning("moves between log directories are not begun anew", extra=fields(path=disk.path, reason=error))
 
 
-def _topic_id_of(directory: LogDirectory, path: str) -> Callable[[], bytes | None]:
-    def read() -> bytes | None:
-        try:
-            return directory.read_topic_id(path)
-        except (DirectoryDamaged, NotADirectoryError):
-            return None
-
-    return read
-
-
-def _removal(directory: LogDirectory, path: str) -> Callable[[], None]:
-    return lambda: directory.remove(path)
+def _topic_id_of(directory: LogDirectory, path: str) -> bytes | None:
+    try:
+        return directory.read_topic_id(path)
+    except (DirectoryDamaged, NotADirectoryError):
+        return None

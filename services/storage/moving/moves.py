@@ -6,6 +6,7 @@ move, and the replica stays where it is. After a restart moves begin anew, from 
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable, Mapping
 
@@ -151,7 +152,7 @@ class Moves:
         except (CopiedInVain, OffsetOutOfRange):
             move.copy = None
         except SourceUnreadable as error:
-            if not isinstance(error, FileNotFoundError) and error.errno not in (2, *NO_DESCRIPTORS):
+            if error.errno not in (errno.ENOENT, *NO_DESCRIPTORS):
                 raise GivenUp(str(error)) from error
             await asyncio.sleep(AGAIN_S)
         except SyncFailed as error:

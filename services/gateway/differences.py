@@ -276,7 +276,7 @@ DIFFERENCES: Final = (
         "create-partitions-internal",
         ApiKey.CREATE_PARTITIONS,
         "An internal topic gets no more partitions: INVALID_TOPIC_EXCEPTION. Kafka adds them, and its brokers look for groups in "
-        "others from their next start on; its own kafka-topics refuses to ask for it.",
+        "others from their next start on.",
     ),
     # Coordinators
     Difference(

@@ -64,6 +64,18 @@ def test_nothing_expires_while_members_join() -> None:
     assert not decision.records
 
 
+def test_offsets_of_a_topic_that_was_deleted_are_removed_whatever_its_group_does() -> None:
+    stage = GroupStage()
+    member_id, generation = stage.member("t", "u")
+    stage.commit({("t", 0): 1, ("u", 0): 2, ("u", 1): 3}, member_id=member_id, generation=generation)
+    stage.put_topics(TopicView(topic_id("u", 1), "u", 4))
+    stage.commit({("u", 1): 4}, member_id=member_id, generation=generation)
+    stage.wait_alive(2 * CHECK_MS, (member_id, generation))
+    assert stage.fetch() == {("t", 0): 1, ("u", 1): 4}
+    assert stage.logged()[-1] == OffsetRemoved("g", "u", 0)
+    assert stage.state() == "Stable"
+
+
 def test_a_moment_that_the_commit_named_counts_more_than_the_retention() -> None:
     stage = GroupStage()
     stage.commit({("t", 0): 1}, version=2, retention_ms=30 * 24 * HOUR_MS)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from libs.runtime.shards.decisions import KeyValue
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from services.group_coordinator.core.records import OffsetCommitted
 from services.group_coordinator.core.topics_view import TopicView
@@ -50,11 +51,22 @@ def test_topics_are_named_by_id_from_version_10_on_and_unknown_ids_come_last() -
 
 def test_all_topics_by_id_are_those_that_have_one() -> None:
     stage = GroupStage()
-    stage.commit({("t", 0): 5, ("u", 0): 6})
-    stage.drop_topic("u")
+    stage.commit({("t", 0): 5})
+    stage.log.append(_unnamed(stage, "nowhere"))
+    stage.fail_over()
     (group,) = stage.ask(OffsetFetchRequest([OffsetFetchRequestGroup("g", topics=None)]), 10).reply.groups
     assert [topic.topic_id for topic in group.topics] == [topic_id("t")]
-    assert stage.fetch() == {("t", 0): 5, ("u", 0): 6}, "by name they are found"
+    assert stage.fetch() == {("t", 0): 5, ("nowhere", 0): 5}, "by name they are found"
+
+
+def test_offsets_of_a_topic_that_was_deleted_are_not_there() -> None:
+    stage = GroupStage()
+    stage.commit({("t", 0): 5, ("u", 0): 6})
+    stage.drop_topic("u")
+    for version in (9, 10):
+        (group,) = stage.ask(OffsetFetchRequest([OffsetFetchRequestGroup("g", topics=None)]), version).reply.groups
+        assert [topic.topic_id for topic in group.topics] == [topic_id("t")]
+    assert stage.fetch_named({"u": [0]}) == {("u", 0): (-1, -1, "", 0)}
 
 
 def test_offsets_of_a_topic_that_was_made_anew_are_not_those_of_its_namesake() -> None:
@@ -67,12 +79,16 @@ def test_offsets_of_a_topic_that_was_made_anew_are_not_those_of_its_namesake() -
     assert stage.fetch() == {("t", 0): 1, ("u", 0): 6}
 
 
+def _unnamed(stage: GroupStage, topic: str) -> KeyValue:
+    """Kafka keeps a topic's id only of commits that named it."""
+    kept = stage.machine.encode(OffsetCommitted("g", topic, 0, 5, commit_ms=stage.now_ms))
+    assert kept is not None
+    return kept
+
+
 def test_offsets_that_do_not_say_of_which_topic_count_for_each_of_that_name() -> None:
     stage = GroupStage()
-    record = OffsetCommitted("g", "t", 0, 5, commit_ms=stage.now_ms)
-    kept = stage.machine.encode(record)
-    assert kept is not None
-    stage.log.append(kept)
+    stage.log.append(_unnamed(stage, "t"))
     stage.fail_over()
     assert stage.fetch_named({"t": [0]}) == {("t", 0): (5, -1, "", 0)}
     assert stage.fetch() == {("t", 0): 5}

@@ -1,23 +1,31 @@
-"""What becomes old: offsets by the state of their group, and groups that have none and nobody in them.
+"""What goes by itself: offsets that are old by the state of their group, or of deleted topics, and groups with nothing left.
 
 All groups of the shard are looked at once in `offsets.retention.check.interval.ms`, a slice at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from libs.runtime.shards.pending import RECORD_OVERHEAD
 from libs.runtime.shards.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.kinds.kind import SINCE_COMMIT, Kind
-from services.group_coordinator.core.offsets.table import OffsetTable
+from services.group_coordinator.core.offsets.table import OffsetTable, is_gone
 from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved, Record
+from services.group_coordinator.core.topics_view import TopicsView
 
 TOMBSTONES_BYTES_MAX: Final = 200_000
 """In one decision. Less than what a batch of several decisions takes."""
 _SLICE_GROUPS_MAX: Final = 100
 _SLICE_OFFSETS_MAX: Final = 2_000
 _TOMBSTONE_FIELDS: Final = RECORD_OVERHEAD + 10
+
+
+class Look(NamedTuple):
+    table: OffsetTable
+    topics: TopicsView
+    retention_ms: int
+    now_ms: int
 
 
 class Tombstones:
@@ -63,32 +71,29 @@ def is_old(committed: OffsetCommitted, since_ms: int, retention_ms: int, now_ms:
     return now_ms - begun_ms >= retention_ms
 
 
-def expire(kind: Kind, name: str, table: OffsetTable, retention_ms: int, now_ms: int, into: Tombstones) -> bool:
+def expire(kind: Kind, name: str, look: Look, into: Tombstones) -> bool:
     """False: `into` is full, and the group has to be looked at again."""
-    since_ms = kind.old_since(name)
-    if since_ms is None:
-        return True
-    subscription = kind.subscription(name)
+    since_ms, subscription = kind.old_since(name), kind.subscription(name)
     stays = False
-    for committed in table.of(name):
-        if committed.topic in subscription or not is_old(committed, since_ms, retention_ms, now_ms):
+    for committed in look.table.of(name):
+        if not is_gone(committed, look.topics) and (
+            since_ms is None or committed.topic in subscription or not is_old(committed, since_ms, look.retention_ms, look.now_ms)
+        ):
             stays = True
         elif into.full:
             return False
         else:
             into.remove(committed)
-    if not stays and kind.removal_error(name) is ErrorCode.NONE:
+    if not stays and since_ms is not None and kind.removal_error(name) is ErrorCode.NONE:
         into.add(kind.removal(name))
     return True
 
 
-def expire_slice(
-    names: tuple[str, ...], kind_of: Callable[[str], Kind], table: OffsetTable, retention_ms: int, now_ms: int
-) -> tuple[list[Record], tuple[str, ...]]:
+def expire_slice(names: tuple[str, ...], kind_of: Callable[[str], Kind], look: Look) -> tuple[list[Record], tuple[str, ...]]:
     """Tombstones, and the names that are left."""
     into = Tombstones()
     for at, name in enumerate(names):
-        if into.full or not expire(kind_of(name), name, table, retention_ms, now_ms, into):
+        if into.full or not expire(kind_of(name), name, look, into):
             return into.records, names[at:]
     return into.records, ()
 

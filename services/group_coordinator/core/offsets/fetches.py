@@ -23,9 +23,8 @@ from libs.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from libs.wire.primitives import NO_UUID
 from services.group_coordinator.core.kinds.kind import Kind
-from services.group_coordinator.core.offsets.table import OffsetTable
+from services.group_coordinator.core.offsets.table import OffsetTable, is_gone
 from services.group_coordinator.core.records import OffsetCommitted
 from services.group_coordinator.core.topics_view import TopicsView
 
@@ -58,35 +57,26 @@ class Reader:
         return OffsetFetchResponseGroup(asked.group_id, found + unknown)
 
     def _named(self, group: str, asked: OffsetFetchRequestTopics, name: str) -> OffsetFetchResponseTopics:
-        view = self._topics.by_name.get(name)
-        expected = asked.topic_id if self._by_id else view.topic_id if view is not None else NO_UUID
         get = self._table.get
-        told = [_told(index, get(group, name, index), expected) for index in asked.partition_indexes]
+        told = [self._told(index, get(group, name, index)) for index in asked.partition_indexes]
         return OffsetFetchResponseTopics(asked.topic_id, asked.name, told)
 
     def _all(self, group: str) -> Iterable[OffsetFetchResponseTopics]:
-        by_topic: dict[str, list[OffsetCommitted]] = {}
+        by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
         for committed in self._table.of(group):
-            by_topic.setdefault(committed.topic, []).append(committed)
-        for name, offsets in by_topic.items():
+            if not is_gone(committed, self._topics):
+                by_topic.setdefault(committed.topic, []).append(self._told(committed.partition, committed))
+        for name, told in by_topic.items():
             view = self._topics.by_name.get(name)
-            topic_id = view.topic_id if view is not None else NO_UUID
-            if self._by_id and topic_id == NO_UUID:
-                continue  # there is no way to say which
-            told = [_told(one.partition, one, topic_id) for one in offsets if not is_of_another(one, topic_id)]
-            if told:
-                yield OffsetFetchResponseTopics(topic_id, name, told)
+            if view is not None:
+                yield OffsetFetchResponseTopics(view.topic_id, name, told)
+            elif not self._by_id:  # else there is no way to say which
+                yield OffsetFetchResponseTopics(name=name, partitions=told)
 
-
-def is_of_another(committed: OffsetCommitted, topic_id: bytes) -> bool:
-    """It was committed for a topic of the same name that is gone. NO_UUID may be any."""
-    return NO_UUID != committed.topic_id != topic_id != NO_UUID
-
-
-def _told(index: int, committed: OffsetCommitted | None, topic_id: bytes) -> OffsetFetchResponsePartitions:
-    if committed is None or is_of_another(committed, topic_id):
-        return OffsetFetchResponsePartitions(index, NOTHING, -1, "")
-    return OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata)
+    def _told(self, index: int, committed: OffsetCommitted | None) -> OffsetFetchResponsePartitions:
+        if committed is None or is_gone(committed, self._topics):
+            return OffsetFetchResponsePartitions(index, NOTHING, -1, "")
+        return OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata)
 
 
 def _unknown(asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:

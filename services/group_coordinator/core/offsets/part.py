@@ -66,8 +66,8 @@ class Offsets:
                 timers[CHECK] = now_ms + self._settings().offsets_check_interval_ms
                 return Decision(timers=timers)
             case (_, "slice", tuple(names)):
-                retention_ms = self._settings().offsets_retention_ms
-                records, left = expiries.expire_slice(names, self._kind_of, self.table, retention_ms, now_ms)
+                look = expiries.Look(self.table, self._topics(), self._settings().offsets_retention_ms, now_ms)
+                records, left = expiries.expire_slice(names, self._kind_of, look)
                 return Decision(records=records, timers={expiries.slice_key(PART, left): now_ms} if left else {})
         return Decision()
 

@@ -4,7 +4,18 @@ from collections.abc import Iterable, Iterator
 from sys import intern
 
 from libs.runtime.shards.tables import Journal, Table
+from libs.wire.primitives import NO_UUID
 from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved
+from services.group_coordinator.core.topics_view import TopicsView
+
+
+def is_gone(committed: OffsetCommitted, topics: TopicsView) -> bool:
+    """Its topic was deleted, whatever has the name now.
+
+    A topic that was there when its owner let the commit in is there for the next owner too, or was deleted since: whoever owns a
+    shard knows all that the cluster had decided before it was given that shard.
+    """
+    return committed.topic_id != NO_UUID and committed.topic_id not in topics.by_id
 
 
 class OffsetTable:

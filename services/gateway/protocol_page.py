@@ -5,6 +5,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -108,21 +109,22 @@ def _name(key: ApiKey) -> str:
     return "".join(part.capitalize() for part in key.name.split("_"))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def write_page(path: Path, make: Callable[[], str], module: str) -> int:
+    """What `python -m MODULE [--check]` does to a page that is made from code: the exit status."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Writes {path.name} from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     check = parser.parse_args().check
-    text = page()
-    if PAGE.exists() and PAGE.read_text() == text:
+    text = make()
+    if path.exists() and path.read_text() == text:
         return 0
     if check:
-        print(f"out of date: {PAGE.name}; run python -m services.gateway.protocol_page")
+        print(f"out of date: {path.name}; run python -m {module}")
         return 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(text)
-    print(f"wrote: {PAGE.name}")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    print(f"wrote: {path.name}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_page(PAGE, page, "services.gateway.protocol_page"))

@@ -3,7 +3,6 @@
 `python -m tests.docs.settings_page [--check]`
 """
 
-import argparse
 import ast
 import dataclasses
 import itertools
@@ -17,6 +16,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from services.gateway.protocol_page import write_page
 from services.local.plan import plan_cluster
 from services.local.run_directory import RunDirectory
 from services.local.shape import Shape
@@ -122,20 +122,5 @@ def _default(field: "dataclasses.Field[Any]") -> str:
             return f"{number:,}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
-    check = parser.parse_args().check
-    text = page()
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    if check:
-        print(f"out of date: {PAGE.name}; run python -m tests.docs.settings_page")
-        return 1
-    PAGE.write_text(text)
-    print(f"wrote: {PAGE.name}")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_page(PAGE, page, "tests.docs.settings_page"))

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     *("README.md", "services/README.md", "libs/README.md"),
     *("docs/architecture.md", "docs/coordinators.md", "docs/replication.md", "docs/reliability.md"),
-    *("docs/roadmap.md", "docs/storage.md"),
+    *("docs/roadmap.md", "docs/settings.md", "docs/storage.md"),
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "adr").glob("*.md")),
 )
 

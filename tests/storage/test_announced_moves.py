@@ -1,8 +1,6 @@
 """Moves between log directories are announced before they are done: no state ever names a directory that its log has left."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,10 @@ from services.storage.moving.switching import Switching
 from tests.storage.cluster import NODE_ID, StorageCluster, eventually, hosted
 from tests.storage.fake_follower import image
 from tests.storage.naming_controller import NamingController
-from tests.storage.test_log_directories import with_two_directories
-from tests.storage.test_moving_directories import (
+from tests.storage.two_directories import (
     arrived,
+    both,
+    controller,
     described,
     disks,
     give_back,
@@ -34,18 +33,7 @@ from tests.storage.test_moving_directories import (
     values,
 )
 
-
-@pytest.fixture
-async def controller(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[NamingController]:
-    elected = await NamingController(cluster).elect(short_dir)
-    yield elected
-    await elected.close()
-
-
-@pytest.fixture
-async def both(cluster: StorageCluster, controller: NamingController) -> StorageCluster:
-    await with_two_directories(cluster)
-    return cluster
+__all__ = ["both", "controller"]
 
 
 @pytest.fixture

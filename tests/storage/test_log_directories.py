@@ -4,7 +4,6 @@ import errno
 import shutil
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from libs.wire.errors import ErrorCode
 from services.storage.presence import Presence
 from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 from tests.storage.held_disk import HeldDisk
+from tests.storage.two_directories import with_two_directories
 
 
 class OneBadDisk(HeldDisk):
@@ -44,15 +44,6 @@ class OneBadDisk(HeldDisk):
 @pytest.fixture
 def disk() -> OneBadDisk:
     return OneBadDisk()
-
-
-async def with_two_directories(cluster: StorageCluster) -> list[str]:
-    await cluster.stop()
-    root = cluster.config.data_dir
-    cluster.config = replace(cluster.config, log_dirs=(f"{root}/one", f"{root}/two"))
-    await cluster.start()
-    assert cluster.node is not None
-    return [one.directory_id for one in cluster.node._disks.all]
 
 
 async def test_partitions_spread_over_directories_and_outlive_a_broken_one(cluster: StorageCluster, disk: OneBadDisk) -> None:

@@ -2,9 +2,9 @@
 
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, batch, eventually
-from tests.storage.test_moving_directories import both, controller, disk, home, move, other, stored
+from tests.storage.two_directories import both, controller, home, move, other, stored
 
-__all__ = ["both", "controller", "disk"]
+__all__ = ["both", "controller"]
 
 
 async def test_a_log_whose_start_lies_within_a_batch_moves(both: StorageCluster) -> None:

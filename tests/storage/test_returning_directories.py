@@ -1,28 +1,17 @@
 """A log directory comes back that was lost: meanwhile its replicas were made anew in another."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica
 from tests.storage.cluster import NODE_ID, StorageCluster, eventually
-from tests.storage.naming_controller import NamingController
-from tests.storage.test_log_directories import with_two_directories
-from tests.storage.test_moving_directories import arrived, home, move, names, other, values
+from tests.storage.two_directories import arrived, both, controller, home, move, names, other, values
+
+__all__ = ["both", "controller"]
 
 ELSEWHERE = NODE_ID + 1
 """Another node, which has all. Nobody runs there."""
-
-
-@pytest.fixture
-async def both(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[StorageCluster]:
-    controller = await NamingController(cluster).elect(short_dir)
-    await with_two_directories(cluster)
-    yield cluster
-    await controller.close()
 
 
 async def begin_anew(cluster: StorageCluster, topic: bytes, directory: str) -> None:

@@ -18,8 +18,9 @@ _LENGTH = struct.Struct(">i")
 
 
 def data_plane(*_: object) -> Any:
-    """Stands where Produce and Fetch have no handler: the connection routes them itself, without a task per request."""
-    raise AssertionError("Produce and Fetch never come this way")
+    """Stands where an API has no handler: the connection begins Produce and Fetch itself, and `begin` what is relayed, without a
+    task per request."""
+    raise AssertionError("what has no handler never comes this way")
 
 
 def _not_at_once(*_: object) -> Any:

@@ -10,6 +10,7 @@ from services.gateway.api import data_plane
 from services.gateway.handlers import APIS
 from services.gateway.handlers.api_versions import answer
 from services.gateway.protocol_page import PAGE, page
+from services.gateway.relay import of_group
 from services.gateway.state import RequestContext
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
@@ -82,8 +83,9 @@ def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
     assert response.error_code == ErrorCode.NONE
 
 
-def test_only_produce_and_fetch_are_on_the_data_plane() -> None:
-    assert [api.key for api in APIS.values() if api.handle is data_plane] == [ApiKey.PRODUCE, ApiKey.FETCH]
+def test_only_produce_and_fetch_and_what_is_relayed_whole_have_no_handler() -> None:
+    without = [api for api in APIS.values() if api.handle is data_plane]
+    assert [api.key for api in without if api.begin is not of_group] == [ApiKey.PRODUCE, ApiKey.FETCH]
 
 
 def test_the_protocol_page_is_up_to_date() -> None:

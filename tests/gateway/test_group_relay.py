@@ -23,7 +23,7 @@ from libs.wire.messages import (
 )
 from services.gateway import asking, coordinators
 from services.gateway.handlers import APIS
-from services.gateway.handlers.group_table import GROUP_TABLE
+from services.gateway.handlers.group_table import CONSUMER_PROTOCOL_TABLE, GROUP_TABLE
 from services.gateway.relay import java_address
 from tests.gateway.conftest import Rig, until
 from tests.gateway.fake_coordinator import heard
@@ -51,13 +51,13 @@ SINGLE = {
     ),
 }
 
-ROWS = {api.key: api for api in GROUP_TABLE}
+ROWS = {api.key: api for api in (*GROUP_TABLE, *CONSUMER_PROTOCOL_TABLE)}
 VERSIONS = [(key, version) for key in SINGLE for version in range(ROWS[key].min_version, ROWS[key].max_version + 1)]
 
 
 @pytest.fixture(autouse=True)
 def served(monkeypatch: pytest.MonkeyPatch) -> None:
-    for api in GROUP_TABLE:
+    for api in (*GROUP_TABLE, *CONSUMER_PROTOCOL_TABLE):
         monkeypatch.setitem(APIS, api.key, api)
 
 

@@ -15,7 +15,7 @@ from services.gateway.handlers import delete_groups as delete_groups_handler
 from services.gateway.handlers import describe_groups as describe_groups_handler
 from services.gateway.handlers import list_groups as list_groups_handler
 from services.gateway.handlers import offset_fetch as offset_fetch_handler
-from services.gateway.handlers.group_table import GROUP_TABLE
+from services.gateway.handlers.group_table import CONSUMER_PROTOCOL_TABLE, GROUP_TABLE
 from tests.gateway.conftest import Rig
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 from tests.gateway.groups import SHARDS, Groups, ask, request_body, response_body
@@ -161,7 +161,7 @@ async def test_a_list_that_would_not_be_whole_is_none(gateway: FakeGateway, erro
 
 @pytest.fixture
 async def groups(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Groups]:
-    for api in GROUP_TABLE:
+    for api in (*GROUP_TABLE, *CONSUMER_PROTOCOL_TABLE):
         monkeypatch.setitem(APIS, api.key, api)
     made = Groups(rig)
     yield made

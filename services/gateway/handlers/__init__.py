@@ -55,6 +55,7 @@ from services.gateway.handlers import (
     offset_for_leader_epoch,
     unregister_broker,
 )
+from services.gateway.handlers.group_table import GROUP_TABLE
 from services.gateway.state import GatewayState, RequestContext
 
 __all__ = ["APIS", "Api"]
@@ -282,4 +283,4 @@ _TABLE: Final = (
     ),
 )
 
-APIS: Final[dict[ApiKey, Api]] = {api.key: api for api in _TABLE}
+APIS: Final[dict[ApiKey, Api]] = {api.key: api for api in (*_TABLE, *GROUP_TABLE)}

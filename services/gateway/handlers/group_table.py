@@ -1,4 +1,7 @@
-"""The rows of the table of APIs that are about groups: all but FindCoordinator are answered by the groups' coordinators."""
+"""The rows of the table of APIs that are about groups: all but FindCoordinator are answered by the groups' coordinators.
+
+Those of the consumer protocol (KIP-848) are apart, since they are served only once coordinators keep such groups.
+"""
 
 from typing import Final
 
@@ -70,6 +73,9 @@ GROUP_TABLE: Final = (
         begin=delete_groups.begin,
     ),
     Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, begin=offset_delete.begin),
+)
+
+CONSUMER_PROTOCOL_TABLE: Final = (
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, begin=consumer_group_heartbeat.begin),
     Api(
         ApiKey.CONSUMER_GROUP_DESCRIBE,

@@ -40,6 +40,11 @@ def revocation_key(group: str, member_id: str) -> TimerKey:
     return PART, "revocation", group, member_id
 
 
+def session_ms(member: Member, settings: ConsumerSettings, configs: Mapping[str, str]) -> int:
+    """Who speaks the classic protocol says itself how long."""
+    return session_timeout_ms(settings, configs) if member.classic is None else member.classic.session_timeout_ms
+
+
 class Draft:
     """`group` is as the records so far leave it."""
 
@@ -86,7 +91,8 @@ class Draft:
     # -- timers -------------------------------------------------------------------------------------------------------------
 
     def heard_of(self, member_id: str) -> None:
-        self.timers[session_key(self.name, member_id)] = self.now_ms + session_timeout_ms(self.settings, self.configs)
+        lasts_ms = session_ms(self.group.members[member_id], self.settings, self.configs)
+        self.timers[session_key(self.name, member_id)] = self.now_ms + lasts_ms
 
     def awaits_revocation(self, member: Member) -> None:
         self.timers[revocation_key(self.name, member.member_id)] = self.now_ms + member.rebalance_timeout_ms

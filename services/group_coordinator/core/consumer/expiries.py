@@ -1,9 +1,8 @@
 """What becomes due in a group of the consumer protocol: a member is silent, or does not give up what it is to give up."""
 
 from libs.runtime.shards.decisions import Decision
-from services.group_coordinator.core.consumer.draft import Decided, Draft
+from services.group_coordinator.core.consumer.draft import Decided, Draft, session_ms
 from services.group_coordinator.core.consumer.leaves import fence
-from services.group_coordinator.core.consumer.settings import session_timeout_ms
 from services.group_coordinator.core.records import MemberState
 
 
@@ -11,7 +10,7 @@ def session_over(draft: Draft, member_id: str) -> Decided:
     member = draft.group.members.get(member_id)
     if member is None:
         return Decision()
-    lasts_ms = session_timeout_ms(draft.settings, draft.configs)
+    lasts_ms = session_ms(member, draft.settings, draft.configs)
     if member.is_away:
         reason = f"static member {member.instance_id} left, and did not come back within {lasts_ms} ms"
     else:

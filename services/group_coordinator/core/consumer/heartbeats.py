@@ -1,6 +1,7 @@
 """ConsumerGroupHeartbeat of who joins or is a member: what it asks for is noted, a target is made if that is due, and one step
 is taken towards it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -75,6 +76,7 @@ def is_calm(group: Group, member: Member, asked: Asked, request: ConsumerGroupHe
         and asked.client_id == member.client_id
         and asked.client_host == member.client_host
         and member.classic is None
+        and not (facts.rebalances_now and not group.unsettled)  # it ended in the log, and nobody noted that
     )
 
 
@@ -93,11 +95,11 @@ def decide_heartbeat(draft: Draft, asked: Asked, request: ConsumerGroupHeartbeat
     changed = _ask(draft, found, asked, request)
     if isinstance(changed, Refused):
         return changed.decided()
-    _look_at_topics(draft, member_id, joined=joined, changed=changed)
+    look_at_topics(draft, member_id, joined=joined, changed=changed)
     if group.facts.epoch > group.facts.assignment_epoch:
         target.make(draft)
     before = group.members.get(member_id, found)
-    after = _reconcile(draft, before, request, changed=changed)
+    after = reconcile(draft, before, request.topic_partitions, changed=changed)
     if isinstance(after, Refused):
         return after.decided()
     draft.heard_of(member_id)
@@ -171,10 +173,10 @@ def _admitted_static(draft: Draft, request: ConsumerGroupHeartbeatRequest, insta
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is owned by "
             f"{holder_id} member.",
         )
-    return _take_over(draft, holder, member_id)
+    return take_over(draft, holder, member_id)
 
 
-def _take_over(draft: Draft, former: Member, member_id: str) -> Member:
+def take_over(draft: Draft, former: Member, member_id: str) -> Member:
     """A static member comes back: what was kept for it is its own again."""
     kept = draft.group.target(former.member_id)
     member = replace(former, member_id=member_id, epoch=JOINS, previous_epoch=JOINS)
@@ -235,7 +237,8 @@ def _ask(draft: Draft, found: Member, asked: Asked, request: ConsumerGroupHeartb
     return ""
 
 
-def _look_at_topics(draft: Draft, member_id: str, *, joined: bool, changed: str) -> None:
+def look_at_topics(draft: Draft, member_id: str, *, joined: bool, changed: str) -> None:
+    """`changed`: in words what is new about the subscription of that member. The group epoch rises if anything is."""
     group = draft.group
     facts = group.facts
     if facts.epoch and not changed and subscriptions.is_current(group, draft.topics, draft.now_ms):
@@ -250,12 +253,12 @@ def _look_at_topics(draft: Draft, member_id: str, *, joined: bool, changed: str)
 # -- what it gets -----------------------------------------------------------------------------------------------------------
 
 
-def _reconcile(draft: Draft, member: Member, request: ConsumerGroupHeartbeatRequest, *, changed: str) -> Member | Refused:
+def reconcile(draft: Draft, member: Member, owned: Sequence[TopicPartitions] | None, *, changed: str) -> Member | Refused:
+    """One step towards the target. `owned`: what it says that it owns; None: it did not say."""
     group = draft.group
     epoch = group.facts.assignment_epoch
     if not changed and member.has_reached(epoch):
         return member
-    owned = request.topic_partitions
     if member.state is MemberState.UNKNOWN:
         if owned is None or owned:
             return Refused(
@@ -268,7 +271,7 @@ def _reconcile(draft: Draft, member: Member, request: ConsumerGroupHeartbeatRequ
     after = reconciliation.reconciled(member, aim, owned, group.holders.get)
     if after != member:
         draft.put(after.has(draft.name))
-        if after.state is MemberState.UNREVOKED_PARTITIONS:
+        if after.state is MemberState.UNREVOKED_PARTITIONS and after.classic is None:
             draft.awaits_revocation(after)
         else:
             draft.awaits_nothing(after.member_id)

@@ -13,7 +13,7 @@ from libs.wire.messages.list_groups import ListedGroup
 from services.group_coordinator.core import records
 from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.consumer import changes, commits, expiries, heartbeats, leaves, subscriptions, views
-from services.group_coordinator.core.consumer.draft import Decided, Draft, Refused, revocation_key, session_key
+from services.group_coordinator.core.consumer.draft import Decided, Draft, Refused, revocation_key, session_key, session_ms
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import JOINS
 from services.group_coordinator.core.consumer.settings import ConsumerSettings, heartbeat_interval_ms, session_timeout_ms
@@ -56,7 +56,7 @@ class Consumer:
             kind = "Group" if request.member_epoch < JOINS else "Consumer group"
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {name} not found.").decided()
         if request.member_epoch < JOINS:
-            return leaves.decide_leave(self._draft(name, now_ms), request)
+            return leaves.decide_leave(self.draft(name, now_ms), request)
         member = group.members.get(member_id) if group is not None else None
         if (
             group is not None
@@ -67,7 +67,7 @@ class Consumer:
             configs = self._configs(name)
             reply = heartbeats.replied(request, member, heartbeat_interval_ms(settings, configs), told=False)
             return Decision(reply, timers={session_key(name, member_id): now_ms + session_timeout_ms(settings, configs)})
-        return heartbeats.decide_heartbeat(self._draft(name, now_ms), asked, request)
+        return heartbeats.decide_heartbeat(self.draft(name, now_ms), asked, request)
 
     # -- what others ask ----------------------------------------------------------------------------------------------------
 
@@ -132,7 +132,8 @@ class Consumer:
         group = self.groups.get(name)
         return group is not None and topic in group.subscriptions
 
-    def _draft(self, name: str, now_ms: int) -> Draft:
+    def draft(self, name: str, now_ms: int) -> Draft:
+        """Of a group that is there, or one that begins."""
         group = self.groups.get(name)
         scratch = group.scratch() if group is not None else Group.empty(Journal(), name)
         return Draft(scratch, now_ms, self._settings(), self._configs(name), self._topics(), self._hashes)
@@ -142,19 +143,19 @@ class Consumer:
     def expired(self, key: TimerKey, now_ms: int) -> Decided:
         match key:
             case (_, "session", str(name), str(member_id)) if name in self.groups:
-                return expiries.session_over(self._draft(name, now_ms), member_id)
+                return expiries.session_over(self.draft(name, now_ms), member_id)
             case (_, "revocation", str(name), str(member_id)) if name in self.groups:
-                return expiries.revocation_over(self._draft(name, now_ms), member_id)
+                return expiries.revocation_over(self.draft(name, now_ms), member_id)
         return Decision()
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         """Whoever was heard of by the former owner has its whole session again."""
         settings = self._settings()
         for name, group in self.groups.items():
-            lasts_ms = session_timeout_ms(settings, self._configs(name))
+            configs = self._configs(name)
             for member in group.members.values():
-                yield session_key(name, member.member_id), now_ms + lasts_ms
-                if member.state is records.MemberState.UNREVOKED_PARTITIONS:
+                yield session_key(name, member.member_id), now_ms + session_ms(member, settings, configs)
+                if member.state is records.MemberState.UNREVOKED_PARTITIONS and member.classic is None:
                     yield revocation_key(name, member.member_id), now_ms + member.rebalance_timeout_ms
 
     # -- records ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Where clusters run whose processes are to fail: three storage nodes, two gateways, three controllers, etcd."""
+"""Where clusters run whose processes are to fail: three storage nodes, two gateways, three controllers, a coordinator, etcd."""
 
 import random
 from collections.abc import Iterator
@@ -17,10 +17,8 @@ from tests.faults.small_disks import small_disk
 DISK_MEBIBYTES = 256
 EXPECTED = "log directory retired|No space left on device|Input/output error"
 OFTEN = {f"storage-{node}": {"PENSTOCK_HIGH_WATERMARK_CHECKPOINT_S": "0.5"} for node in (1, 2, 3)}
-NAMES = (
-    "etcd",
-    *(f"{role}-{node}" for role, count in (("controller", 3), ("storage", 3), ("gateway", 2)) for node in range(1, count + 1)),
-)
+COUNTS = (("controller", 3), ("storage", 3), ("group_coordinator", 1), ("gateway", 2))
+NAMES = ("etcd", *(f"{role}-{node}" for role, count in COUNTS for node in range(1, count + 1)))
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def test_up_again_starts_only_what_is_down(make):
 def test_another_launcher_finds_and_stops_what_the_first_one_started(make):
     make().up()
     second = make()
-    assert sorted(second.running().values()) == ["controller-1", "etcd", "gateway-1", "storage-1"]
+    assert sorted(second.running().values()) == ["controller-1", "etcd", "gateway-1", "group_coordinator-1", "storage-1"]
 
 
 def test_a_pid_file_that_names_a_foreign_process_is_not_believed(make):

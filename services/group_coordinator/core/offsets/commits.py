@@ -19,6 +19,7 @@ from libs.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from libs.wire.primitives import NO_UUID
 from services.group_coordinator.core.kinds.kind import Kind
 from services.group_coordinator.core.records import OffsetCommitted
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
@@ -42,6 +43,7 @@ def decide_commit(
     records: list[OffsetCommitted] = []
     expire_ms = -1 if request.retention_time_ms == NO_RETENTION else now_ms + request.retention_time_ms
     for asked, topic, partitions in found:
+        topic_id = topic.topic_id if expire_ms == -1 else NO_UUID  # the format has room for one of them
         told: list[OffsetCommitResponsePartition] = []
         for one in partitions:
             index, metadata = one.partition_index, one.committed_metadata or ""
@@ -53,9 +55,7 @@ def decide_commit(
                 told.append(OffsetCommitResponsePartition(index))
                 epoch = one.committed_leader_epoch
                 records.append(
-                    OffsetCommitted(
-                        name, topic.name, index, one.committed_offset, epoch, metadata, now_ms, expire_ms, topic.topic_id
-                    )
+                    OffsetCommitted(name, topic.name, index, one.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id)
                 )
         answers.add(asked, told)
     timers = {} if error else kind.heard_of(name, request, now_ms)

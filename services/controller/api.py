@@ -51,12 +51,10 @@ def _administrative(
 ) -> Accept:
     def accept(call: Call) -> Coroutine[Any, Any, None]:
         request = unpack(request_type, call.body)
-
-        async def carry_out(administration: Administration, term: Term) -> object:
-            _check_deadline(call)
-            return await handle(administration, term, request)
-
-        return _answer(call, controller.administer(carry_out))
+        work = controller.administer(
+            lambda administration, term: handle(administration, term, request), partial(_check_deadline, call)
+        )
+        return _answer(call, work)
 
     return accept
 

@@ -34,13 +34,14 @@ from services.controller.core.topics import Randomness
 from services.controller.elections import Elections
 from services.controller.fencing import Conflict, Deposed, Unsettled
 from services.controller.identity import new_cluster_id
-from services.controller.log_survey import Survey
+from services.controller.log_survey import Reaches, Survey
 from services.controller.obituaries import Obituaries
 from services.controller.shard_owners import ShardOwners, shards
 from services.controller.term import Term
 
 log = logging.getLogger(__name__)
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 FEATURE_LEVEL = 1
@@ -180,12 +181,15 @@ class Controller:
     def _step(self, step: LifeStep) -> None:
         self.life = LIFE_TRANSITIONS[self.life, step]
 
-    async def administer(self, job: Callable[[Administration, Term], Awaitable[T]]) -> T:
-        """Runs `job` alone, on an image that holds all that was written before it. Raises NotElected."""
+    async def administer(self, job: Callable[[Administration, Term], Awaitable[T]], check: Callable[[], None] = _go_on) -> T:
+        """Runs `job` alone, on an image that holds all that was written before it. Raises NotElected, and what `check` raises
+        when its turn has come."""
         self.waiting += 1
         try:
             async with self._pipeline:
-                return await self._carry_out(job, self._in_office())
+                term = self._in_office()
+                check()
+                return await self._carry_out(job, term)
         except Deposed:
             raise NotElected from None
         finally:
@@ -199,29 +203,25 @@ class Controller:
             raise NotElected from None
 
     async def elect_leaders(self, request: ElectLeaders, check: Callable[[], None] = _go_on) -> ElectLeadersReply:
-        """Nodes are asked before its turn, so that nobody waits for them. Raises NotElected, Refused and Unsettled, and what
-        `check` raises when its turn comes."""
-        self._in_office()
-        reaches = await self._elections.ask_for(self.image, request)
-
-        async def elect(_: Administration, term: Term) -> ElectLeadersReply:
-            check()
-            return await self._elections.elect(term, request, reaches)
-
-        return await self.administer(elect)
+        """Nodes are asked before its turn, so that nobody waits for them. Raises as `administer`, and Unsettled."""
+        return await self._after_asking(self._elections.ask_for, self._elections.elect, request, check)
 
     async def alter_reassignments(
         self, request: AlterReassignments, check: Callable[[], None] = _go_on
     ) -> AlterReassignmentsReply:
         """As `elect_leaders`: to cancel may take an election."""
+        return await self._after_asking(self._elections.ask_before, self._elections.reassign, request, check)
+
+    async def _after_asking(
+        self,
+        ask: Callable[[ClusterImage, R], Awaitable[Reaches]],
+        carry_out: Callable[[Term, R, Reaches], Awaitable[T]],
+        request: R,
+        check: Callable[[], None],
+    ) -> T:
         self._in_office()
-        reaches = await self._elections.ask_before(self.image, request)
-
-        async def reassign(_: Administration, term: Term) -> AlterReassignmentsReply:
-            check()
-            return await self._elections.reassign(term, request, reaches)
-
-        return await self.administer(reassign)
+        reaches = await ask(self.image, request)
+        return await self.administer(lambda _, term: carry_out(term, request, reaches), check)
 
     async def _carry_out(self, job: Callable[[Administration, Term], Awaitable[T]], term: Term) -> T:
         try:

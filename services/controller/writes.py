@@ -14,6 +14,8 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, ConfigOverrides, NodeRecord, PartitionState, Topic
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
 from services.controller.core.configs import Alteration
+from services.controller.core.decommissioning import DECOMMISSION
+from services.controller.core.moves import holders
 from services.controller.core.partitions import PlannedGrowth
 from services.controller.core.states import follows_the_table
 from services.controller.core.topics import PlannedTopic
@@ -130,7 +132,7 @@ def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[
                 topic = keys.topic(alteration.resource.name)
                 compares.append(CreateRevisionIs(topic, image.create_revision(topic)))
             assert alteration.values is not None  # refused, and never written
-            operations.append(Put(key, encode(ConfigOverrides(alteration.values))) if alteration.values else Delete(key))
+            operations.append(_put_configs(key, alteration.values))
         yield Write(tuple(compares), tuple(operations), operations[0]), list(chunk)
 
 
@@ -144,11 +146,16 @@ def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Wri
 
 
 def unregistering(image: ClusterImage, node_id: int) -> Write:
-    """Not while the node is alive: its record would be missed."""
-    key = keys.node(node_id)
-    compares = (CreateRevisionIs(keys.member(STORAGE, node_id), 0), ModRevisionIs(key, image.mod_revision(key)))
-    gone = Delete(key)
-    return Write(compares, (gone,), gone)
+    """Not while the node is alive: its record would be missed. Once it is empty, `decommission` is done and goes with it: it was
+    not said of whoever gets the id next. Its other configs stay, as in Kafka."""
+    key, configs = keys.node(node_id), keys.config("broker", str(node_id))
+    compares: list[Compare] = [CreateRevisionIs(keys.member(STORAGE, node_id), 0), ModRevisionIs(key, image.mod_revision(key))]
+    operations: list[Operation] = [Delete(key)]
+    values = image.overrides("broker", str(node_id))
+    if DECOMMISSION in values and node_id not in holders(image):
+        compares.append(ModRevisionIs(configs, image.mod_revision(configs)))
+        operations.append(_put_configs(configs, {name: value for name, value in values.items() if name != DECOMMISSION}))
+    return Write(tuple(compares), tuple(operations), operations[0])
 
 
 def sweeping(image: ClusterImage) -> list[Write]:
@@ -200,6 +207,10 @@ def _put_partition(topic_id: bytes, index: int, state: PartitionState) -> Put:
 
 def _put_topic(topic: Topic) -> Put:
     return Put(keys.topic(topic.name), encode(topic))
+
+
+def _put_configs(key: str, values: dict[str, str]) -> Operation:
+    return Put(key, encode(ConfigOverrides(values))) if values else Delete(key)
 
 
 def _topic_and_configs(topic: PlannedTopic) -> list[Operation]:

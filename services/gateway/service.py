@@ -116,7 +116,6 @@ class Gateway:
         self._die = die
         self._superseded_by: Member | None = None
         self._started = False
-        self._stopping = False
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -163,7 +162,7 @@ class Gateway:
                 unsubscribe()
 
     def ready(self) -> tuple[bool, str]:
-        if self._stopping:
+        if self.data_path.leaving:
             return False, "stopping"
         if self._superseded_by is not None:
             return False, f"another process runs as gateway {self._superseded_by.node_id}"
@@ -173,7 +172,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """Leaves Metadata, sees clients off to other gateways, accepts no more, answers what was asked, then closes."""
-        self._stopping = self.data_path.leaving = True
+        self.data_path.leaving = True
         others = others_serve(self.image, self._config.node_id) and self._superseded_by is None
         if self._joining is not None:
             self._joining.cancel()

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from libs.cluster import keys
+from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.memory_store import MemoryStore
-from libs.cluster.records import InSync, PartitionState, Replica
+from libs.cluster.records import ConfigOverrides, InSync, PartitionState, Replica
+from libs.cluster.store import Put
 from libs.rpc.contracts.controller import NewTopic, UnregisterBroker
 from libs.wire.errors import ErrorCode
 from services.controller import writes
@@ -76,6 +78,28 @@ def test_a_machine_that_takes_the_id_copies_what_others_have() -> None:
                 await chair.controller.administer(lambda a, term: unregister_node(a, term, asked))
             await register(store, storage(2, incarnation=9, log_dirs=("new",)))
             await chair.settled(lambda image: image.nodes.get(2) is not None)
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize("holds", [False, True])
+@pytest.mark.parametrize("others", [{}, {"log.retention.ms": "5"}])
+def test_what_was_decommissioned_and_is_empty_takes_that_with_it(holds: bool, others: dict[str, str]) -> None:
+    said = {"decommission": "true", **others}
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        await register(store, storage(1), storage(2))
+        async with office(store) as chair:
+            await chair.elected()
+            if holds:
+                await chair.create(NewTopic("t", 1, 2))
+            await vanish(store.peer(), 2)
+            await store.peer().txn([], [Put(keys.config("broker", "2"), encode(ConfigOverrides(said)))])
+            await chair.settled(lambda image: 2 not in image.members("storage") and bool(image.overrides("broker", "2")))
+            await chair.controller.administer(lambda a, term: unregister_node(a, term, UnregisterBroker(2)))
+            assert 2 not in chair.image.nodes
+            assert chair.image.overrides("broker", "2") == (said if holds else others)
 
     run_virtually(scenario())
 

@@ -31,7 +31,7 @@ def admin(bootstrap: str) -> Iterator[Admin]:
 @pytest.fixture
 def group(topic: str) -> str:
     """A group id that no other test uses."""
-    return f"group of {topic}"
+    return f"{topic}-group"
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ async def hand_over(
 ) -> None:
     """Returns when it owns nothing that another could. Without a controller, or a metadata store, nobody takes over: it is waited
     for no longer than `patience_s`."""
-    if not membership.registered or not coordinator.image.members(CONTROLLER):
+    takes_over = coordinator.shards.owned and coordinator.others and coordinator.image.members(CONTROLLER)
+    if not takes_over or not membership.registered:
         return
     changed = asyncio.Event()
     unsubscribe = follower.subscribe(lambda _old, _new: changed.set())

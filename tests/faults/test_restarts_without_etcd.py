@@ -12,6 +12,8 @@ from tests.faults.produce_run import ProduceRun, Tail, read_all
 
 GATEWAYS = ("gateway-1", "gateway-2")
 CONTROLLERS = ("controller-1", "controller-2")
+COORDINATOR = "group_coordinator-1"
+OTHERS = {"storage-1", "storage-2", COORDINATOR, *GATEWAYS}
 BORROWED = "goes on with the metadata of a peer"
 VERIFIED = "store's own again"
 
@@ -108,7 +110,7 @@ def test_controllers_that_restart_while_etcd_is_away_hear_who_lives_and_take_off
             controllers = Lives(healed, *CONTROLLERS)
             for name in CONTROLLERS:
                 controllers.until_said(name, BORROWED)
-                eventually(lambda name=name: heard(healed, name) == {"storage-1", "storage-2", "gateway-1", "gateway-2"})
+                eventually(lambda name=name: heard(healed, name) == OTHERS)
                 assert readiness(healed, name) == (False, "the metadata store has not been read")
             run.advance()
         assert not any("taken for dead" in controllers.said(name) for name in CONTROLLERS)
@@ -116,6 +118,16 @@ def test_controllers_that_restart_while_etcd_is_away_hear_who_lives_and_take_off
         run.advance()
         run.finish()
     run.check(healed.bootstrap)
+
+
+def test_a_coordinator_that_restarts_while_etcd_is_away_waits_for_its_shards(healed: LocalCluster) -> None:
+    with without_etcd(healed):
+        coordinator = Lives(healed, COORDINATOR)
+        coordinator.until_said(COORDINATOR, BORROWED)
+        eventually(lambda: "nobody can give shards" in readiness(healed, COORDINATOR)[1])
+        assert not readiness(healed, COORDINATOR)[0]
+    coordinator.until_said(COORDINATOR, VERIFIED)
+    assert readiness(healed, COORDINATOR)[0]
 
 
 def heard(cluster: LocalCluster, controller: str) -> set[str]:

@@ -136,6 +136,12 @@ async def test_two_coordinators_share_the_shards_and_what_is_committed_outlives_
         for number, group in enumerate(GROUPS):
             await caller.commit(group, 200 + number)
         assert await caller.committed(GROUPS[3]) == 203
+        owner = caller.owners()[shard_of(GROUPS[3], SHARDS)]
+        assert owner is not None
+        seen = json.loads(two.admin(f"group_coordinator-{owner.node_id}", f"/debug/groups/{GROUPS[3]}"))
+        (row,) = seen["offsets"]
+        assert (row["topic"], row["committed"], row["error"]) == (GROUP_TOPIC, 203, 0)
+        assert seen["lag"]["records"] == max(row["log_end"] - 203, 0)
 
 
 async def test_it_tells_of_its_shards_and_is_small(two: LocalCluster) -> None:

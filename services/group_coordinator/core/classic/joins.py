@@ -37,6 +37,11 @@ class Join:
             first.setdefault(offered.name, bytes(offered.metadata))
         return cls(asked, request, tuple([Offered(name, metadata) for name, metadata in first.items()]))
 
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        request = self.request
+        return request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
+
     def member(self, member_id: str) -> Member:
         asked, request = self.asked, self.request
         return Member(
@@ -44,7 +49,7 @@ class Join:
             request.group_instance_id,
             asked.client_id,
             asked.client_host,
-            request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms,
+            self.rebalance_timeout_ms,
             request.session_timeout_ms,
             self.protocols,
         )

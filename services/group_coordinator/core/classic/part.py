@@ -45,15 +45,22 @@ class Classic:
     # -- requests -----------------------------------------------------------------------------------------------------------
 
     def decide_join(self, asked: Asked, request: JoinGroupRequest, now_ms: int) -> Decided:
-        settings = self._settings()
-        if not request.group_id:
-            return Decision(join_refused(ErrorCode.INVALID_GROUP_ID, request.member_id, asked.version))
-        if not settings.session_timeout_ms_min <= request.session_timeout_ms <= settings.session_timeout_ms_max:
-            return Decision(join_refused(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id, asked.version))
+        error = self.join_error(request)
+        if error:
+            return Decision(join_refused(error, request.member_id, asked.version))
         group = self.groups.get(request.group_id)
         if group is None and request.member_id:
             return Decision(join_refused(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, asked.version))
         return joins.decide_join(self._draft(request.group_id, now_ms), joins.Join.of(asked, request))
+
+    def join_error(self, request: JoinGroupRequest) -> ErrorCode:
+        """Whatever the group is like."""
+        settings = self._settings()
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        if not settings.session_timeout_ms_min <= request.session_timeout_ms <= settings.session_timeout_ms_max:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        return ErrorCode.NONE
 
     def decide_sync(self, asked: Asked, request: SyncGroupRequest, now_ms: int) -> Decided:
         group = self.groups.get(request.group_id)

@@ -15,7 +15,7 @@ from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.consumer import changes, commits, expiries, heartbeats, leaves, subscriptions, views
 from services.group_coordinator.core.consumer.draft import Decided, Draft, Refused, revocation_key, session_key, session_ms
 from services.group_coordinator.core.consumer.group import Group
-from services.group_coordinator.core.consumer.member import JOINS
+from services.group_coordinator.core.consumer.member import JOINS, Member
 from services.group_coordinator.core.consumer.settings import ConsumerSettings, heartbeat_interval_ms, session_timeout_ms
 from services.group_coordinator.core.consumer.states import TRANSITIONS, Fact, State
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
@@ -46,11 +46,9 @@ class Consumer:
         """The most frequent of all: where nothing is new, nothing is copied."""
         settings = self._settings()
         name, member_id = request.group_id, request.member_id
-        if not settings.enabled:
-            return _DISABLED.decided()
-        wrong = heartbeats.invalid(request, asked.version, settings)
-        if wrong is not None:
-            return wrong.decided()
+        refused = self.refusal(asked, request)
+        if refused is not None:
+            return refused.decided()
         group = self.groups.get(name)
         if group is None and request.member_epoch != JOINS:
             kind = "Group" if request.member_epoch < JOINS else "Consumer group"
@@ -68,6 +66,16 @@ class Consumer:
             reply = heartbeats.replied(request, member, heartbeat_interval_ms(settings, configs), told=False)
             return Decision(reply, timers={session_key(name, member_id): now_ms + session_timeout_ms(settings, configs)})
         return heartbeats.decide_heartbeat(self.draft(name, now_ms), asked, request)
+
+    def refusal(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
+        """Whatever the group is like."""
+        settings = self._settings()
+        return heartbeats.invalid(request, asked.version, settings) if settings.enabled else _DISABLED
+
+    def heard_of(self, name: str, member: Member, now_ms: int) -> dict[TimerKey, int | None]:
+        """A member of a group that is here."""
+        lasts_ms = session_ms(member, self._settings(), self._configs(name))
+        return {session_key(name, member.member_id): now_ms + lasts_ms}
 
     # -- what others ask ----------------------------------------------------------------------------------------------------
 
@@ -99,9 +107,9 @@ class Consumer:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
 
-    def removal(self, name: str) -> list[records.Removed]:
-        """Tombstones for all that the log may have of a group that is here, in Kafka's order."""
-        group = self.groups[name]
+    def removal(self, name: str, group: Group | None = None) -> list[records.Removed]:
+        """Tombstones for all that the log may have of a group that is here, in Kafka's order. `group`: as it will be then."""
+        group = group or self.groups[name]
         members = sorted(group.members)
         return [
             *(records.CurrentAssignmentRemoved(name, member_id) for member_id in members),

@@ -1,0 +1,91 @@
+"""A group of the consumer protocol becomes classic when its last member that speaks it is gone (KIP-848).
+
+Each member is assigned what it was to have, and a rebalance begins: the clients assign from here on. A static member that was
+restarted with the classic protocol needs none, where everybody has what it is to have.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from libs.runtime.shards.tables import Journal
+from libs.runtime.shards.timers import TimerKey
+from libs.wire.consumer_protocol import PROTOCOL_TYPE
+from services.group_coordinator.core import records
+from services.group_coordinator.core.classic import changes, rebalances
+from services.group_coordinator.core.classic.draft import Draft as ClassicDraft
+from services.group_coordinator.core.classic.group import Group as ClassicGroup
+from services.group_coordinator.core.classic.member import Member as ClassicMember
+from services.group_coordinator.core.classic.member import Offered
+from services.group_coordinator.core.classic.settings import ClassicSettings
+from services.group_coordinator.core.consumer import classic_members
+from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.member import Member
+from services.group_coordinator.core.settings import MigrationPolicy
+from services.group_coordinator.core.topics_view import TopicsView
+
+ALLOWED: Final = (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
+
+_MEMBERS = (records.ConsumerMemberChanged, records.ConsumerMemberRemoved)
+
+
+def is_due(before: Group, after: Group, decided: Sequence[object]) -> bool:
+    """Whether a decision leaves only members of the classic protocol, of whom there are some."""
+    if not any(isinstance(record, _MEMBERS) for record in decided):
+        return False
+    members = after.members.values()
+    return bool(members) and all(member.classic is not None for member in members) and any(
+        member.classic is None for member in before.members.values()
+    )  # fmt: skip
+
+
+def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int) -> records.ClassicGroupChanged | None:
+    """None: its members have no protocol in common."""
+    members = {member_id: _converted(group.members[member_id]) for member_id in sorted(group.members)}
+    voters = ClassicGroup.empty(Journal(), group.name, now_ms)
+    for member in members.values():
+        voters.apply(changes.MemberJoined(group.name, member, PROTOCOL_TYPE, 0))
+    if len(members) not in voters.supporters.values():
+        return None
+    protocol = rebalances.select_protocol(voters)
+    return records.ClassicGroupChanged(
+        group.name,
+        PROTOCOL_TYPE,
+        epoch,
+        protocol,
+        None,
+        now_ms,
+        tuple(
+            [
+                member.logged(protocol, classic_members.assignment(group.target(member_id), topics, member.metadata(protocol)))
+                for member_id, member in members.items()
+            ]
+        ),
+    )
+
+
+def _converted(member: Member) -> ClassicMember:
+    classic = member.classic
+    assert classic is not None
+    return ClassicMember(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        classic.session_timeout_ms,
+        tuple([Offered(name, metadata) for name, metadata in classic.protocols]),
+    )
+
+
+def begin(
+    record: records.ClassicGroupChanged, settings: ClassicSettings, now_ms: int, *, rebalance: bool
+) -> tuple[list[object], dict[TimerKey, int | None]]:
+    """What follows `record`: further records, and timers."""
+    group = ClassicGroup.empty(Journal(), record.group, now_ms)
+    group.load(record)
+    draft = ClassicDraft(group, now_ms, settings)
+    for member in group.members.values():
+        draft.heard_of(member)
+    if rebalance:
+        rebalances.begin(draft, "the last member that speaks the consumer protocol is gone: the group is classic again")
+    return list(draft.records), draft.timers

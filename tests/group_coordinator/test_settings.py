@@ -26,7 +26,7 @@ def test_they_follow_the_cluster_wide_configs() -> None:
     followed = Settings()
     image = changed(ClusterImage(), {"group.max.size": "7", "group.consumer.assignors": "range"})
     followed.follow(image)
-    assert (followed.current.classic.size_max, followed.current.consumer_assignors) == (7, ("range",))
+    assert (followed.current.classic.size_max, followed.current.consumer.assignors) == (7, ("range",))
     image = changed(image, {"offsets.retention.minutes": "2", "group.consumer.migration.policy": "UPGRADE"})
     followed.follow(image)
     assert (followed.current.classic.size_max, followed.current.offsets_retention_ms) == (2**31 - 1, 120_000)

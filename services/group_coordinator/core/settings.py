@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Final
 
 from services.group_coordinator.core.classic.settings import ClassicSettings
+from services.group_coordinator.core.consumer.settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, ConsumerSettings
 
 _MINUTE_MS: Final = 60_000
 
@@ -31,19 +32,16 @@ class GroupSettings:
     """offsets.retention.minutes"""
     offsets_check_interval_ms: int = 600_000
     """offsets.retention.check.interval.ms"""
-    consumer_heartbeat_interval_ms: int = 5_000
-    """group.consumer.heartbeat.interval.ms, and the bounds of a group's own."""
-    consumer_heartbeat_interval_ms_min: int = 5_000
-    consumer_heartbeat_interval_ms_max: int = 15_000
-    consumer_session_timeout_ms: int = 45_000
-    """group.consumer.session.timeout.ms, and the bounds of a group's own."""
-    consumer_session_timeout_ms_min: int = 45_000
-    consumer_session_timeout_ms_max: int = 60_000
-    consumer_size_max: int = 2**31 - 1
-    """group.consumer.max.size"""
-    consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    """group.consumer.assignors. The first is that of groups whose members name none."""
+    consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
+    heartbeat_interval_bounds_ms: tuple[int, int] = (5_000, 15_000)
+    """group.consumer.min.heartbeat.interval.ms and max: of a group's own."""
+    session_timeout_bounds_ms: tuple[int, int] = (45_000, 60_000)
+    """group.consumer.min.session.timeout.ms and max: of a group's own."""
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
+
+    @property
+    def consumer_size_max(self) -> int:
+        return self.consumer.size_max
 
     @classmethod
     def from_configs(cls, value: Callable[[str], str]) -> "GroupSettings":
@@ -51,6 +49,9 @@ class GroupSettings:
 
         def number(name: str) -> int:
             return int(value(name))
+
+        def listed(name: str) -> tuple[str, ...]:
+            return tuple(one.strip() for one in value(name).split(",") if one.strip())
 
         return cls(
             ClassicSettings(
@@ -62,16 +63,36 @@ class GroupSettings:
             offset_metadata_max=number("offset.metadata.max.bytes"),
             offsets_retention_ms=number("offsets.retention.minutes") * _MINUTE_MS,
             offsets_check_interval_ms=number("offsets.retention.check.interval.ms"),
-            consumer_heartbeat_interval_ms=number("group.consumer.heartbeat.interval.ms"),
-            consumer_heartbeat_interval_ms_min=number("group.consumer.min.heartbeat.interval.ms"),
-            consumer_heartbeat_interval_ms_max=number("group.consumer.max.heartbeat.interval.ms"),
-            consumer_session_timeout_ms=number("group.consumer.session.timeout.ms"),
-            consumer_session_timeout_ms_min=number("group.consumer.min.session.timeout.ms"),
-            consumer_session_timeout_ms_max=number("group.consumer.max.session.timeout.ms"),
-            consumer_size_max=number("group.consumer.max.size"),
-            consumer_assignors=tuple(name.strip() for name in value("group.consumer.assignors").split(",") if name.strip()),
+            consumer=ConsumerSettings(
+                enabled="consumer" in listed("group.coordinator.rebalance.protocols"),
+                session_timeout_ms=number("group.consumer.session.timeout.ms"),
+                heartbeat_interval_ms=number("group.consumer.heartbeat.interval.ms"),
+                size_max=number("group.consumer.max.size"),
+                assignors=listed("group.consumer.assignors"),
+            ),
+            heartbeat_interval_bounds_ms=(
+                number("group.consumer.min.heartbeat.interval.ms"),
+                number("group.consumer.max.heartbeat.interval.ms"),
+            ),
+            session_timeout_bounds_ms=(
+                number("group.consumer.min.session.timeout.ms"),
+                number("group.consumer.max.session.timeout.ms"),
+            ),
             consumer_migration_policy=MigrationPolicy(value("group.consumer.migration.policy").lower()),
         )
+
+    def within_bounds(self, configs: Mapping[str, str]) -> Mapping[str, str]:
+        """Configs of one group. Bounds may have been drawn tighter after it was configured."""
+        if not configs:
+            return configs
+        found = dict(configs)
+        for name, (least, most) in (
+            (HEARTBEAT_INTERVAL, self.heartbeat_interval_bounds_ms),
+            (SESSION_TIMEOUT, self.session_timeout_bounds_ms),
+        ):
+            if name in found:
+                found[name] = str(min(max(int(found[name]), least), most))
+        return found
 
 
 DEFAULTS: Final[Mapping[str, str]] = {
@@ -82,6 +103,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "offset.metadata.max.bytes": "4096",
     "offsets.retention.minutes": "10080",
     "offsets.retention.check.interval.ms": "600000",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.min.heartbeat.interval.ms": "5000",
     "group.consumer.max.heartbeat.interval.ms": "15000",

@@ -27,7 +27,7 @@ from services.group_coordinator.core.record_codec import decode
 from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved, OffsetCommitted, OffsetRemoved
 from services.group_coordinator.core.topics_view import TopicView
 from tests.group_coordinator.classic.stage import Asking
-from tests.group_coordinator.offsets.stage import CHECK_MS, GroupStage, reads, topic_id
+from tests.group_coordinator.offsets.stage import CHECK_MS, GroupStage, topic_id
 
 RETENTION_MS = 4 * CHECK_MS
 GROUPS = ("s", "m")
@@ -320,7 +320,7 @@ class OffsetsModel(RuleBasedStateMachine):
             if not committing.asking.answered:
                 still.append(committing)
             elif not committing.asking.failure:
-                _, topic, partition = committing.key
+                partition = committing.key[2]
                 errors = {
                     one.error_code
                     for found in committing.asking.reply.topics
@@ -374,7 +374,7 @@ class OffsetsModel(RuleBasedStateMachine):
         self.stage.wait(RETENTION_MS + 2 * CHECK_MS)
         self.offsets_never_go_back()
         self.the_tables_are_what_the_log_says()
-        assert not self.fetching + self.committing + self.deleting, "somebody waits for ever"  # type: ignore[operator]
+        assert not self.fetching + self.committing + self.deleting, "somebody waits for ever"
         assert self.stage.listed() == {}, "something never gets old"
 
 

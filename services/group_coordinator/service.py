@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from libs.clock import Clock
+from libs.cluster.configs.group_settings import own_group_values
 from libs.cluster.image import ClusterImage
 from libs.cluster.owners import Owner
 from libs.cluster.records import GROUP_COORDINATOR
@@ -29,9 +30,6 @@ from services.group_coordinator.meters import Meters
 from services.group_coordinator.seen import Seen
 from services.group_coordinator.settings import Settings
 from services.group_coordinator.topics import Topics
-
-GROUP = "group"
-"""The kind of a group's config overrides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ class GroupCoordinator:
             image=lambda: self.image,
             settings=lambda: self._settings.current,
             topics=lambda: self._topics.view,
-            group_configs=lambda name: self.image.overrides(GROUP, name),
+            group_configs=lambda name: own_group_values(self.image, name),
         )
         self.shards: ShardSet[Asked, Reply, Any] = ShardSet(
             *(GROUP_TOPIC, owner, lambda index, journal: Metered(make(journal, known), self.meters), nodes, clock),

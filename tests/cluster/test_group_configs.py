@@ -15,7 +15,7 @@ from libs.cluster.configs.definitions import (
     validate_group,
 )
 from libs.cluster.configs.describe import describe
-from libs.cluster.configs.group_settings import check_coordinators, check_group, effective_group_int
+from libs.cluster.configs.group_settings import check_coordinators, check_group, own_group_values
 
 HEARTBEAT, SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
 
@@ -92,21 +92,20 @@ def test_configs_of_groups_that_are_not_built_take_their_default_only() -> None:
         validate_group("session.timeout.ms", "50000")
 
 
-def test_a_groups_own_value_wins_over_the_clusters_over_the_default() -> None:
-    assert effective_group_int(image(), "g", SESSION) == 45_000
-    assert effective_group_int(image(session_timeout_ms="50000"), "g", SESSION) == 50_000
-    assert effective_group_int(image(session_timeout_ms="50000", group={SESSION: "46000"}), "g", SESSION) == 46_000
-    assert effective_group_int(image(session_timeout_ms="50000", group={SESSION: "46000"}), "another", SESSION) == 50_000
+def test_a_groups_own_values_are_its_own() -> None:
+    mine = image(session_timeout_ms="50000", group={SESSION: " +46000 "})
+    assert own_group_values(mine, "g") == {SESSION: "46000"}
+    assert own_group_values(mine, "another") == {}
 
 
 def test_a_bound_that_was_drawn_tighter_later_holds() -> None:
     own = {SESSION: "55000", HEARTBEAT: "6000"}
-    assert effective_group_int(image(max_session_timeout_ms="50000", group=own), "g", SESSION) == 50_000
-    assert effective_group_int(image(min_heartbeat_interval_ms="7000", group=own), "g", HEARTBEAT) == 7_000
+    assert own_group_values(image(max_session_timeout_ms="50000", group=own), "g") == {**own, SESSION: "50000"}
+    assert own_group_values(image(min_heartbeat_interval_ms="7000", group=own), "g") == {**own, HEARTBEAT: "7000"}
 
 
 def test_what_a_newer_version_stored_for_a_group_is_passed_over() -> None:
-    assert effective_group_int(image(group={SESSION: "a minute"}), "g", SESSION) == 45_000
+    assert own_group_values(image(group={SESSION: "a minute", "consumer.mood": "calm"}), "g") == {}
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,17 @@ _BOUNDED: Final = {
 """Configs of a group, and the cluster's bounds of them."""
 
 
-def effective_group_int(image: Overrides, group: str, name: str) -> int:
-    """A whole number of `GROUP_CONFIGS`. A bound that was drawn tighter after the group's own value was set holds."""
-    own = own_value(GROUP_CONFIGS[name], image.overrides("group", group))
-    if own is None:
-        return effective_broker_int(image, GROUP_CONFIGS[name].synonyms[0])
-    low, high = (effective_broker_int(image, bound) for bound in _BOUNDED[name])
-    return min(max(int(own), low), high)
+def own_group_values(image: Overrides, group: str) -> Mapping[str, str]:
+    """A group's own values as they count: those that this version can read, and no further than the bounds of the day, which may
+    have been drawn tighter since. A number of `GROUP_CONFIGS` that is not here is its synonym's."""
+    values = image.overrides("group", group)
+    found = {}
+    for name in _BOUNDED.keys() & values.keys():
+        own = own_value(GROUP_CONFIGS[name], values)
+        if own is not None:
+            low, high = (effective_broker_int(image, bound) for bound in _BOUNDED[name])
+            found[name] = str(min(max(int(own), low), high))
+    return found
 
 
 def group_settings(image: Overrides, group: str) -> Iterator[tuple[ConfigDef, Setting]]:

@@ -1,7 +1,6 @@
 """Apache Kafka's own command-line tools. Each start of a JVM takes seconds, so a test does several things with one topic."""
 
 import re
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import ResourceType
@@ -108,14 +107,13 @@ def test_the_producer_performance_tool_writes_what_it_reports(bootstrap: str, ad
     assert sum(int(line.rsplit(":", 1)[1]) for line in offsets.split()) == 20_000
 
 
-def test_the_end_to_end_latency_tool_measures(bootstrap: str, admin: Admin, topic: str) -> None:
-    """When it has printed what it measured, it commits offsets; there are no groups yet, and it is told so at once."""
+def test_the_end_to_end_latency_tool_measures_and_commits(bootstrap: str, admin: Admin, topic: str) -> None:
     admin.create(topic)
     asked = ("--num-records", "200", "--producer-acks", "all", "--record-size", "100")
-    done = run_tool("kafka-e2e-latency", "--bootstrap-server", bootstrap, "--topic", topic, *asked, check=False)
+    done = run_tool("kafka-e2e-latency", "--bootstrap-server", bootstrap, "--topic", topic, *asked)
     assert re.search(r"Avg latency: [\d.]+ ms", done.text), done
     assert re.search(r"Percentiles: 50th = \d+, 99th = \d+", done.text)
-    assert "UnsupportedVersionException" in done.text + done.stderr.decode()
+    assert b"Exception" not in done.stderr
     assert len(consume(bootstrap, topic, 200)) >= 200
 
 
@@ -126,13 +124,8 @@ def test_the_api_versions_tool_sees_every_broker(bootstrap: str) -> None:
     assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", said)
 
 
-def test_a_transactional_producer_and_a_group_are_told_at_once_that_there_is_neither(
-    bootstrap: str, admin: Admin, topic: str, tmp_path: Path
-) -> None:
+def test_a_transactional_producer_is_told_at_once_that_there_are_none(bootstrap: str, admin: Admin, topic: str) -> None:
     admin.create(topic)
     few = ("--num-records", "1", "--record-size", "10", "--throughput", "-1", "--transactional-id", "t")
     refused = run_tool("kafka-producer-perf-test", "--bootstrap-server", bootstrap, "--topic", topic, *few, check=False)
     assert b"no transaction coordinators yet" in refused.stderr
-    group = ("--from-beginning", "--timeout-ms", "30000")
-    refused = run_tool("kafka-console-consumer", "--bootstrap-server", bootstrap, "--topic", topic, *group, check=False)
-    assert b"UnsupportedVersionException" in refused.stderr

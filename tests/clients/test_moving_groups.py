@@ -154,7 +154,10 @@ def test_groups_are_listed_described_and_deleted_wherever_they_are(pair: LocalCl
         consumer = Consumer({"bootstrap.servers": pair.bootstrap, "group.id": name, "log_level": 0})
         consumer.commit(offsets=[TopicPartition(topic, 0, 7)], asynchronous=False)
         consumer.close()
-    ours = lambda: sorted(g.group_id for g in admin.client.list_consumer_groups().result().valid if g.group_id in names)  # noqa: E731
+
+    def ours() -> list[str]:
+        return sorted(found.group_id for found in admin.client.list_consumer_groups().result().valid if found.group_id in names)
+
     assert eventually(ours) == sorted(names), "each once"
     described = admin.client.describe_consumer_groups(names)
     assert {name: future.result().group_id for name, future in described.items()} == {name: name for name in names}

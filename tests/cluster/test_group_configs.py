@@ -98,12 +98,6 @@ def test_a_groups_own_values_are_its_own() -> None:
     assert own_group_values(mine, "another") == {}
 
 
-def test_a_bound_that_was_drawn_tighter_later_holds() -> None:
-    own = {SESSION: "55000", HEARTBEAT: "6000"}
-    assert own_group_values(image(max_session_timeout_ms="50000", group=own), "g") == {**own, SESSION: "50000"}
-    assert own_group_values(image(min_heartbeat_interval_ms="7000", group=own), "g") == {**own, HEARTBEAT: "7000"}
-
-
 def test_what_a_newer_version_stored_for_a_group_is_passed_over() -> None:
     assert own_group_values(image(group={SESSION: "a minute", "consumer.mood": "calm"}), "g") == {}
 

@@ -13,27 +13,22 @@ _BOUNDED: Final = {
 """Configs of a group, and the cluster's bounds of them."""
 
 
-def own_group_values(image: Overrides, group: str) -> Mapping[str, str]:
-    """A group's own values as they count: those that this version can read, and no further than the bounds of the day, which may
-    have been drawn tighter since. A number of `GROUP_CONFIGS` that is not here is its synonym's."""
+def own_group_values(image: Overrides, group: str) -> dict[str, str]:
+    """What was set for a group, as far as this version can read it. Bounds may have been drawn tighter since."""
     values = image.overrides("group", group)
-    found = {}
-    for name in _BOUNDED.keys() & values.keys():
-        own = own_value(GROUP_CONFIGS[name], values)
-        if own is not None:
-            low, high = (effective_broker_int(image, bound) for bound in _BOUNDED[name])
-            found[name] = str(min(max(int(own), low), high))
-    return found
+    if not values:
+        return {}
+    read = {name: own_value(config, values) for name, config in GROUP_CONFIGS.items() if name in values}
+    return {name: value for name, value in read.items() if value is not None}
 
 
 def group_settings(image: Overrides, group: str) -> Iterator[tuple[ConfigDef, Setting]]:
     """Every config of a group, and what was set for it."""
-    values = image.overrides("group", group)
+    own = own_group_values(image, group)
     for name, config in GROUP_CONFIGS.items():
-        own = own_value(config, values)
         assert config.default is not None
-        if own is not None:
-            yield config, Setting(name, own, Source.GROUP)
+        if name in own:
+            yield config, Setting(name, own[name], Source.GROUP)
         elif config.synonyms:
             yield config, Setting(name, str(effective_broker_int(image, config.synonyms[0])), Source.DEFAULT)
         else:

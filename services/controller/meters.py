@@ -11,6 +11,7 @@ from libs.telemetry.metrics import Metrics
 from services.controller.core.decommissioning import leaving
 from services.controller.core.moves import moving, replicas_on
 from services.controller.service import Controller
+from services.controller.shard_owners import unowned
 
 KAFKA = "kafka_controller_kafkacontroller_"
 ELECTIONS = "kafka_controller_controllerstats_leaderelectionrateandtime_seconds"
@@ -48,6 +49,7 @@ def gauges(controller: Controller) -> list[tuple[str, str, float]]:
         ("penstock_balancing_planned_steps", "Moves and leaderships that self-balancing would do next", planned),
         ("penstock_balancing_moving_partitions", "Partitions that the cluster itself is moving", len(moving(image))),
         ("penstock_decommissioning_replicas", "Replicas on nodes that are being decommissioned", replicas_on(image, going)),
+        ("penstock_unowned_shards", "Shards of internal topics that no live coordinator owns", unowned(image)),
         ("penstock_metadata_revision", "Revision of the metadata that this process holds", image.revision),
         ("penstock_controller_waiting_requests", "Requests that wait for or run in the pipeline", controller.waiting),
     ]

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 
 from libs.cluster.image import ClusterImage
+from libs.cluster.owners import Owner
 from libs.cluster.partition_table import TopicPartitions
 from libs.cluster.records import PartitionState
 from libs.telemetry.logs import fields
@@ -64,6 +65,12 @@ def shards(image: ClusterImage) -> dict[str, dict[str, int]]:
             states = image.partitions_of(bytes.fromhex(image.topics[topic].topic_id))
             found[topic] = dict(Counter(state.owner for state in states if state is not None))
     return found
+
+
+def unowned(image: ClusterImage) -> int:
+    """Shards that no live coordinator owns, one that is about to stop included."""
+    living = {topic: {str(Owner(n, m.incarnation)) for n, m in image.members(role).items()} for topic, role in OWNED_BY.items()}
+    return sum(count for topic, owned in shards(image).items() for owner, count in owned.items() if owner not in living[topic])
 
 
 def _differ(old: ClusterImage, new: ClusterImage, topic: str) -> bool:

@@ -31,6 +31,7 @@ from libs.rpc.contracts.controller import (
 from libs.wire.errors import ErrorCode
 from services.controller.core.configs import DELETE, SET
 from services.controller.core.ownership import CALM_S, CALM_S_MAX
+from services.controller.meters import gauges
 from services.controller.shard_owners import shards
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import group_coordinator, led_by, storage, topic_id
@@ -80,6 +81,10 @@ def owners(image: ClusterImage) -> list[str]:
 
 def spread(image: ClusterImage) -> dict[str, int]:
     return dict(Counter(owners(image)))
+
+
+def unowned_shards(chair: Office) -> float:
+    return next(value for name, _, value in gauges(chair.controller) if name == "penstock_unowned_shards")
 
 
 async def settled_at(chair: Office, wanted: dict[str, int], within_s: float = 60.0) -> list[PartitionState]:
@@ -250,9 +255,11 @@ async def test_while_no_coordinator_lives_shards_stay_whose_they_were() -> None:
     async with office(store) as chair:
         await created(chair)
         before = states(chair.image)
+        assert unowned_shards(chair) == 0
         await ends(store, 1, 2)
         await asyncio.sleep(10)
         assert states(chair.image) == before
+        assert unowned_shards(chair) == 50
         await register(store.peer(), group_coordinator(2))
         after = await settled_at(chair, {"2@1": 50}, AT_ONCE_S)
         assert moved(before, after) == 25, "it is the same life: what it had it has"

@@ -48,6 +48,8 @@ def test_a_partition_is_new_until_its_topic_is_there_and_online_while_somebody_l
         (LED, replace(LED, leader=2, leader_epoch=4, partition_epoch=8), PartitionStep.LED_ANEW),
         (LED, replace(LED, isr=(InSync(1, 1),), partition_epoch=8), PartitionStep.ISR_CHANGED),
         (LED, replace(LED, replicas=(Replica(1, "d1"), Replica(2, "d2")), partition_epoch=8), PartitionStep.REPLICAS_CHANGED),
+        (LED, replace(LED, owner="1@1", owner_epoch=1, partition_epoch=8), PartitionStep.OWNER_CHANGED),
+        (LEADERLESS, replace(LEADERLESS, owner="1@1", owner_epoch=1, partition_epoch=9), PartitionStep.OWNER_CHANGED),
     ],
 )
 def test_a_step_is_read_off_two_states(before: PartitionState, after: PartitionState, step: PartitionStep) -> None:
@@ -61,8 +63,10 @@ def test_a_step_is_read_off_two_states(before: PartitionState, after: PartitionS
         replace(LED, isr=(), partition_epoch=8),
         replace(LED, isr=(InSync(1, 1),)),
         replace(LED, leader_epoch=2, partition_epoch=8),
+        replace(LED, owner="1@1", partition_epoch=8),
+        replace(LED, owner_epoch=1, partition_epoch=8),
     ],
-    ids=["an empty ISR", "an old partition epoch", "an old leader epoch"],
+    ids=["an empty ISR", "an old partition epoch", "an old leader epoch", "a new owner in an old epoch", "an epoch of nobody's"],
 )
 def test_what_must_never_be_written_is_not(after: PartitionState) -> None:
     assert not follows_the_table(LED, after)

@@ -9,8 +9,14 @@ from typing import Any
 from libs.runtime.shards.decisions import Decision, Expired, Machine
 from services.group_coordinator.core.asked import Asked, Reply
 from services.group_coordinator.core.classic import changes as classic
-from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved, OffsetRemoved
-from services.group_coordinator.meters import CLASSIC, Meters
+from services.group_coordinator.core.consumer import changes as consumer
+from services.group_coordinator.core.records import (
+    ClassicGroupChanged,
+    ClassicGroupRemoved,
+    ConsumerGroupRemoved,
+    OffsetRemoved,
+)
+from services.group_coordinator.meters import CLASSIC, CONSUMER, Meters
 
 
 class Metered:
@@ -38,7 +44,12 @@ class Metered:
                     self._begun.setdefault(group, now_ms)
                 case ClassicGroupChanged(group):
                     self._ended(CLASSIC, group, now_ms)
-                case ClassicGroupRemoved(group) | classic.GroupForgotten(group):
+                case consumer.RebalanceBegun(group):
+                    self._meters.rebalances[CONSUMER] += 1
+                    self._begun.setdefault(group, now_ms)
+                case consumer.RebalanceEnded(group):
+                    self._ended(CONSUMER, group, now_ms)
+                case ClassicGroupRemoved(group) | classic.GroupForgotten(group) | ConsumerGroupRemoved(group):
                     self._begun.pop(group, None)
                 case OffsetRemoved() if expired:
                     self._meters.expired += 1

@@ -4,27 +4,32 @@ What is shown is what was decided; the last of it may not be committed yet. Shar
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from typing import Any, Final
 
 from libs.clock import Clock
 from libs.runtime.shards.shard_set import ShardSet
 from libs.runtime.shards.states import State
-from services.group_coordinator import seen_classic
+from services.group_coordinator import seen_classic, seen_consumer
 from services.group_coordinator.core.asked import Asked, Reply
 from services.group_coordinator.core.machine import GroupMachine
 from services.group_coordinator.core.records import OffsetCommitted
+from services.group_coordinator.core.topics_view import TopicsView
 from services.group_coordinator.lag import Lag, LagMeter
 from services.group_coordinator.metered import Metered
+from services.group_coordinator.meters import CLASSIC, CONSUMER
 
 LISTED_MAX: Final = 1000
 SIMPLE: Final = {"kind": "simple", "state": "Empty", "members": 0}
 
 
 class Seen:
-    def __init__(self, shards: ShardSet[Asked, Reply, Any], lag: LagMeter, clock: Clock) -> None:
+    def __init__(
+        self, shards: ShardSet[Asked, Reply, Any], lag: LagMeter, topics: Callable[[], TopicsView], clock: Clock
+    ) -> None:
         self._shards = shards
+        self._topics = topics
         self._lag = lag
         self._clock = clock
 
@@ -45,9 +50,9 @@ class Seen:
     async def group(self, name: str) -> dict[str, Any] | None:
         """None: there is none of that name here. See docs/groups.md for what is in it."""
         for shard, machine in self._machines():
-            if name in machine.classic.groups or name in machine.offsets.table:
+            if name in machine.classic.groups or name in machine.consumer.groups or name in machine.offsets.table:
                 offsets = list(machine.offsets.table.of(name))
-                seen = {"group": name, "shard": shard, **self._brief(machine, name), **_details(machine, name)}
+                seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name)}
                 lags = await self._lag.of(offsets)
                 return {**seen, **_behind(offsets, lags)}
         return None
@@ -56,7 +61,8 @@ class Seen:
         """How many groups there are, by kind and state."""
         found: Counter[tuple[str, str]] = Counter()
         for _, machine in self._machines():
-            found.update(("classic", group.state.value) for group in machine.classic.groups.values())
+            found.update((CLASSIC, group.state.value) for group in machine.classic.groups.values())
+            found.update((CONSUMER, group.state.value) for group in machine.consumer.groups.values())
             found["simple", "Empty"] += sum(1 for _ in machine.simple_groups())
         return +found
 
@@ -64,7 +70,8 @@ class Seen:
         """By kind of their groups."""
         found: Counter[str] = Counter()
         for _, machine in self._machines():
-            found["classic"] += sum(len(group.members) for group in machine.classic.groups.values())
+            found[CLASSIC] += sum(len(group.members) for group in machine.classic.groups.values())
+            found[CONSUMER] += sum(len(group.members) for group in machine.consumer.groups.values())
         return found
 
     def offsets(self) -> Iterator[OffsetCommitted]:
@@ -80,14 +87,19 @@ class Seen:
                 yield index, metered.machine
 
     def _brief(self, machine: GroupMachine, name: str) -> dict[str, Any]:
-        group = machine.classic.groups.get(name)
-        seen = seen_classic.brief(group, self._clock.wall_ms()) if group is not None else SIMPLE
+        now_ms, seen = self._clock.wall_ms(), SIMPLE
+        if (classic := machine.classic.groups.get(name)) is not None:
+            seen = seen_classic.brief(classic, now_ms)
+        elif (consumer := machine.consumer.groups.get(name)) is not None:
+            seen = seen_consumer.brief(consumer, now_ms)
         return {**seen, "offsets": machine.offsets.table.size(name)}
 
-
-def _details(machine: GroupMachine, name: str) -> dict[str, Any]:
-    group = machine.classic.groups.get(name)
-    return seen_classic.details(group) if group is not None else {"members": []}
+    def _details(self, machine: GroupMachine, name: str) -> dict[str, Any]:
+        if (classic := machine.classic.groups.get(name)) is not None:
+            return seen_classic.details(classic)
+        if (consumer := machine.consumer.groups.get(name)) is not None:
+            return seen_consumer.details(consumer, self._topics())
+        return {"members": []}
 
 
 def _behind(offsets: list[OffsetCommitted], lags: dict[tuple[str, int], Lag]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class GroupCoordinator:
             watch=self._watch_load,
         )
         self.lag = LagMeter(lambda: self.image, nodes, clock)
-        self.seen = Seen(self.shards, self.lag, clock)
+        self.seen = Seen(self.shards, self.lag, lambda: self.topics, clock)
         self.lag_series = LagSeries(self.seen, self.lag, lag_series_max)
 
     def follow(self, image: ClusterImage) -> None:

@@ -22,7 +22,17 @@ from libs.runtime.lifecycle import Lifecycle
 from libs.runtime.peers import Peers
 from libs.runtime.shards.states import State
 from libs.wire.api import ApiKey
-from libs.wire.messages import heartbeat, join_group, leave_group, list_groups, offset_commit, offset_fetch, sync_group
+from libs.wire.messages import (
+    consumer_group_heartbeat,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_fetch,
+    sync_group,
+)
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.leave_group import LeaveGroupRequest
@@ -45,6 +55,7 @@ WIRE: dict[type, tuple[int, int, Any]] = {
     ListGroupsRequest: (ApiKey.LIST_GROUPS, 5, list_groups),
     OffsetCommitRequest: (ApiKey.OFFSET_COMMIT, 9, offset_commit),
     OffsetFetchRequest: (ApiKey.OFFSET_FETCH, 9, offset_fetch),
+    ConsumerGroupHeartbeatRequest: (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer_group_heartbeat),
     LeaveGroupRequest: (ApiKey.LEAVE_GROUP, 5, leave_group),
 }
 _incarnations = itertools.count(100)

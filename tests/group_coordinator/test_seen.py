@@ -13,6 +13,7 @@ from libs.cluster.records import ConfigOverrides
 from libs.rpc.client import RpcClient
 from libs.runtime.shards.placement import shard_of
 from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -72,6 +73,16 @@ async def stable(client: RpcClient, group: str, kind: str = "consumer") -> str:
     return answer.member_id
 
 
+async def stable_consumer(client: RpcClient, group: str) -> None:
+    """The only member of it, `m`, by the consumer protocol."""
+    request = ConsumerGroupHeartbeatRequest(group, "m", 0, None, None, 10_000, ["t"], topic_partitions=[])
+    answer = await ask(client, shard_of(group, SHARDS), request)
+    assert answer.error_code == 0
+    owned = [TopicPartitions(each.topic_id, each.partitions) for each in answer.assignment.topic_partitions]
+    request = ConsumerGroupHeartbeatRequest(group, "m", answer.member_epoch, topic_partitions=owned)
+    assert (await ask(client, shard_of(group, SHARDS), request)).error_code == 0
+
+
 async def commit(client: RpcClient, group: str, offset: int, member_id: str = "", generation: int = -1) -> None:
     topic = OffsetCommitRequestTopic(name="t", partitions=[OffsetCommitRequestPartition(0, offset, -1, "here")])
     request = OffsetCommitRequest(group, generation, member_id, topics=[topic])
@@ -127,6 +138,31 @@ async def test_rebalances_are_told_with_their_reasons_in_words(owner: Coordinato
     assert (await ask(client, shard_of("g", SHARDS), request)).error_code == 0
     await joining
     assert (await looked_at(service, "g"))["state"] == "CompletingRebalance"
+
+
+async def test_a_group_of_the_consumer_protocol_shows_what_each_has_and_is_to_have(
+    owner: Coordinator, service: GroupCoordinator
+) -> None:
+    client = owner.gateway()
+    await stable_consumer(client, "new")
+    seen = await looked_at(service, "new")
+    assert (seen["kind"], seen["state"], seen["generation"], seen["assignment_epoch"]) == ("consumer", "Stable", 1, 1)
+    (member,) = seen["members"]
+    assert (member["member_id"], member["speaks"], member["subscribed"]) == ("m", "consumer", ["t"])
+    assert (member["assigned"], member["to_have"], member["to_give_up"], member["state"]) == (
+        {"t": [0]},
+        {"t": [0]},
+        {},
+        "stable",
+    )
+    assert (seen["rebalances"]["count"], seen["rebalances"]["under_way"]) == (1, False)
+    assert "m" in seen["rebalances"]["last_reason"]
+    assert service.seen.groups()["states"] == {"consumer": {"Stable": 1}}
+    found = scraped(service)
+    assert found['penstock_groups_groups{kind="consumer",state="Stable"}'] == 1
+    assert found['penstock_groups_members{kind="consumer"}'] == 1
+    assert found['penstock_groups_rebalances_total{kind="consumer"}'] == 1
+    assert found['penstock_groups_rebalance_seconds_count{kind="consumer"}'] == 1
 
 
 async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, service: GroupCoordinator) -> None:

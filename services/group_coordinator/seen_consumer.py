@@ -1,0 +1,61 @@
+"""A group of the consumer protocol (KIP-848) as operators see it: what json can write. Times in ms are wall time."""
+
+from typing import Any
+
+from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.member import Member
+from services.group_coordinator.core.consumer.partitions import Partitions
+from services.group_coordinator.core.topics_view import TopicsView
+
+
+def brief(group: Group, now_ms: int) -> dict[str, Any]:
+    facts = group.facts
+    return {
+        "kind": "consumer",
+        "state": group.state.value,
+        "members": len(group.members),
+        "generation": facts.epoch,
+        "rebalances": {
+            "count": facts.rebalances,
+            "seconds": facts.rebalanced_ms(now_ms) / 1000,
+            "under_way": facts.rebalances_now,
+            "last_reason": facts.reason or None,
+            "last_began_ms": facts.begun_ms if facts.begun_ms >= 0 else None,
+        },
+    }
+
+
+def details(group: Group, topics: TopicsView) -> dict[str, Any]:
+    """What `brief` leaves out; "members" is there instead of their number. Topics that are gone are named by their id."""
+    return {
+        "protocol_type": "consumer",
+        "assignment_epoch": group.facts.assignment_epoch,
+        "regular_expressions": {regex: sorted(resolved.topics) for regex, resolved in group.regexes.items()},
+        "members": [_member(group, member, topics) for member in group.members.values()],
+    }
+
+
+def _member(group: Group, member: Member, topics: TopicsView) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "rack": member.rack_id,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "speaks": "consumer" if member.classic is None else "classic",
+        "subscribed": list(member.topics),
+        "regular_expression": member.regex or None,
+        "epoch": member.epoch,
+        "state": member.state.name.lower(),
+        "assigned": _named(member.assigned, topics),
+        "to_give_up": _named(member.pending, topics),
+        "to_have": _named(group.target(member.member_id), topics),
+    }
+
+
+def _named(partitions: Partitions, topics: TopicsView) -> dict[str, list[int]]:
+    found = topics.by_id
+    return {
+        found[topic_id].name if topic_id in found else topic_id.hex(): sorted(numbers) for topic_id, numbers in partitions.items()
+    }

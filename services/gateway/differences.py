@@ -237,7 +237,8 @@ DIFFERENCES: Final = (
     Difference(
         "api-versions-features",
         ApiKey.API_VERSIONS,
-        "No features are listed: metadata.version is KRaft's own, and groups and transactions are not served yet.",
+        "No features are listed: metadata.version is KRaft's own, which protocols groups may use is a config, and transactions are "
+        "not served yet.",
     ),
     Difference(
         "create-topics-colliding",

@@ -23,7 +23,6 @@ from libs.wire.messages import (
 )
 from services.gateway import asking, coordinators
 from services.gateway.handlers import APIS
-from services.gateway.handlers.group_table import CONSUMER_PROTOCOL_TABLE, GROUP_TABLE
 from services.gateway.relay import java_address
 from tests.gateway.conftest import Rig, until
 from tests.gateway.fake_coordinator import heard
@@ -51,14 +50,7 @@ SINGLE = {
     ),
 }
 
-ROWS = {api.key: api for api in (*GROUP_TABLE, *CONSUMER_PROTOCOL_TABLE)}
-VERSIONS = [(key, version) for key in SINGLE for version in range(ROWS[key].min_version, ROWS[key].max_version + 1)]
-
-
-@pytest.fixture(autouse=True)
-def served(monkeypatch: pytest.MonkeyPatch) -> None:
-    for api in (*GROUP_TABLE, *CONSUMER_PROTOCOL_TABLE):
-        monkeypatch.setitem(APIS, api.key, api)
+VERSIONS = [(key, version) for key in SINGLE for version in range(APIS[key].min_version, APIS[key].max_version + 1)]
 
 
 @pytest.fixture
@@ -99,7 +91,7 @@ async def test_request_and_answer_travel_as_they_are_in_every_version(groups: Gr
     request, response = SINGLE[key]
     gateway = groups.rig.gateway
     assert gateway is not None
-    for version in range(ROWS[key].min_version, ROWS[key].max_version + 1):
+    for version in range(APIS[key].min_version, APIS[key].max_version + 1):
         body, told = request_body(key, version, request), response_body(key, version, response)
         coordinator.answers[key] = told
         send(client, key, version, body)

@@ -9,13 +9,11 @@ from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, delete_groups, describe_groups, list_groups, offset_fetch
 from libs.wire.primitives import Reader
 from services.gateway import asking
-from services.gateway.handlers import APIS
 from services.gateway.handlers import consumer_group_describe as consumer_group_describe_handler
 from services.gateway.handlers import delete_groups as delete_groups_handler
 from services.gateway.handlers import describe_groups as describe_groups_handler
 from services.gateway.handlers import list_groups as list_groups_handler
 from services.gateway.handlers import offset_fetch as offset_fetch_handler
-from services.gateway.handlers.group_table import CONSUMER_PROTOCOL_TABLE, GROUP_TABLE
 from tests.gateway.conftest import Rig
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 from tests.gateway.groups import SHARDS, Groups, ask, request_body, response_body
@@ -160,9 +158,7 @@ async def test_a_list_that_would_not_be_whole_is_none(gateway: FakeGateway, erro
 
 
 @pytest.fixture
-async def groups(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Groups]:
-    for api in (*GROUP_TABLE, *CONSUMER_PROTOCOL_TABLE):
-        monkeypatch.setitem(APIS, api.key, api)
+async def groups(rig: Rig) -> AsyncIterator[Groups]:
     made = Groups(rig)
     yield made
     await made.stop()

@@ -1,4 +1,5 @@
-"""What this gateway serves, in one table. ApiVersions, the connection and docs/protocol.md all read it.
+"""What this gateway serves, in one table (its rows about groups: group_table.py). ApiVersions, the connection and
+docs/protocol.md all read it.
 
 Where an API is not as Kafka's stands in `services/gateway/differences.py`.
 

@@ -1,7 +1,4 @@
-"""The rows of the table of APIs that are about groups: all but FindCoordinator are answered by the groups' coordinators.
-
-Those of the consumer protocol (KIP-848) are apart, since they are served only once coordinators keep such groups.
-"""
+"""The rows of the table of APIs that groups' coordinators answer."""
 
 from typing import Final
 
@@ -73,9 +70,6 @@ GROUP_TABLE: Final = (
         begin=delete_groups.begin,
     ),
     Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, begin=offset_delete.begin),
-)
-
-CONSUMER_PROTOCOL_TABLE: Final = (
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, begin=consumer_group_heartbeat.begin),
     Api(
         ApiKey.CONSUMER_GROUP_DESCRIBE,

@@ -9,6 +9,7 @@ from heapq import nsmallest
 from typing import Any, Final
 
 from libs.clock import Clock
+from libs.runtime.shards.placement import shard_of
 from libs.runtime.shards.shard_set import ShardSet
 from libs.runtime.shards.states import State
 from services.group_coordinator import seen_classic, seen_consumer
@@ -25,10 +26,18 @@ SIMPLE: Final = {"kind": "simple", "state": "Empty", "members": 0}
 
 
 class Seen:
+    """`owner_of` names the owner of a shard, as the image does."""
+
     def __init__(
-        self, shards: ShardSet[Asked, Reply, Any], lag: LagMeter, topics: Callable[[], TopicsView], clock: Clock
+        self,
+        shards: ShardSet[Asked, Reply, Any],
+        owner_of: Callable[[int], str],
+        topics: Callable[[], TopicsView],
+        lag: LagMeter,
+        clock: Clock,
     ) -> None:
         self._shards = shards
+        self._owner_of = owner_of
         self._topics = topics
         self._lag = lag
         self._clock = clock
@@ -48,14 +57,21 @@ class Seen:
         }
 
     async def group(self, name: str) -> dict[str, Any] | None:
-        """None: there is none of that name here. See docs/groups.md for what is in it."""
-        for shard, machine in self._machines():
-            if name in machine.classic.groups or name in machine.consumer.groups or name in machine.offsets.table:
-                offsets = list(machine.offsets.table.of(name))
-                seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name)}
-                lags = await self._lag.of(offsets)
-                return {**seen, **_behind(offsets, lags)}
-        return None
+        """None: there is no such group. Of one that is served elsewhere, or not yet, only where. Else as in docs/groups.md."""
+        if not self._shards.count:
+            return None
+        shard = shard_of(name, self._shards.count)
+        machine = dict(self._machines()).get(shard)
+        if machine is None:
+            driver = self._shards.owned.get(shard)
+            here = driver.state.value if driver is not None else None
+            return {"group": name, "shard": shard, "owner": self._owner_of(shard), "shard_state_here": here}
+        if name not in machine.classic.groups and name not in machine.consumer.groups and name not in machine.offsets.table:
+            return None
+        offsets = list(machine.offsets.table.of(name))
+        seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name)}
+        lags = await self._lag.of(offsets)
+        return {**seen, **_behind(offsets, lags)}
 
     def states(self) -> Counter[tuple[str, str]]:
         """How many groups there are, by kind and state."""

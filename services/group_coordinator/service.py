@@ -73,7 +73,7 @@ class GroupCoordinator:
             watch=self._watch_load,
         )
         self.lag = LagMeter(lambda: self.image, nodes, clock)
-        self.seen = Seen(self.shards, self.lag, lambda: self.topics, clock)
+        self.seen = Seen(self.shards, self._owner_of, lambda: self.topics, self.lag, clock)
         self.lag_series = LagSeries(self.seen, self.lag, lag_series_max)
 
     def follow(self, image: ClusterImage) -> None:
@@ -107,6 +107,11 @@ class GroupCoordinator:
     async def close(self) -> None:
         """What is under way is answered first."""
         await self.shards.close()
+
+    def _owner_of(self, shard: int) -> str:
+        topic = self.image.topics.get(GROUP_TOPIC)
+        state = self.image.partition(bytes.fromhex(topic.topic_id), shard) if topic is not None else None
+        return state.owner if state is not None else ""
 
     def _watch_load(self, index: int) -> Callable[[State], None]:
         now = asyncio.get_running_loop().time

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.cluster.membership import Superseded
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.commitlog.filesystem import OsFileSystem
 from libs.rpc.contracts.groups import ASK, Ask
@@ -31,7 +32,7 @@ from tests.group_coordinator.processes import (
     registered,
     said,
 )
-from tests.storage.cluster import StorageCluster, eventually
+from tests.storage.cluster import WAIT_S, StorageCluster, eventually
 from tests.storage.held_disk import HeldDisk
 
 SHARDS = 2
@@ -170,6 +171,14 @@ async def test_ids_for_new_members_are_uuids_that_nobody_had(owner: Coordinator)
     assert len(set(given)) == 50
     pattern = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
     assert all(pattern.fullmatch(one) for one in given)
+
+
+async def test_one_whose_place_is_taken_stops(owner: Coordinator, begin: Begin) -> None:
+    other = await begin(owner.node_id)
+    async with asyncio.timeout(WAIT_S):
+        await owner.lifecycle.stopped()
+    assert isinstance(owner.lifecycle.failure, Superseded)
+    assert not other.lifecycle.stopping
 
 
 # -- the metadata store is away ---------------------------------------------------------------------------------------------

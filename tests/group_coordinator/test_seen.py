@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
+from libs.cluster.owners import Owner
 from libs.cluster.records import ConfigOverrides
 from libs.rpc.client import RpcClient
 from libs.runtime.shards.placement import shard_of
@@ -180,6 +181,19 @@ async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, servi
     connect = (await looked_at(service, "connect"))["members"][0]
     assert set(connect["assigned"]) == {"bytes"}, "nobody here can read what Connect's workers say to each other"
     assert await service.seen.group("nobody") is None
+
+
+async def test_of_a_group_that_is_served_elsewhere_it_is_told_where(
+    node: StorageCluster, owner: Coordinator, service: GroupCoordinator
+) -> None:
+    client = owner.gateway()
+    await stable(client, "g")
+    shard = shard_of("g", SHARDS)
+    topic = bytes.fromhex(service.image.topics[TOPIC].topic_id)
+    await give(node, topic, shard, Owner(9, 99), 2)
+    await eventually(lambda: shard not in service.shards.owned)
+    assert await looked_at(service, "g") == {"group": "g", "shard": shard, "owner": "9@99", "shard_state_here": None}
+    assert service.seen.groups()["count"] == 0
 
 
 async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, service: GroupCoordinator) -> None:

@@ -59,7 +59,10 @@ def _without_unsubscribed(member: Member, aim: Aim, owned: Iterable[TopicPartiti
     kept = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id in aim.subscribed} or NONE
     pending = together(member.pending, gone)
     if owns_any(owned, pending):
-        return replace(member, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending=pending)
+        # As in Kafka since 4.3: with its former epoch still good, an old request could pass for the giving up.
+        return replace(
+            member, previous_epoch=member.epoch, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending=pending
+        )
     return replace(member, assigned=kept)
 
 

@@ -25,6 +25,9 @@ T = TypeVar("T")
 BATCH: Final = 60
 """Partitions (or topics, or configs) in one transaction: with their comparisons well within etcd's 128 operations."""
 
+NAME_MAX: Final = 1024
+"""Longer names of resources have transactions of their own."""
+
 NEVER: Final = -1
 """No key has this revision."""
 
@@ -121,7 +124,9 @@ def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, P
 
 
 def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[tuple[Write, list[Alteration]]]:
-    for chunk in _chunks(changed):
+    # A group's name may have 32 KB, and stands in a transaction twice; etcd takes 1.5 MB at once.
+    are_short = all(len(alteration.resource.name) <= NAME_MAX for alteration in changed)
+    for chunk in _chunks(changed, BATCH if are_short else 1):
         compares: list[Compare] = []
         operations: list[Operation] = []
         for alteration in chunk:

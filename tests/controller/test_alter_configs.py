@@ -6,6 +6,7 @@ from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource
 from libs.wire.errors import ErrorCode
 from services.controller.core.configs import APPEND, DELETE, SET, SUBTRACT, Alteration, alter_configs
+from services.controller.writes import alterations
 from tests.controller.images import image_of, led_by, storage
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -137,3 +138,13 @@ def test_what_holds_the_clusters_values_together_cannot_be_taken_away() -> None:
     assert alter(before, BROKER, "", ConfigChange(bound, DELETE, None)).result.error == ErrorCode.INVALID_REQUEST
     both = (ConfigChange(bound, DELETE, None), ConfigChange("group.consumer.session.timeout.ms", DELETE, None))
     assert alter(before, BROKER, "", *both).values == {}
+
+
+@pytest.mark.parametrize(("length", "transactions"), [(10, 1), (32_000, 50)])
+def test_no_transaction_is_too_large_for_the_store_whatever_groups_are_called(length: int, transactions: int) -> None:
+    names = [f"{number}".rjust(length, "g") for number in range(50)]
+    change = ConfigChange(SESSION, SET, "50000")
+    altered = alter_configs(image(), AlterConfigs(tuple(ConfigResource(GROUP, name, (change,)) for name in names)))
+    written = list(alterations(image(), altered))
+    assert len(written) == transactions
+    assert [each.resource.name for _, made in written for each in made] == names

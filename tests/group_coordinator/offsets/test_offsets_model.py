@@ -30,6 +30,8 @@ from tests.group_coordinator.classic.stage import Asking
 from tests.group_coordinator.offsets.stage import CHECK_MS, GroupStage, topic_id
 
 RETENTION_MS = 4 * CHECK_MS
+LONG_MS = 2 * RETENTION_MS
+"""That a commit asks for itself."""
 GROUPS = ("s", "m")
 """A simple group, and one that has a member at times."""
 READ = "t"
@@ -72,6 +74,8 @@ class Fetching(NamedTuple):
     group: str
     length: int
     """Of the log when it was asked."""
+    topic_ids: frozenset[bytes]
+    """That there were then; NO_UUID is any."""
 
 
 class Committing(NamedTuple):
@@ -111,14 +115,19 @@ class OffsetsModel(RuleBasedStateMachine):
 
     # -- clients ------------------------------------------------------------------------------------------------------------
 
-    @rule(group=groups, topic=topics, partition=partitions, version=st.sampled_from([2, 8, 10]), retention=st.booleans())
-    def commit(self, group: str, topic: str, partition: int, version: int, retention: bool) -> None:
+    @rule(
+        group=groups,
+        topic=topics,
+        partition=partitions,
+        version=st.sampled_from([2, 8, 10]),
+        retention_ms=st.sampled_from([-1, CHECK_MS, LONG_MS]),
+    )
+    def commit(self, group: str, topic: str, partition: int, version: int, retention_ms: int) -> None:
         offset = next(self.offsets)
         member_id, generation = self.member if group == "m" and self.member else ("", -1)
-        retention_ms = CHECK_MS if version == 2 and retention else -1
         asking = self.stage.ask_commit(
             {(topic, partition): offset}, name=group, version=version, member_id=member_id, generation=generation,
-            retention_ms=retention_ms,
+            retention_ms=retention_ms if version == 2 else -1,
         )  # fmt: skip
         self.committing.append(Committing(asking, (group, topic, partition), offset))
 
@@ -143,7 +152,8 @@ class OffsetsModel(RuleBasedStateMachine):
     def fetch(self, group: str) -> None:
         request = OffsetFetchRequest([OffsetFetchRequestGroup(group, topics=None)])
         length = len(self.stage.history)
-        self.fetching.append(Fetching(self.stage.ask(request, 9), group, length))
+        ids = frozenset([NO_UUID, *self.stage.topics.by_id])
+        self.fetching.append(Fetching(self.stage.ask(request, 9), group, length, ids))
 
     @precondition(lambda self: self.former is not None)
     @rule(group=groups)
@@ -307,7 +317,7 @@ class OffsetsModel(RuleBasedStateMachine):
                     {
                         key[1:]: kept.offset
                         for key, kept in state.items()
-                        if key[0] == fetching.group and (not self._is_gone(kept) or key[1:] in told)
+                        if key[0] == fetching.group and kept.topic_id in fetching.topic_ids
                     }
                     for state in self.states[fetching.length :]
                 ]
@@ -371,7 +381,7 @@ class OffsetsModel(RuleBasedStateMachine):
         if self.member is not None:
             self._ask_to_leave(self.member[0])
         self.stage.wait(60_000)
-        self.stage.wait(RETENTION_MS + 2 * CHECK_MS)
+        self.stage.wait(LONG_MS + 2 * CHECK_MS)
         self.offsets_never_go_back()
         self.the_tables_are_what_the_log_says()
         assert not self.fetching + self.committing + self.deleting, "somebody waits for ever"
@@ -398,7 +408,12 @@ def random_run(seed: int, steps: int = 120) -> None:
         return draw.choice("tu")
 
     moves: list[tuple[float, Callable[[], None]]] = [
-        (20, lambda: run.commit(group(), topic(), draw.randrange(3), draw.choice([2, 8, 10]), draw.random() < 0.5)),
+        (
+            20,
+            lambda: run.commit(
+                group(), topic(), draw.randrange(3), draw.choice([2, 8, 10]), draw.choice([-1, CHECK_MS, LONG_MS])
+            ),
+        ),
         (5, lambda: run.commit_two(topic())),
         (2, lambda: when(run.member is not None, lambda: run.a_stranger_commits(topic(), draw.choice([-1, 0, 1, 99])))),
         (15, lambda: run.fetch(group())),

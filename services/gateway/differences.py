@@ -237,8 +237,8 @@ DIFFERENCES: Final = (
     Difference(
         "api-versions-features",
         ApiKey.API_VERSIONS,
-        "No features are listed: metadata.version is KRaft's own, which protocols groups may use is a config, and transactions are "
-        "not served yet.",
+        "No features are listed: metadata.version is KRaft's own, a config says which protocols groups may use, and transactions "
+        "are not served yet.",
     ),
     Difference(
         "create-topics-colliding",
@@ -299,6 +299,33 @@ DIFFERENCES: Final = (
         ApiKey.FIND_COORDINATOR,
         "While nobody leads the partition of a group's shard, the first of its replicas that lives is named, since any broker "
         "reaches the coordinator; Kafka answers COORDINATOR_NOT_AVAILABLE.",
+        unseen="it takes a broker that died",
+    ),
+    Difference(
+        "groups-anywhere",
+        ApiKey.JOIN_GROUP,
+        "Any broker takes requests about any group, and passes them on to its coordinator; Kafka answers NOT_COORDINATOR for "
+        "groups of other brokers.",
+        unseen="it takes a second broker",
+    ),
+    Difference(
+        "groups-wait-for-coordinators",
+        ApiKey.JOIN_GROUP,
+        "While a group's coordinator is loading, or another takes over, requests that it has not seen wait for it for up to 5 s; "
+        "Kafka answers COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR at once.",
+        unseen="it takes a broker that died",
+    ),
+    Difference(
+        "list-groups-on-bootstrap",
+        ApiKey.LIST_GROUPS,
+        "The bootstrap port, which is no broker, lists the groups of the whole cluster.",
+        unseen="Kafka has no such port",
+    ),
+    Difference(
+        "list-groups-whole",
+        ApiKey.LIST_GROUPS,
+        "While the coordinator of some of a broker's groups cannot be asked the answer is COORDINATOR_NOT_AVAILABLE, and clients "
+        "ask again; Kafka leaves out groups whose coordinator moves meanwhile.",
         unseen="it takes a broker that died",
     ),
     # Configs

@@ -14,7 +14,7 @@ from libs.wire.api import ApiKey
 
 
 class ApiDurations:
-    """Of the requests of one API: in all, and by stage for those that a storage node was asked for."""
+    """Of the requests of one API: in all, and by stage for those that a storage node or a coordinator was asked for."""
 
     __slots__ = ("answered", "in_all", "sent", "stages")
 
@@ -86,7 +86,8 @@ class Meters:
         )
         stages = HistogramMetricFamily(
             "penstock_gateway_request_stage_seconds",
-            "Until sent to a storage node, and from there until answered; of what was sent again, from the last time on.",
+            "Until sent to a storage node or a group's coordinator, and from there until answered; of what was sent to a storage "
+            "node again, from the last time on.",
             labels=["api", "stage"],
         )
         for api_key, of_api in self.durations.items():

@@ -6,8 +6,9 @@ lowest level is 0.
 A version that we do not serve is answered with UNSUPPORTED_VERSION in version 0's form, holding the one entry {18, 0, 4}, from
 which clients choose their next attempt (KIP-511). A client software name or version outside Kafka's pattern: INVALID_REQUEST.
 
-Differences from Kafka: no features are listed. metadata.version is KRaft's own, and group.version and transaction.version
-belong to groups and transactions, which are not served yet; Kafka's clients take a feature that is missing as level 0.
+Differences from Kafka: no features are listed. metadata.version is KRaft's own. group.version is for the protocols of groups,
+about which a config decides here, and transaction.version for transactions, which are not served yet; Kafka's clients take a
+feature that is missing as level 0.
 """
 
 import re

@@ -65,7 +65,11 @@ def closes(difference: str) -> tuple[Differs, ...]:
 
 FRAMES = (
     Scenario(
-        "an API that is not built yet", "list_groups", frame(raw(16, 0, b"")), versions=[0], differs=closes("not-built-yet")
+        "an API that is not built yet",
+        "list_transactions",
+        frame(raw(66, 0, b"\1\1\0", tags=b"\0")),
+        versions=[0],
+        differs=closes("not-built-yet"),
     ),
     Scenario("length -1", "metadata", frame(struct.pack(">i", -1) + b"abcdefgh"), versions=[1]),
     Scenario("length above the bound", "metadata", frame(struct.pack(">i", 104_857_601) + b"abcdefgh"), versions=[1]),

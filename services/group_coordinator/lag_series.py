@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from heapq import nsmallest
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -38,8 +37,7 @@ class LagSeries:
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        offsets = list(self._seen.offsets())
-        shown = nsmallest(self._max, offsets, key=lambda each: (each.group, each.topic, each.partition))
+        shown, left_out = self._seen.offsets(self._max)
         found: list[tuple[OffsetCommitted, Lag]] = []
         by_group: dict[str, list[OffsetCommitted]] = {}
         for each in shown:
@@ -47,7 +45,7 @@ class LagSeries:
         for committed in by_group.values():
             lags = await self._lag.of(committed)
             found += [(each, lags[each.topic, each.partition]) for each in committed]
-        self._found, self._left_out = found, len(offsets) - len(shown)
+        self._found, self._left_out = found, left_out
 
     def collect(self) -> Iterator[Metric]:
         if self._max <= 0:

@@ -6,6 +6,7 @@ What is shown is what was decided; the last of it may not be committed yet. Shar
 from collections import Counter
 from collections.abc import Callable, Iterator
 from heapq import nsmallest
+from operator import attrgetter
 from typing import Any, Final
 
 from libs.clock import Clock
@@ -14,6 +15,8 @@ from libs.runtime.shards.shard_set import ShardSet
 from libs.runtime.shards.states import State
 from services.group_coordinator import seen_classic, seen_consumer
 from services.group_coordinator.core.asked import Asked, Reply
+from services.group_coordinator.core.classic.states import State as ClassicState
+from services.group_coordinator.core.consumer.states import State as ConsumerState
 from services.group_coordinator.core.machine import GroupMachine
 from services.group_coordinator.core.records import OffsetCommitted
 from services.group_coordinator.core.topics_view import TopicsView
@@ -21,7 +24,8 @@ from services.group_coordinator.lag import Lag, LagMeter
 from services.group_coordinator.metered import Metered
 from services.group_coordinator.meters import CLASSIC, CONSUMER
 
-LISTED_MAX: Final = 1000
+LISTED_MAX: Final = 500
+_state_of = attrgetter("state._name_")  # strings: to hash a member of an Enum, or to ask for its value, takes ten times as long
 SIMPLE: Final = {"kind": "simple", "state": "Empty", "members": 0}
 
 
@@ -77,8 +81,10 @@ class Seen:
         """How many groups there are, by kind and state."""
         found: Counter[tuple[str, str]] = Counter()
         for _, machine in self._machines():
-            found.update((CLASSIC, group.state.value) for group in machine.classic.groups.values())
-            found.update((CONSUMER, group.state.value) for group in machine.consumer.groups.values())
+            for state, count in Counter(map(_state_of, machine.classic.groups.values())).items():
+                found[CLASSIC, ClassicState[state].value] += count
+            for state, count in Counter(map(_state_of, machine.consumer.groups.values())).items():
+                found[CONSUMER, ConsumerState[state].value] += count
             found["simple", "Empty"] += sum(1 for _ in machine.simple_groups())
         return +found
 
@@ -90,11 +96,15 @@ class Seen:
             found[CONSUMER] += sum(len(group.members) for group in machine.consumer.groups.values())
         return found
 
-    def offsets(self) -> Iterator[OffsetCommitted]:
-        """All that are committed here."""
-        for _, machine in self._machines():
-            for name in machine.offsets.table:
-                yield from machine.offsets.table.of(name)
+    def offsets(self, at_most: int) -> tuple[list[OffsetCommitted], int]:
+        """So many of those that are committed here, the first by group, topic and partition; and how many there are besides."""
+        tables = [machine.offsets.table for _, machine in self._machines()]
+        groups = nsmallest(at_most, ((name, index) for index, table in enumerate(tables) for name in table))
+        found: list[OffsetCommitted] = []
+        for name, index in groups:
+            if len(found) < at_most:
+                found += sorted(tables[index].of(name), key=_place)
+        return found[:at_most], sum(table.size(name) for table in tables for name in table) - min(len(found), at_most)
 
     def _machines(self) -> Iterator[tuple[int, GroupMachine]]:
         for index, driver in self._shards.owned.items():
@@ -118,8 +128,12 @@ class Seen:
         return {"members": []}
 
 
+def _place(committed: OffsetCommitted) -> tuple[str, int]:
+    return committed.topic, committed.partition
+
+
 def _behind(offsets: list[OffsetCommitted], lags: dict[tuple[str, int], Lag]) -> dict[str, Any]:
-    rows = [_row(each, lags[each.topic, each.partition]) for each in sorted(offsets, key=lambda o: (o.topic, o.partition))]
+    rows = [_row(each, lags[each.topic, each.partition]) for each in sorted(offsets, key=_place)]
     known = [lag for lag in lags.values() if lag.records is not None]
     return {
         "lag": {

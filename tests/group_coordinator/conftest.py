@@ -9,7 +9,7 @@ from libs.runtime.peers import Peers
 from services.group_coordinator.service import MakeMachine
 from tests.group_coordinator.counting import Counting
 from tests.group_coordinator.processes import Coordinator
-from tests.storage.cluster import StorageCluster, storage_cluster
+from tests.storage.cluster import WAIT_S, StorageCluster, storage_cluster
 from tests.storage.held_disk import HeldDisk
 
 
@@ -47,8 +47,9 @@ async def begin(node: StorageCluster, short_dir: Path) -> AsyncIterator[Callable
         *,
         peers: Callable[[Coordinator], Peers] | None = None,
         cut_off: bool = False,
+        hand_over_s: float = WAIT_S / 2,
     ) -> Coordinator:
-        one = Coordinator(node.store, short_dir, node_id, make, peers)
+        one = Coordinator(node.store, short_dir, node_id, make, peers, hand_over_s)
         one.store.unavailable = cut_off
         running.append(one)
         return await one.start()

@@ -71,6 +71,7 @@ class Coordinator:
         node_id: int,
         make: MakeMachine = Counting,
         peers: Callable[["Coordinator"], Peers] | None = None,
+        hand_over_s: float = WAIT_S / 2,
     ) -> None:
         self.node_id = node_id
         self.incarnation = next(_incarnations)
@@ -78,7 +79,7 @@ class Coordinator:
         self.lifecycle = Lifecycle()
         self.address = f"unix:{sockets}/c{node_id}-{self.incarnation}"
         self.config = GroupCoordinatorConfig(
-            node_id, (), "unused", rpc_unix=self.address.removeprefix("unix:"), hand_over_s=WAIT_S / 2
+            node_id, (), "unused", rpc_unix=self.address.removeprefix("unix:"), hand_over_s=hand_over_s
         )
         self.store = store.peer()
         """This process's way to it."""

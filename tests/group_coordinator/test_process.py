@@ -250,6 +250,28 @@ async def test_one_that_stops_says_so_and_serves_until_another_has_its_shards(
     assert (await ask(other.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 3
 
 
+@pytest.mark.parametrize("why", ["no store", "no controller that acts"])
+async def test_one_whose_shards_nobody_moves_stops_all_the_same(
+    node: StorageCluster, topic: bytes, begin: Begin, why: str
+) -> None:
+    await a_controller(node)
+    one, other = await begin(1, hand_over_s=0.2), await begin(2)
+    await give(node, topic, SHARD, one.owner, 1)
+    await one.serves(SHARD)
+    service = one.service
+    assert service is not None
+    await eventually(lambda: service.others and service.image.members("controller"))
+    one.store.unavailable = why == "no store"
+    client = one.gateway()
+    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    await ask(client, SHARD, HeartbeatRequest(GROUP))
+    assert await one.lifecycle.drain()
+    assert said(await joining, JoinGroupRequest) == 16
+    await give(node, topic, SHARD, other.owner, 2)
+    await other.serves(SHARD)
+    assert (await ask(other.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 2
+
+
 async def test_one_that_is_alone_stops_at_once_and_answers_what_is_under_way(
     node: StorageCluster, owner: Coordinator, disk: HeldDisk
 ) -> None:

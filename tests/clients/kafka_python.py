@@ -4,8 +4,17 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
     from kafka import errors as errors
     from kafka.admin import ConfigResource, OffsetSpec
 
-__all__ = ["ConfigResource", "KafkaAdminClient", "KafkaConsumer", "KafkaProducer", "OffsetSpec", "TopicPartition", "errors"]
+__all__ = [
+    "ConfigResource",
+    "KafkaAdminClient",
+    "KafkaConsumer",
+    "KafkaProducer",
+    "OffsetAndMetadata",
+    "OffsetSpec",
+    "TopicPartition",
+    "errors",
+]

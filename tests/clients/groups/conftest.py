@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.admin import Admin
 from tests.clients.groups.brokers import Brokers, running
 from tests.clients.groups.crew import Crew
+from tests.clients.groups.offsets import GroupAdmin
 
 
 @pytest.fixture(scope="package")
@@ -22,8 +22,8 @@ def bootstrap(brokers: Brokers) -> str:
 
 
 @pytest.fixture(scope="package")
-def admin(bootstrap: str) -> Iterator[Admin]:
-    opened = Admin(bootstrap)
+def admin(bootstrap: str) -> Iterator[GroupAdmin]:
+    opened = GroupAdmin(bootstrap)
     yield opened
     opened.close()
 
@@ -35,6 +35,6 @@ def group(topic: str) -> str:
 
 
 @pytest.fixture
-def crew(bootstrap: str, admin: Admin, group: str, tmp_path: Path) -> Iterator[Crew]:
+def crew(bootstrap: str, admin: GroupAdmin, group: str, tmp_path: Path) -> Iterator[Crew]:
     with Crew(bootstrap, admin, group, tmp_path) as members:
         yield members

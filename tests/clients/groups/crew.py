@@ -4,22 +4,21 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.clients.admin import Admin
 from tests.clients.groups.kinds import SESSION_MS, Kind
 from tests.clients.groups.member import PATIENCE_S, Member, Partition
-from tests.clients.groups.offsets import committed_offsets
+from tests.clients.groups.offsets import GroupAdmin
 from tests.clients.waiting import eventually
 
 
 class Crew:
     """Use as a context manager: at the end nobody is left."""
 
-    def __init__(self, bootstrap: str, admin: Admin, group: str, directory: Path) -> None:
+    def __init__(self, bootstrap: str, admin: GroupAdmin, group: str, directory: Path) -> None:
         self.group = group
         self.members: list[Member] = []
         self._bootstrap = bootstrap
         self._admin = admin
-        self._directory = directory
+        self.directory = directory
         self._left = ExitStack()
 
     def join(
@@ -32,7 +31,7 @@ class Crew:
         session_ms: int = SESSION_MS,
     ) -> Member:
         """Returns at once."""
-        directory = self._directory / f"member-{len(self.members)}"
+        directory = self.directory / f"member-{len(self.members)}"
         directory.mkdir(parents=True)
         named = {"topic": topic, "pattern": pattern, "group-instance-id": instance}
         arguments = ["--bootstrap-server", self._bootstrap, "--group-id", self.group]
@@ -75,7 +74,7 @@ class Crew:
             raise AssertionError("\n\n".join([f"committed and due: {wrong}, not committed: {missing}", *stories])) from None
 
     def committed(self) -> dict[Partition, int]:
-        return committed_offsets(self._admin, self.group)
+        return self._admin.committed(self.group)
 
     def read(self) -> Counter[tuple[Partition, int]]:
         return sum((Counter(member.read) for member in self.members), Counter())

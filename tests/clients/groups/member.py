@@ -97,10 +97,10 @@ class Member:
         match event["name"]:
             case "partitions_assigned":
                 self.owned |= _partitions(event)
-                self.rebalances += 1
+                self.rebalances += bool(event["partitions"])
             case "partitions_revoked":
                 self.owned -= _partitions(event)
-                self.rebalances += 1
+                self.rebalances += bool(event["partitions"])
             case "records_consumed":
                 for found in event["partitions"]:
                     where = (found["topic"], found["partition"])

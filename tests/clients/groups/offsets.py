@@ -1,20 +1,49 @@
-"""What a group has committed, asked by librdkafka's admin client."""
+"""What groups have committed, as an admin client sees and alters it.
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+kafka-python's: librdkafka 2.16's ends with a segmentation fault when a coordinator that is being loaded answers its OffsetFetch.
+"""
 
-from tests.clients.admin import REQUEST_S, Admin
+from collections.abc import Callable
+from typing import TypeVar
+
+from tests.clients.admin import Admin
 from tests.clients.groups.member import Partition
+from tests.clients.kafka_python import KafkaAdminClient, OffsetAndMetadata, TopicPartition, errors
+from tests.clients.waiting import rounds
+
+T = TypeVar("T")
 
 
-def committed_offsets(admin: Admin, group: str) -> dict[Partition, int]:
-    """Of all partitions that have a committed offset."""
-    asked = admin.client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_S)
-    found = asked[group].result().topic_partitions
-    return {(where.topic, where.partition): where.offset for where in found if where.offset >= 0}
+class GroupAdmin(Admin):
+    """Tries again what a coordinator says it will do soon."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__(bootstrap)
+        self._groups = KafkaAdminClient(bootstrap_servers=bootstrap)
+
+    def committed(self, group: str) -> dict[Partition, int]:
+        """Of all partitions that have a committed offset."""
+        found = _patiently(lambda: self._groups.list_group_offsets([group])[group])
+        return {(where.topic, where.partition): told.offset for where, told in found.items() if told.offset >= 0}
+
+    def commit(self, group: str, offsets: dict[Partition, int]) -> None:
+        """As a tool does: nobody may be in the group."""
+        named = {TopicPartition(*where): OffsetAndMetadata(offset, "", -1) for where, offset in offsets.items()}
+        outcomes = _patiently(lambda: self._groups.alter_group_offsets(group, named))
+        assert {outcome.errno for outcome in outcomes.values()} == {0}, outcomes
+
+    def close(self) -> None:
+        self._groups.close()
+        super().close()
 
 
-def commit_offsets(admin: Admin, group: str, offsets: dict[Partition, int]) -> None:
-    """As a tool does: nobody may be in the group."""
-    named = [TopicPartition(*where, offset) for where, offset in offsets.items()]
-    asked = [ConsumerGroupTopicPartitions(group, named)]
-    admin.client.alter_consumer_group_offsets(asked, request_timeout=REQUEST_S)[group].result()
+def _patiently(ask: Callable[[], T]) -> T:
+    last: Exception | None = None
+    for _ in rounds("an answer of the group's coordinator"):
+        try:
+            return ask()
+        except errors.KafkaError as error:
+            if not error.retriable:
+                raise
+            last = error
+    raise AssertionError(f"unreachable: rounds() ends by raising, {last!r}")

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.clients.admin import Admin
 from tests.clients.groups.crew import Crew
 from tests.clients.groups.kinds import Kind
 from tests.clients.groups.member import Member, Partition
-from tests.clients.groups.offsets import commit_offsets, committed_offsets
+from tests.clients.groups.offsets import GroupAdmin
 from tests.clients.groups.tables import rows
 from tests.clients.groups.writing import write
 from tests.clients.waiting import eventually
@@ -28,7 +27,7 @@ def said_by(done: ToolResult) -> str:
 
 
 @pytest.fixture(params=["classic", "consumer"])
-def living(request: pytest.FixtureRequest, crew: Crew, bootstrap: str, admin: Admin, topic: str) -> Shared:
+def living(request: pytest.FixtureRequest, crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str) -> Shared:
     """A group of two static members that has committed all ten records of each of three partitions."""
     ends = {(topic, number): 0 for number in range(3)}
     admin.create(topic, 3)
@@ -95,7 +94,7 @@ def test_a_living_groups_offsets_are_neither_reset_nor_deleted_and_it_stays(livi
 
 
 @pytest.fixture
-def hourly(bootstrap: str, admin: Admin, topic: str) -> str:
+def hourly(bootstrap: str, admin: GroupAdmin, topic: str) -> str:
     """A topic of two partitions of twenty records: ten of three hours ago, ten of now."""
     admin.create(topic, 2)
     producer = Producer({"bootstrap.servers": bootstrap})
@@ -125,12 +124,12 @@ def _ago(ms: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
-def test_offsets_are_reset_in_every_form_and_not_by_a_dry_run(hourly: str, bootstrap: str, admin: Admin, group: str) -> None:
+def test_offsets_are_reset_in_every_form_and_not_by_a_dry_run(hourly: str, bootstrap: str, admin: GroupAdmin, group: str) -> None:
     """A group of its own for each form; it has committed 5 of 20 records of two partitions."""
     before = {(hourly, 0): 5, (hourly, 1): 5}
     groups = {form: f"{group}-{number}" for number, form in enumerate(RESETS)}
     for name in groups.values():
-        commit_offsets(admin, name, before)
+        admin.commit(name, before)
 
     tool = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--reset-offsets")
 
@@ -147,25 +146,25 @@ def test_offsets_are_reset_in_every_form_and_not_by_a_dry_run(hourly: str, boots
             assert sorted(tuple(row.values()) for row in table) == planned(form), (word, form)
         for form, (_, to) in RESETS.items():
             left = before if word == "--dry-run" else dict.fromkeys(before, to)
-            assert committed_offsets(admin, groups[form]) == left, (word, form)
+            assert admin.committed(groups[form]) == left, (word, form)
 
 
 def test_a_reset_is_exported_and_executed_from_that_file(
-    hourly: str, bootstrap: str, admin: Admin, group: str, tmp_path: Path
+    hourly: str, bootstrap: str, admin: GroupAdmin, group: str, tmp_path: Path
 ) -> None:
-    commit_offsets(admin, group, {(hourly, 0): 5, (hourly, 1): 5})
+    admin.commit(group, {(hourly, 0): 5, (hourly, 1): 5})
     on_it = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--reset-offsets", "--group", group)
     exported = run_tool(*on_it, "--topic", f"{hourly}:1", "--to-offset", "13", "--dry-run", "--export").text
     assert exported.split() == [f'"{hourly}",1,13']
-    assert committed_offsets(admin, group) == {(hourly, 0): 5, (hourly, 1): 5}
+    assert admin.committed(group) == {(hourly, 0): 5, (hourly, 1): 5}
     plan = tmp_path / "plan.csv"
     plan.write_text(exported)
     run_tool(*on_it, "--from-file", str(plan), "--execute")
-    assert committed_offsets(admin, group) == {(hourly, 0): 5, (hourly, 1): 13}
+    assert admin.committed(group) == {(hourly, 0): 5, (hourly, 1): 13}
 
 
 def test_a_member_reads_on_where_its_group_was_reset_to(
-    hourly: str, crew: Crew, bootstrap: str, admin: Admin, group: str
+    hourly: str, crew: Crew, bootstrap: str, admin: GroupAdmin, group: str
 ) -> None:
     all_of_it = {(hourly, 0): 20, (hourly, 1): 20}
     for protocol in ("classic", "consumer"):
@@ -183,13 +182,13 @@ def _read_all(member: Member, crew: Crew, ends: dict[Partition, int]) -> None:
     member.leave()
 
 
-def test_groups_and_offsets_are_deleted(hourly: str, bootstrap: str, admin: Admin, group: str) -> None:
+def test_groups_and_offsets_are_deleted(hourly: str, bootstrap: str, admin: GroupAdmin, group: str) -> None:
     tool = ("kafka-consumer-groups", "--bootstrap-server", bootstrap)
-    commit_offsets(admin, group, {(hourly, 0): 5, (hourly, 1): 6})
-    commit_offsets(admin, f"{group}-kept", {(hourly, 0): 7})
+    admin.commit(group, {(hourly, 0): 5, (hourly, 1): 6})
+    admin.commit(f"{group}-kept", {(hourly, 0): 7})
     done = run_tool(*tool, "--delete-offsets", "--group", group, "--topic", f"{hourly}:0")
     assert rows(done.text) == [{"TOPIC": hourly, "PARTITION": "0", "STATUS": "Successful"}]
-    assert committed_offsets(admin, group) == {(hourly, 1): 6}
+    assert admin.committed(group) == {(hourly, 1): 6}
     (described,) = rows(run_tool(*tool, "--describe", "--group", group).text)
     assert (described["PARTITION"], described["CURRENT-OFFSET"], described["LAG"]) == ("1", "6", "14")
     assert described["CONSUMER-ID"] == "-"
@@ -200,14 +199,14 @@ def test_groups_and_offsets_are_deleted(hourly: str, bootstrap: str, admin: Admi
     assert group not in listed.text.split()
     assert f"{group}-kept" in listed.text.split()
     assert f"Group {group} not found" in said_by(described_too)
-    assert committed_offsets(admin, f"{group}-kept") == {(hourly, 0): 7}
-    eventually(lambda: not committed_offsets(admin, group))
+    assert admin.committed(f"{group}-kept") == {(hourly, 0): 7}
+    eventually(lambda: not admin.committed(group))
 
 
-def test_all_groups_are_described_at_once(hourly: str, bootstrap: str, admin: Admin, group: str) -> None:
+def test_all_groups_are_described_at_once(hourly: str, bootstrap: str, admin: GroupAdmin, group: str) -> None:
     names = [f"{group}-{number}" for number in range(20)]
     for number, name in enumerate(names):
-        commit_offsets(admin, name, {(hourly, 0): number})
+        admin.commit(name, {(hourly, 0): number})
     done = run_tool("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--describe", "--all-groups")
     found = {row["GROUP"]: row for row in rows(done.text)}
     assert [found[name]["CURRENT-OFFSET"] for name in names] == [str(number) for number in range(20)]

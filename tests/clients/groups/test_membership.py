@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.clients.admin import Admin
 from tests.clients.groups.crew import Crew
 from tests.clients.groups.kinds import KINDS, SESSION_MS, Kind
 from tests.clients.groups.member import Partition
+from tests.clients.groups.offsets import GroupAdmin
 from tests.clients.groups.writing import Writing, write
 
 PARTITIONS = 6
@@ -18,7 +18,7 @@ def partitions_of(topic: str, count: int = PARTITIONS) -> set[Partition]:
 
 @of_each_kind
 def test_members_that_come_and_go_read_every_record_once(
-    kind: Kind, crew: Crew, bootstrap: str, admin: Admin, topic: str
+    kind: Kind, crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str
 ) -> None:
     admin.create(topic, PARTITIONS)
     all_of_it = partitions_of(topic)
@@ -44,7 +44,7 @@ def test_members_that_come_and_go_read_every_record_once(
 
 @of_each_kind
 def test_what_a_killed_member_had_goes_to_the_others_from_its_last_commit_on(
-    kind: Kind, crew: Crew, bootstrap: str, admin: Admin, topic: str
+    kind: Kind, crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str
 ) -> None:
     admin.create(topic, PARTITIONS)
     all_of_it = partitions_of(topic)

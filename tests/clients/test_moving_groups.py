@@ -33,7 +33,7 @@ def admin(pair: LocalCluster) -> Iterator[Admin]:
 class Group:
     """One member that reads, and commits what it has read, beside a producer; what it was told in between is kept."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, protocol: str = "classic") -> None:
         self.topic = topic
         self.read: list[int] = []
         self.assignments = 0
@@ -44,12 +44,12 @@ class Group:
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": f"group of {topic}",
-                "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 500,
+                "group.protocol": protocol,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "log_level": 0,
             }
+            | ({"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500} if protocol == "classic" else {})
         )
         self.consumer.subscribe([topic], on_assign=self._assigned, on_lost=self._lost)
 
@@ -88,10 +88,11 @@ class Group:
         self.lost += 1
 
 
-@pytest.fixture
-def group(pair: LocalCluster, admin: Admin, topic: str) -> Iterator[Group]:
+@pytest.fixture(params=["classic", "consumer"])
+def group(request: pytest.FixtureRequest, pair: LocalCluster, admin: Admin, topic: str) -> Iterator[Group]:
+    """Of either protocol."""
     admin.create(topic, PARTITIONS)
-    made = Group(pair.bootstrap, topic)
+    made = Group(pair.bootstrap, topic, request.param)
     yield made
     made.close()
 
@@ -116,6 +117,16 @@ def test_each_coordinator_may_be_restarted_in_turn(pair: LocalCluster, group: Gr
     for name in ("group_coordinator-1", "group_coordinator-2"):
         pair.restart(name)
         group.go_on(f"after {name}", EACH)
+    assert (group.assignments, group.lost) == (1, 0)
+
+
+def test_without_etcd_groups_go_on_as_before(pair: LocalCluster, group: Group) -> None:
+    group.go_on("before", EACH)
+    pair.kill("etcd")
+    group.go_on("without etcd", 5 * EACH)
+    pair.start("etcd")
+    pair.wait_ready()
+    group.go_on("with etcd again", EACH)
     assert (group.assignments, group.lost) == (1, 0)
 
 

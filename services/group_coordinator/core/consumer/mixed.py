@@ -72,6 +72,9 @@ class Mixed:
             cannot = cannot or upgrade.convert(group, draft)
             if cannot is not None:
                 return cannot.decided()
+            if request.instance_id is not None and request.instance_id in draft.group.statics:
+                # Kafka keeps what the last leader assigned, be it half of a cooperative rebalance, until somebody else comes.
+                draft.bump(f"static member {request.instance_id} goes over to the consumer protocol")
         decision = heartbeats.decide_heartbeat(draft, asked, request)
         if not decision.records:  # refused
             return decision

@@ -136,9 +136,11 @@ def _holding(member: Member, also: list[Partition]) -> Member:
 
 
 def removal(group: ClassicGroup) -> list[object]:
-    """Records: it is gone, and nobody waits any more."""
-    if not group.facts.logged and not group.members:
-        return [changes.GroupForgotten(group.name)]
+    """Records: it is gone, and nobody waits any more.
+
+    In the log also of a group that was never there: an owner that lost sight of what it appended finds there what became of the
+    group that it remembers.
+    """
     answered = [changes.AskerAnswered(group.name, member_id, True) for member_id in group.joining]
     answered += [changes.AskerAnswered(group.name, member_id, False) for member_id in group.syncing]
     return [ClassicGroupRemoved(group.name), *answered]

@@ -1,0 +1,225 @@
+"""Clients of both protocols that do with each answer what real ones do, one step at a time.
+
+`owned` is what a client would read from at this moment: whoever got it has it until it hears that it has to stop.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from libs.wire.consumer_protocol import read_subscription
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from libs.wire.messages.heartbeat import HeartbeatRequest
+from libs.wire.messages.join_group import JoinGroupRequest
+from tests.group_coordinator.classic.stage import Asking
+from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told, topic_id
+
+Partition = tuple[str, int]
+LOST = (22, 25, 82, 110)
+"""Whoever hears one of them has nothing any more."""
+
+
+def by_topic(owned: Iterable[Partition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(owned):
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def each(found: dict[str, list[int]]) -> set[Partition]:
+    return {(topic, number) for topic, numbers in found.items() for number in numbers}
+
+
+def claimed(subscription: bytes) -> set[Partition]:
+    return {(one.topic, number) for one in read_subscription(subscription).owned_partitions for number in one.partitions}
+
+
+class Client:
+    def __init__(self, stage: Stage, number: int, instance: str | None = None) -> None:
+        self.stage = stage
+        self.number = number
+        self.instance = instance
+        self.topics: tuple[str, ...] = ("t",)
+        self.owned: set[Partition] = set()
+        self.asking: Asking | None = None
+        self.busy = True
+        """There is more for it to do."""
+
+    def step(self) -> None:
+        """Takes the answer that it waits for, or asks."""
+        if self.asking is not None and not self.asking.answered:
+            return
+        asking, self.asking = self.asking, None
+        self.busy = asking is not None
+        if asking is not None:
+            self.hears(asking)
+        else:
+            self.asks()
+
+    def asks(self) -> None: ...
+
+    def hears(self, asking: Asking) -> None: ...
+
+    def stop(self) -> None:
+        """As it should."""
+
+    def crash(self) -> None:
+        """All that it knew is gone, and nobody was told."""
+        self.owned, self.asking = set(), None
+
+
+class Classic(Client):
+    """Eager: stops before it joins. Cooperative: goes on, and stops what is taken away."""
+
+    def __init__(self, stage: Stage, number: int, instance: str | None = None, *, cooperative: bool = False) -> None:
+        super().__init__(stage, number, instance)
+        self.cooperative = cooperative
+        self.member_id = ""
+        self.generation = -1
+        self.in_it = False
+
+    @property
+    def protocol(self) -> str:
+        return "cooperative-sticky" if self.cooperative else "range"
+
+    def asks(self) -> None:
+        if not self.in_it:
+            self._join()
+        else:
+            self.asking = self.stage.ask(HeartbeatRequest("g", self.generation, self.member_id, self.instance), 4)
+
+    def _join(self) -> None:
+        self.in_it, self.busy = False, True
+        if not self.cooperative:
+            self.owned = set()
+        protocols = offers(*self.topics, owned=by_topic(self.owned), protocols=(self.protocol,))
+        self.asking = self.stage.join(
+            self.member_id, instance=self.instance, protocols=protocols, version=9 if self.number % 3 else 3
+        )
+
+    def _lose(self, error: int) -> None:
+        self.owned, self.in_it, self.busy = set(), False, True
+        if error != 22:
+            self.member_id = ""
+
+    def hears(self, asking: Asking) -> None:
+        error = asking.error
+        if isinstance(asking.request, HeartbeatRequest):
+            self.busy = False
+            if error == 27:
+                self._join()
+            elif error in LOST:
+                self._lose(error)
+        elif isinstance(asking.request, JoinGroupRequest):
+            self._hears_of_join(asking)
+        elif error in LOST:
+            self._lose(error)
+        elif not error:
+            data = asking.reply.assignment
+            got = each(told(data)) if data else set()
+            gives_up = self.owned - got
+            self.owned, self.in_it = got, True
+            if gives_up:
+                self._join()
+
+    def _hears_of_join(self, asking: Asking) -> None:
+        error = asking.error
+        if error:
+            if error == 79:
+                self.member_id = asking.reply.member_id
+            elif error in LOST or error in (23, 81):
+                self._lose(error)
+            return
+        reply = asking.reply
+        self.member_id, self.generation = reply.member_id, reply.generation_id
+        given = self._assign(reply) if reply.leader == self.member_id and not reply.skip_assignment else {}
+        self.asking = self.stage.sync(self.member_id, self.generation, given, instance=self.instance)
+
+    def _assign(self, reply: Any) -> dict[str, bytes]:
+        """What one owns nobody else gets before it has given it up."""
+        count = self.stage.topics.by_name["t"].partitions
+        members = sorted(member.member_id for member in reply.members)
+        has = {
+            member.member_id: each(
+                {one.topic: list(one.partitions) for one in read_subscription(member.metadata).owned_partitions}
+            )
+            for member in reply.members
+        }
+        due = {member_id: {("t", number) for number in range(at, count, len(members))} for at, member_id in enumerate(members)}
+        taken = {partition: member_id for member_id, those in has.items() for partition in those}
+        return {
+            member_id: assignment(**by_topic(one for one in due[member_id] if taken.get(one, member_id) == member_id))
+            for member_id in members
+        }
+
+    def stop(self) -> None:
+        if self.member_id and self.instance is None:
+            self.stage.leave(self.member_id)
+        self.crash()
+
+    def crash(self) -> None:
+        super().crash()
+        self.member_id, self.generation, self.in_it = "", -1, False
+
+
+class Consumer(Client):
+    """Says what it owns in each heartbeat. It takes a step to stop what is taken away, and to begin what it gets."""
+
+    def __init__(self, stage: Stage, number: int, instance: str | None = None) -> None:
+        super().__init__(stage, number, instance)
+        self.lives = 0
+        self.epoch = 0
+        self.target: set[Partition] | None = None
+        self.unheard = False
+        """An answer was lost: it says everything anew, and is told everything."""
+
+    @property
+    def member_id(self) -> str:
+        return f"consumer-{self.number}-{self.lives}"
+
+    def asks(self) -> None:
+        if self.target is not None:
+            self.owned, self.target, self.busy = self.target, None, True
+        self.asking = self._beat(self.epoch)
+
+    def _beat(self, epoch: int) -> Asking:
+        owned = [TopicPartitions(topic_id(topic), numbers) for topic, numbers in by_topic(self.owned).items()]
+        says_all = epoch == 0 or self.unheard
+        request = ConsumerGroupHeartbeatRequest(
+            "g", self.member_id, epoch, self.instance, None, 60_000 if says_all else -1, list(self.topics), None, None, owned
+        )
+        return self.stage.ask(request, 1)
+
+    def hears(self, asking: Asking) -> None:
+        self.busy = self.unheard = asking.failure != 0
+        if self.unheard:
+            return
+        if asking.error:
+            self.busy = True
+            if asking.error in LOST or asking.error == 69:
+                self.owned, self.target, self.epoch = set(), None, 0
+            if asking.error in (82, 111):
+                self.lives += 1
+        else:
+            reply = asking.reply
+            if reply.member_epoch < 0:
+                return
+            self.busy = reply.member_epoch != self.epoch
+            self.epoch = reply.member_epoch
+            if reply.assignment is not None:
+                got = {
+                    (one.topic_id.rstrip(b".").decode(), number)
+                    for one in reply.assignment.topic_partitions
+                    for number in one.partitions
+                }
+                if got != self.owned:
+                    self.target, self.busy = got, True
+
+    def stop(self) -> None:
+        if self.epoch > 0:
+            self._beat(-2 if self.instance is not None else -1)
+        self.crash()
+
+    def crash(self) -> None:
+        super().crash()
+        self.lives += 1
+        self.epoch, self.target = 0, None

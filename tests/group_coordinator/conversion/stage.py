@@ -1,0 +1,147 @@
+"""A coordinator of one shard with groups of both protocols, on a log in memory, and clients of both that ask it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from libs.runtime.shards.tables import Journal
+from libs.wire.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    read_assignment,
+    write_assignment,
+    write_subscription,
+)
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from services.group_coordinator.core import record_codec
+from services.group_coordinator.core.classic.settings import ClassicSettings
+from services.group_coordinator.core.consumer.group import Group as ConsumerGroup
+from services.group_coordinator.core.machine import GroupMachine
+from services.group_coordinator.core.settings import GroupSettings, MigrationPolicy
+from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from tests.group_coordinator.classic.stage import Asking
+from tests.group_coordinator.classic.stage import Stage as ClassicStage
+
+Owned = Mapping[str, Iterable[int]]
+"""Topic → partitions."""
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().ljust(16, b".")
+
+
+def subscription(
+    *topics: str, owned: Owned | None = None, generation: int = -1, rack: str | None = None, version: int = 3
+) -> bytes:
+    has = tuple(TopicPartition(name, tuple(numbers)) for name, numbers in (owned or {}).items())
+    return write_subscription(ConsumerProtocolSubscription(topics, None, has, generation, rack), version)
+
+
+def offers(*topics: str, owned: Owned | None = None, protocols: tuple[str, ...] = ("range",)) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, subscription(*topics, owned=owned)) for name in protocols)
+
+
+def told(data: bytes) -> dict[str, list[int]]:
+    """An assignment, as a client reads it."""
+    return {one.topic: list(one.partitions) for one in read_assignment(data).assigned_partitions}
+
+
+def given(reply: Any) -> dict[str, list[int]] | None:
+    """What a ConsumerGroupHeartbeat says. None: as before."""
+    assignment = reply.assignment
+    if assignment is None:
+        return None
+    return {one.topic_id.rstrip(b".").decode(): list(one.partitions) for one in assignment.topic_partitions}
+
+
+class Stage(ClassicStage):
+    def __init__(self, policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL, **topics: int) -> None:
+        self.group_settings = GroupSettings(ClassicSettings(initial_delay_ms=0), consumer_migration_policy=policy)
+        self.topics = TopicsView()
+        self.set_topics(**(topics or {"t": 4}))
+        super().__init__()
+
+    def change(self, **settings: Any) -> None:
+        self.group_settings = replace(self.group_settings, **settings)
+
+    def set_topics(self, **topics: int) -> None:
+        self.topics = TopicsView.of(
+            self.topics.version + 1, [TopicView(topic_id(name), name, partitions) for name, partitions in topics.items()]
+        )
+
+    def make(self, journal: Journal) -> Any:
+        return GroupMachine(journal, lambda: self.group_settings, lambda _: {}, lambda: self.topics)
+
+    # -- clients ------------------------------------------------------------------------------------------------------------
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        *topics: str,
+        owned: Owned | None = None,
+        instance: str | None = None,
+        name: str = "g",
+        regex: str | None = None,
+        rebalance_ms: int = 60_000,
+    ) -> Asking:
+        """A ConsumerGroupHeartbeat. With epoch 0: it joins."""
+        said = [TopicPartitions(topic_id(one), list(numbers)) for one, numbers in (owned or {}).items()]
+        joins = epoch == 0
+        return self.ask(
+            ConsumerGroupHeartbeatRequest(
+                name,
+                member_id,
+                epoch,
+                instance,
+                None,
+                rebalance_ms if joins else -1,
+                list(topics) if topics else None,
+                regex,
+                None,
+                said if joins or owned is not None else None,
+            ),
+            1,
+        )
+
+    def classic_group(self, *topics: str, members: int = 2, cooperative: bool = False, name: str = "g") -> list[str]:
+        """A stable one; partitions of the first topic are dealt in turn. Returns member ids, the leader's first."""
+        protocols = offers(*topics, protocols=("cooperative-sticky",) if cooperative else ("range",))
+        self.stopped = True
+        ids = [self.join(name=name, protocols=protocols).reply.member_id for _ in range(members)]
+        joins = [self.join(member_id, name=name, protocols=protocols) for member_id in ids]
+        self.stopped = False
+        self.settle()
+        leader, generation = joins[0].reply.leader, joins[0].reply.generation_id
+        ids.sort(key=lambda member_id: member_id != leader)
+        count = self.topics.by_name[topics[0]].partitions
+        assigned = {member_id: assignment(**{topics[0]: range(at, count, members)}) for at, member_id in enumerate(ids)}
+        syncs = [self.sync(member_id, generation, assigned if member_id == leader else {}, name=name) for member_id in ids[::-1]]
+        assert all(sync.error == 0 for sync in syncs)
+        return ids
+
+    # -- scenes -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> GroupMachine:
+        machine = self.shard.machine
+        assert isinstance(machine, GroupMachine)
+        return machine
+
+    def consumer(self, name: str = "g") -> ConsumerGroup:
+        assert name not in self.machine.classic.groups
+        return self.machine.consumer.groups[name]
+
+    def is_classic(self, name: str = "g") -> bool:
+        assert not (name in self.machine.classic.groups and name in self.machine.consumer.groups)
+        return name in self.machine.classic.groups
+
+    def written(self, since: int = 0) -> list[Any]:
+        return [record_codec.decode(*kept) for kept in self.log[since:]]
+
+
+def assignment(**topics: Iterable[int]) -> bytes:
+    return write_assignment(
+        ConsumerProtocolAssignment(tuple(TopicPartition(name, tuple(numbers)) for name, numbers in topics.items()))
+    )

@@ -1,0 +1,178 @@
+"""Groups of the consumer protocol that become classic again (KIP-848)."""
+
+import pytest
+
+from services.group_coordinator.core import records
+from services.group_coordinator.core.settings import MigrationPolicy
+from tests.group_coordinator.conversion.stage import Stage, assignment, given, offers, told
+
+
+def mixed(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> tuple[Stage, str]:
+    """One classic member and "new", both with what they are to have, at epoch 2."""
+    stage = Stage(policy, t=2)
+    (member_id,) = [stage.join(protocols=offers("t"), version=3).reply.member_id]
+    stage.sync(member_id, 1, {member_id: assignment(t=[0, 1])})
+    stage.change(consumer_migration_policy=MigrationPolicy.BIDIRECTIONAL)
+    stage.beat("new", 0, "t")
+    stage.join(member_id, protocols=offers("t"))
+    stage.sync(member_id, 2)
+    assert given(stage.beat("new", 2, owned={}).reply)
+    assert stage.consumer().state.value == "Stable"
+    stage.change(consumer_migration_policy=policy)
+    return stage, member_id
+
+
+def test_the_group_is_classic_again_when_the_last_member_of_the_consumer_protocol_leaves() -> None:
+    stage, member_id = mixed()
+    assert stage.beat("new", -1).error == 0
+    assert stage.is_classic()
+    assert stage.state() == "PreparingRebalance"
+    assert stage.group().facts.generation == 2
+    assert stage.group().facts.reason == "the last member that speaks the consumer protocol is gone: the group is classic again"
+    assert stage.heartbeat(member_id, 2) == 27
+    joined = stage.join(member_id, protocols=offers("t"))
+    assert joined.error == 0
+    assert (joined.reply.generation_id, joined.reply.leader) == (3, member_id)
+    assert stage.sync(member_id, 3, {member_id: assignment(t=[0, 1])}).error == 0
+    assert stage.state() == "Stable"
+
+
+def test_the_log_says_so_and_the_next_owner_knows() -> None:
+    stage, member_id = mixed()
+    since = len(stage.log)
+    stage.beat("new", -1)
+    written = stage.written(since)
+    assert [type(record).__name__ for record in written] == [
+        "CurrentAssignmentRemoved",
+        "CurrentAssignmentRemoved",
+        "TargetAssignmentRemoved",
+        "TargetAssignmentRemoved",
+        "TargetEpochRemoved",
+        "ConsumerMemberRemoved",
+        "ConsumerMemberRemoved",
+        "ConsumerTopicsRemoved",
+        "ConsumerGroupRemoved",
+        "ClassicGroupChanged",
+    ]
+    record = written[-1]
+    assert isinstance(record, records.ClassicGroupChanged)
+    assert (record.protocol_type, record.protocol, record.generation, record.leader) == ("consumer", "range", 2, None)
+    (member,) = record.members
+    assert member.member_id == member_id
+    assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 60_000)
+    assert sum(map(len, told(member.assignment).values())) == 1
+    stage.fail_over()
+    assert stage.is_classic()
+    assert stage.group().facts.generation == 2
+
+
+@pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])
+def test_no_group_is_downgraded_where_the_policy_forbids_it(policy: MigrationPolicy) -> None:
+    stage, member_id = mixed(policy)
+    assert stage.beat("new", -1).error == 0
+    assert not stage.is_classic()
+    assert set(stage.consumer().members) == {member_id}
+    assert stage.heartbeat(member_id, 2) == 27
+    joined = stage.join(member_id, protocols=offers("t"))
+    assert told(stage.sync(member_id, joined.reply.generation_id).reply.assignment) == {"t": [0, 1]}
+
+
+def test_a_group_that_a_classic_one_could_not_hold_stays() -> None:
+    stage, _ = mixed()
+    stage.join(protocols=offers("t"), version=3)
+    stage.change(classic=stage.group_settings.classic.__class__(size_max=1))
+    stage.beat("new", -1)
+    assert not stage.is_classic()
+
+
+def test_a_silent_member_of_the_consumer_protocol_leaves_a_classic_group_behind() -> None:
+    stage, member_id = mixed()
+    stage.wait_alive(46_000, (member_id, 2))
+    assert stage.is_classic()
+    assert stage.heartbeat(member_id, 2) == 27
+
+
+def test_while_others_speak_the_consumer_protocol_the_group_stays() -> None:
+    stage, _ = mixed()
+    stage.beat("other", 0, "t")
+    stage.beat("new", -1)
+    assert not stage.is_classic()
+    stage.beat("other", -1)
+    assert stage.is_classic()
+
+
+def test_when_the_last_classic_member_leaves_the_group_stays() -> None:
+    stage, member_id = mixed()
+    stage.leave(member_id)
+    assert not stage.is_classic()
+    stage.beat("new", -1)
+    assert not stage.is_classic()
+    assert stage.consumer().state.value == "Empty"
+
+
+def test_a_static_member_that_goes_back_to_the_classic_protocol_takes_the_group_along_without_a_rebalance() -> None:
+    stage = Stage(t=2)
+    given(stage.beat("new", 0, "t", instance="i").reply)
+    joined = stage.join(instance="i", protocols=offers("t"))
+    assert joined.error == 0
+    assert stage.is_classic()
+    assert stage.state() == "Stable"
+    assert joined.reply.generation_id == stage.group().facts.generation == 1
+    member_id = joined.reply.member_id
+    assert told(stage.sync(member_id, 1, instance="i").reply.assignment) == {"t": [0, 1]}
+    assert stage.heartbeat(member_id, 1, instance="i") == 0
+    stage.fail_over()
+    assert stage.is_classic()
+    assert stage.heartbeat(member_id, 1, instance="i") == 0
+
+
+def test_with_other_topics_it_takes_the_group_along_by_a_rebalance() -> None:
+    stage = Stage(t=2, u=1)
+    stage.beat("new", 0, "t", instance="i")
+    joined = stage.join(instance="i", protocols=offers("u"))
+    assert stage.is_classic()
+    assert stage.state() == "PreparingRebalance"
+    member_id = joined.reply.member_id
+    assert stage.sync(member_id, joined.reply.generation_id, instance="i").error == 27
+    again = stage.join(member_id, instance="i", protocols=offers("u"))
+    assert again.reply.leader == member_id
+
+
+def test_a_static_member_that_is_away_for_a_while_is_still_there() -> None:
+    stage, _ = mixed()
+    stage.beat("static", 0, "t", instance="i")
+    stage.beat("new", -1)
+    assert stage.beat("static", -2, instance="i").error == 0
+    assert not stage.is_classic()
+
+
+def test_a_silent_classic_member_is_given_up_after_the_downgrade_too() -> None:
+    stage, _ = mixed()
+    stage.beat("new", -1)
+    stage.wait(60_000)
+    assert stage.state() == "Empty"
+
+
+def test_a_downgrade_that_the_log_refuses_changes_nothing() -> None:
+    stage, member_id = mixed()
+    stage.holds = True
+    left = stage.beat("new", -1)
+    stage.refuse(19)
+    assert left.error == 15
+    assert not stage.is_classic()
+    assert set(stage.consumer().members) == {member_id, "new"}
+
+
+def test_a_group_goes_there_and_back_as_often_as_its_clients_do() -> None:
+    stage, member_id = mixed()
+    for _ in range(3):
+        stage.beat("new", -1)
+        generation = stage.join(member_id, protocols=offers("t")).reply.generation_id
+        stage.sync(member_id, generation, {member_id: assignment(t=[0, 1])})
+        assert stage.heartbeat(member_id, generation) == 0
+        stage.beat("new", 0, "t")
+        assert stage.heartbeat(member_id, generation) == 27
+        generation = stage.join(member_id, protocols=offers("t")).reply.generation_id
+        assert stage.sync(member_id, generation).error == 0
+        assert stage.beat("new", generation, owned={}).error == 0
+        assert stage.consumer().state.value == "Stable"

@@ -4,6 +4,7 @@ import dataclasses
 import struct
 import types
 import typing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from services.group_coordinator.core.records import (
     OffsetRemoved,
     Record,
     RegularExpressionResolved,
+    SpeaksClassic,
     TargetAssignmentChanged,
     TargetEpochChanged,
 )
@@ -146,7 +148,7 @@ GOLDEN = [
     (
         ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None),
         "0005 0001 6b 0001 6d",
-        "0000 00 00 01 01 01 00 ffffffff 00 00",
+        "0000 00 00 01 01 01 00 ffffffff 00 01 00 01 00",
     ),
     (TargetEpochChanged("k", 9), "0006 0001 6b", "0000 00000009 00"),
     (TargetAssignmentChanged("k", "m", PARTITIONS), "0007 0001 6b 0001 6d", f"0000 02 {ID} 03 00000000 00000002 00 00"),
@@ -285,11 +287,13 @@ def test_a_member_state_of_a_later_kafka_is_unknown() -> None:
     assert read == CurrentAssignmentChanged("k", "m", 9, 8, MemberState.UNKNOWN, (), ())
 
 
-def test_a_null_struct_under_its_tag_is_none() -> None:
+def test_who_does_not_speak_the_classic_protocol_says_so() -> None:
+    """To Kafka, a member whose record has not this tag speaks it, with a session of 0 ms."""
     member = ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None)
     key, value = written(member)
     assert value is not None
-    assert decode(key, value[:-1] + bytes([1, 0, 1, 0xFF])) == member
+    assert value.endswith(bytes([1, 0, 1, 0]))
+    assert decode(key, value[:-4] + bytes([0])) == replace(member, classic=SpeaksClassic(0, ()))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +302,7 @@ def test_a_null_struct_under_its_tag_is_none() -> None:
         OffsetCommitted("g", "t", 0, 1),
         ConsumerGroupChanged("k", 9),
         SAMPLES[10],
-        ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None),
+        ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None, SpeaksClassic(0, ())),
         TargetEpochChanged("k", 9),
         TargetAssignmentChanged("k", "m", PARTITIONS),
         CurrentAssignmentChanged("k", "m", 9, 8, MemberState.STABLE, (), ()),

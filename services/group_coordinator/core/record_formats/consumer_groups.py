@@ -29,6 +29,8 @@ from services.group_coordinator.core.records import (
 
 _METADATA_HASH: Final = 0
 _CLASSIC: Final = 0
+_CLASSIC_BY_DEFAULT: Final = SpeaksClassic(0, ())
+"""What Kafka makes of a record without the tag. That a member does not speak the classic protocol is said: a tag with a null."""
 _STATES: Final = {state.value: state for state in MemberState}
 
 
@@ -105,11 +107,12 @@ def _read_member(reader: Reader, _version: int, group: str, member_id: str) -> C
         rebalance_timeout_ms=reader.int32(),
         server_assignor=reader.nullable_string(True),
     )
+    classic: SpeaksClassic | None = _CLASSIC_BY_DEFAULT
     for tag, field in reader.tagged_fields():
         if tag == _CLASSIC:
-            record = replace(record, classic=field.nullable_struct(_read_classic))
+            classic = _read_classic(field) if field.uvarint() else None
             field.expect_end()
-    return record
+    return replace(record, classic=classic)
 
 
 def _read_classic(reader: Reader) -> SpeaksClassic:
@@ -134,12 +137,14 @@ def _write_member(writer: Writer, record: ConsumerMemberChanged) -> None:
     writer.nullable_string(record.subscribed_regex, True)
     writer.int32(record.rebalance_timeout_ms)
     writer.nullable_string(record.server_assignor, True)
-    if record.classic is None:
+    if record.classic == _CLASSIC_BY_DEFAULT:
         writer.no_tagged_fields()
-    else:
-        field = RecordWriter()
-        field.nullable_struct(record.classic, _write_classic)
-        writer.tagged_fields([(_CLASSIC, field)])
+        return
+    field = RecordWriter()
+    field.uvarint(0 if record.classic is None else 1)
+    if record.classic is not None:
+        _write_classic(field, record.classic)
+    writer.tagged_fields([(_CLASSIC, field)])
 
 
 def _write_classic(writer: Writer, classic: SpeaksClassic) -> None:

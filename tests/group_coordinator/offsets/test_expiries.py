@@ -21,6 +21,7 @@ def test_offsets_of_a_simple_group_get_old_from_their_commit_on() -> None:
 
 
 def test_offsets_of_an_empty_group_get_old_from_when_it_became_empty() -> None:
+    """KAFKA-8069, KAFKA-4682: also for who loads it after that."""
     stage = GroupStage()
     member_id, generation = stage.member("t")
     stage.commit({("t", 0): 1}, member_id=member_id, generation=generation)
@@ -36,7 +37,19 @@ def test_offsets_of_an_empty_group_get_old_from_when_it_became_empty() -> None:
     assert stage.logged()[-1] == ClassicGroupRemoved("g")
 
 
+def test_what_is_committed_to_an_empty_group_goes_with_it_as_in_kafka() -> None:
+    stage = GroupStage()
+    member_id, generation = stage.member("t")
+    stage.commit({("t", 0): 1}, member_id=member_id, generation=generation)
+    stage.leave(member_id)
+    stage.wait(RETENTION_MS - CHECK_MS)
+    stage.commit({("t", 1): 1})
+    stage.wait(2 * CHECK_MS)
+    assert stage.listed() == {}
+
+
 def test_a_stable_group_keeps_the_offsets_of_topics_that_it_reads() -> None:
+    """KAFKA-4682: however long ago they were committed."""
     stage = GroupStage(retention_ms=HOUR_MS)
     member_id, generation = stage.member("t")
     stage.commit({("t", 0): 1, ("u", 0): 2}, member_id=member_id, generation=generation)

@@ -3,7 +3,7 @@
 Leaders are asked by RPC, and only when somebody wants to know: where a partition begins and ends, at most once a second
 (`FRESH_S`), and when the oldest unread record was written, once for each place. Nothing of this touches a shard.
 
-A record's time is its own where its batch is small and not compressed; else that of its batch's first record, a moment before.
+A record's time is its own where its batch is small; else that of its batch's first record, a moment before.
 """
 
 import asyncio
@@ -44,7 +44,9 @@ PARTITIONS_AT_ONCE: Final = 500
 READS_AT_ONCE: Final = 8
 READS_MAX: Final = 1000
 """Of one question: of more partitions that are behind, the seconds are not told."""
-RECORDS_LOOKED_AT_MAX: Final = 1000
+RECORDS_LOOKED_AT_MAX: Final = 500
+RECORDS_BYTES_MAX: Final = 1 << 20
+"""Decompressed."""
 TIMES_KEPT: Final = 10_000
 
 LATEST, EARLIEST = -1, -2
@@ -214,13 +216,15 @@ async def _first_batch(client: RpcClient, place: _Place, offset: int) -> memoryv
 
 
 def _time_in(batch: memoryview, offset: int) -> int | None:
-    with suppress(BatchError, struct.error):
+    try:
         header = BatchHeader.at(batch)
-        if header.is_log_append_time:
-            return header.max_timestamp
-        if offset > header.base_offset and header.codec == 0 and header.record_count <= RECORDS_LOOKED_AT_MAX:
-            for record in iter_records(batch):
+    except struct.error:
+        return None
+    if header.is_log_append_time:
+        return header.max_timestamp
+    if offset > header.base_offset and header.record_count <= RECORDS_LOOKED_AT_MAX:
+        with suppress(BatchError):
+            for record in iter_records(batch, RECORDS_BYTES_MAX):
                 if record.offset >= offset:
                     return record.timestamp
-        return header.base_timestamp
-    return None
+    return header.base_timestamp

@@ -15,7 +15,7 @@ from libs.runtime.storage_nodes import StorageNodes
 from libs.wire.batch_layout import Codec
 from libs.wire.records import Record, build_batch
 from services.group_coordinator.core.records import OffsetCommitted
-from services.group_coordinator.lag import Lag, LagMeter
+from services.group_coordinator.lag import RECORDS_BYTES_MAX, RECORDS_LOOKED_AT_MAX, Lag, LagMeter
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually
 
 NOW_MS = 1_700_000_100_000
@@ -84,18 +84,20 @@ async def test_what_is_not_read_is_counted_from_the_committed_offset_on(node: St
     assert await meter.of(at(9)) == [Lag(0, 0, 3, 0, 0.0)], "of a log that was cut"
 
 
-async def test_within_a_batch_each_record_has_its_own_time(node: StorageCluster, meter: Meter) -> None:
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
+async def test_within_a_batch_each_record_has_its_own_time(node: StorageCluster, meter: Meter, codec: Codec) -> None:
     topic = await made(node, meter)
     records = [Record(None, b"r", NOW_MS - seconds * 1000) for seconds in (50, 40, 30)]
-    await node.append(topic, bytes(build_batch(records)))
+    await node.append(topic, bytes(build_batch(records, codec=codec)))
     assert [found.seconds for offset in (0, 1, 2) for found in await meter.of(at(offset))] == [50.0, 40.0, 30.0]
 
 
-async def test_within_a_compressed_batch_it_is_that_of_the_first(node: StorageCluster, meter: Meter) -> None:
+@pytest.mark.parametrize("records", [[b"r"] * (RECORDS_LOOKED_AT_MAX + 1), [b"\0" * RECORDS_BYTES_MAX, b"r"]])
+async def test_within_a_large_batch_it_is_that_of_the_first(node: StorageCluster, meter: Meter, records: list[bytes]) -> None:
     topic = await made(node, meter)
-    records = [Record(None, b"r", NOW_MS - seconds * 1000) for seconds in (50, 40)]
-    await node.append(topic, bytes(build_batch(records, codec=Codec.GZIP)))
-    assert [found.seconds for found in await meter.of(at(1))] == [50.0]
+    timed = [Record(None, value, NOW_MS - 50_000 + index) for index, value in enumerate(records)]
+    await node.append(topic, bytes(build_batch(timed, codec=Codec.GZIP)))
+    assert [found.seconds for found in await meter.of(at(len(records) - 1))] == [50.0]
 
 
 async def test_what_was_deleted_cannot_be_read_any_more(node: StorageCluster, meter: Meter) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.records import (
     ConsumerGroupChanged,
@@ -64,6 +66,15 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing_and_says_nothing() -> N
     assert (again.epoch, again.assigned, len(stage.log)) == (1, None, before)
 
 
+def test_nothing_is_copied_for_a_heartbeat_that_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    stage.join("a", "t")
+    monkeypatch.setattr(Group, "scratch", None)
+    assert stage.beat("a", 1).epoch == 1
+    with pytest.raises(TypeError):
+        stage.beat("a", 1, topics=["u"])
+
+
 def test_a_full_request_is_answered_in_full() -> None:
     stage = Stage(t=2)
     stage.join("a", "t")
@@ -101,8 +112,6 @@ def test_who_joins_again_has_what_it_had() -> None:
     ],
 )
 def test_requests_that_make_no_sense_are_invalid(message: str, how: dict[str, object]) -> None:
-    from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-
     stage = Stage()
     version = how.pop("version", 1)
     fields = {

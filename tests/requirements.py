@@ -50,6 +50,12 @@ def _jars() -> str | None:
     return None if KafkaJars(ROOT).are_here() or shutil.which("mvn") else "neither .tools/kafka nor mvn is here"
 
 
+def _connect() -> str | None:
+    from tests.kafka.jars import CONNECT, KafkaJars
+
+    return None if KafkaJars(ROOT, CONNECT).are_here() or shutil.which("mvn") else "neither .tools/kafka-connect nor mvn is here"
+
+
 def _go() -> str | None:
     if shutil.which("go") is None:
         return "no go on PATH"
@@ -77,6 +83,7 @@ def _root() -> str | None:
 REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "java": (_java, "apt-get install openjdk-17-jre-headless"),
     "kafka": (_jars, "apt-get install maven"),
+    "kafka-connect": (_connect, "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
     "strace": (_command("strace"), "apt-get install strace"),
     "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),

@@ -6,20 +6,23 @@ import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).parent
-POM = HERE / "pom.xml"
+BROKER = HERE / "pom.xml"
+CONNECT = HERE / "connect.xml"
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
 class KafkaJars:
-    """.tools/kafka/libs, filled from tests/kafka/pom.xml."""
+    """What a POM names: the broker and its tools in .tools/kafka/libs, Kafka Connect's worker in .tools/kafka-connect/libs."""
 
-    def __init__(self, root: Path) -> None:
-        self.directory = root / ".tools" / "kafka" / "libs"
-        self.stamp = root / ".tools" / "kafka" / "pom.sha256"
-        self._lock = root / ".tools" / "kafka" / "lock"
+    def __init__(self, root: Path, pom: Path = BROKER) -> None:
+        here = root / ".tools" / ("kafka" if pom == BROKER else f"kafka-{pom.stem}")
+        self.directory = here / "libs"
+        self.stamp = here / "pom.sha256"
+        self._lock = here / "lock"
+        self._pom = pom
 
     def are_here(self) -> bool:
-        return self.stamp.exists() and self.stamp.read_text() == _fingerprint()
+        return self.stamp.exists() and self.stamp.read_text() == self._fingerprint()
 
     def ensure(self) -> Path:
         """Returns the folder. Takes seconds to a minute the first time; test processes that start together share one download."""
@@ -27,10 +30,10 @@ class KafkaJars:
         with open(self._lock, "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not self.are_here():
-                argv = ["mvn", "-q", "-B", "-f", str(POM), COPY, f"-DoutputDirectory={self.directory}"]
+                argv = ["mvn", "-q", "-B", "-f", str(self._pom), COPY, f"-DoutputDirectory={self.directory}"]
                 result = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
                 assert result.returncode == 0, f"Maven failed: {(result.stdout + result.stderr)[-2000:]}"
-                self.stamp.write_text(_fingerprint())
+                self.stamp.write_text(self._fingerprint())
         return self.directory
 
     def command(self, main_class: str, *arguments: str, heap: str = "256m", options: tuple[str, ...] = ()) -> list[str]:
@@ -47,6 +50,5 @@ class KafkaJars:
             *arguments,
         ]
 
-
-def _fingerprint() -> str:
-    return hashlib.sha256(POM.read_bytes()).hexdigest()
+    def _fingerprint(self) -> str:
+        return hashlib.sha256(self._pom.read_bytes()).hexdigest()

@@ -9,11 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import ResourceType
-
-from tests.clients.admin import Admin
 from tests.cluster_harness import LocalCluster
 from tests.kafka.broker import QUICK, KafkaBroker
+from tests.kafka.tools import run_tool
 from tests.requirements import require
 
 AGAINST = os.environ.get("PENSTOCK_GROUPS_AGAINST", "kafka")
@@ -35,6 +33,13 @@ class Brokers:
     """In which partitions have their folders, by their names."""
 
 
+def set_for_all(bootstrap: str, settings: dict[str, str]) -> None:
+    """Cluster-wide, which neither librdkafka nor kafka-python can say."""
+    default = ("--entity-type", "brokers", "--entity-default", "--alter")
+    named = ",".join(f"{name}={value}" for name, value in settings.items())
+    run_tool("kafka-configs", "--bootstrap-server", bootstrap, *default, "--add-config", named)
+
+
 @contextmanager
 def running(directory: Path) -> Iterator[Brokers]:
     match AGAINST:
@@ -44,10 +49,7 @@ def running(directory: Path) -> Iterator[Brokers]:
                 yield Brokers(broker.bootstrap, (broker.log_directory,))
         case "penstock":
             with LocalCluster(storage=3) as cluster:
-                admin = Admin(cluster.bootstrap)
-                for name, value in SETTINGS.items():
-                    admin.set_config(ResourceType.BROKER, "", name, value)
-                admin.close()
+                set_for_all(cluster.bootstrap, SETTINGS)
                 nodes = [name for name in cluster.names if name.startswith("storage-")]
                 yield Brokers(cluster.bootstrap, tuple(cluster.data_directory(name) for name in nodes))
         case other:

@@ -154,10 +154,11 @@ def test_stopping_tells_for_whom_it_waits_and_gives_all_of_them_together_so_long
     monkeypatch.setattr("services.local.cluster.STOP_WITHIN_S", 1.0)
     monkeypatch.setattr("services.local.cluster.STOP_AT_LEAST_S", 0.3)
     stubborn = {"IGNORES_SIGTERM": "1"}
-    cluster = make(environment_of={"gateway-1": stubborn, "storage-1": stubborn, "controller-1": stubborn})
+    services = ["gateway-1", "group_coordinator-1", "storage-1", "controller-1"]
+    cluster = make(environment_of=dict.fromkeys(services, stubborn))
     cluster.up()
     began = time.monotonic()
-    assert cluster.down() == ["gateway-1", "storage-1", "controller-1"]
+    assert cluster.down() == services
     assert time.monotonic() - began < 3.0
     assert "still waiting for gateway-1 to stop" in capsys.readouterr().out
 

@@ -1,5 +1,7 @@
 """Members come, are refused, get partitions, and go."""
 
+from typing import Any
+
 import pytest
 
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -218,3 +220,14 @@ def test_a_client_elsewhere_is_noted_and_nothing_is_assigned_anew() -> None:
     (record,) = stage.written(before)
     assert isinstance(record, ConsumerMemberChanged)
     assert record.client_host == "/10.0.0.1"
+
+
+@pytest.mark.parametrize("how", [{"group": "g" * 40_000}, {"rack": "r" * 70_000}, {"instance": "i" * 70_000}])
+def test_what_fits_in_no_record_is_refused_and_changes_nothing(how: dict[str, Any]) -> None:
+    stage = Stage()
+    with pytest.raises(ValueError):
+        stage.join("a", "t", **how)
+    ((_, error, _),) = stage.shard.take_answers()
+    assert error == -1
+    assert not stage.groups
+    assert stage.join("b", "t").error == 0

@@ -7,6 +7,7 @@ from threading import Event
 from types import TracebackType
 from typing import Any
 
+from libs.runtime.shards.placement import shard_of
 from tests.differential.comparison import Path, differences, normalise
 from tests.differential.scenario import Fields, Scenario, World
 from tests.differential.systems import System
@@ -14,6 +15,7 @@ from tests.differential.systems import System
 TOPICS_AT_ONCE = 50
 READY_WITHIN_S = 60.0
 OFFSETS_VERSION = 7
+A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number in range(1000)}.values())
 
 Difference = tuple[Path, Any, Any]
 
@@ -80,6 +82,14 @@ def _create(system: System, topics: list[Fields]) -> None:
         if isinstance(given, dict) and not given["error_code"]:
             break
         Event().wait(0.05)
+    # The topic of groups is made when somebody first looks for a coordinator. Then each of its shards is to be loaded.
+    system.ask("find_coordinator", 3, {"key": "g", "key_type": 0})
+    everywhere = [{"group_id": name, "member_id": None, "member_epoch": -1, "topics": None} for name in A_GROUP_FOR_EACH_SHARD]
+    while time.monotonic() < deadline:
+        fetched = system.ask("offset_fetch", 9, {"groups": everywhere, "require_stable": False})
+        if isinstance(fetched, dict) and not any(found["error_code"] for found in fetched["groups"]):
+            break
+        Event().wait(0.1)
     cluster = system.ask("describe_cluster", 0, {})
     assert isinstance(cluster, dict)
     system.cluster_id = cluster["cluster_id"]

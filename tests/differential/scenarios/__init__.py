@@ -13,6 +13,7 @@ from tests.differential.scenarios import (
     metadata,
     moving_replicas,
     offset_for_leader_epoch,
+    offsets,
     produce,
     produce_opened,
     topic_administration,
@@ -32,6 +33,7 @@ ALL = (
     *configs.SCENARIOS,
     *config_bounds.SCENARIOS,
     *group_configs.SCENARIOS,
+    *offsets.SCENARIOS,
     *cluster.SCENARIOS,
     *framing.SCENARIOS,
 )

@@ -64,6 +64,25 @@ def test_the_log_says_so_and_the_next_owner_knows() -> None:
     stage.fail_over()
     assert stage.is_classic()
     assert stage.group().facts.generation == 2
+    assert stage.state() == "PreparingRebalance"  # it was not assigned anew yet
+    assert stage.heartbeat(member_id, 2) == 27
+
+
+def test_what_a_member_has_not_given_up_yet_is_not_assigned_to_another() -> None:
+    stage = Stage(t=2)
+    cooperative = ("cooperative-sticky",)
+    assert given(stage.beat("new", 0, "u").reply) == {}
+    one = stage.join(protocols=offers("t", protocols=cooperative), version=3).reply.member_id
+    assert told(stage.sync(one, 2).reply.assignment) == {"t": [0, 1]}
+    other = stage.join(protocols=offers("t", protocols=cooperative), version=3).reply.member_id
+    assert told(stage.sync(other, 3).reply.assignment) == {}
+    since = len(stage.log)
+    stage.beat("new", -1)
+    (record,) = [record for record in stage.written(since) if isinstance(record, records.ClassicGroupChanged)]
+    assert {member.member_id: told(member.assignment) for member in record.members} == {one: {"t": [0, 1]}, other: {}}
+    stage.beat("newer", 0, "t")
+    stage.join(other, protocols=offers("t", protocols=cooperative))
+    assert stage.consumer().members[other].assigned == {}
 
 
 @pytest.mark.parametrize("policy", [MigrationPolicy.DISABLED, MigrationPolicy.UPGRADE])

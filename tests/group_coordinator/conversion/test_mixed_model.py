@@ -30,6 +30,8 @@ class Run:
         self.cooperative = self.random.random() < 0.5
         self.conversions = 0
         self.was_classic = True
+        self.former: int | None = None
+        """Its generation or epoch. None: it is not known whether it may fall."""
         self.clients: list[Client] = []
         for number in range(CLIENTS):
             self.clients.append(self._client(number, classic=self.random.random() < 0.6))
@@ -46,8 +48,8 @@ class Run:
         draw = self.random
         at = draw.randrange(len(self.clients))
         what = draw.choices(
-            ["step", "all", "stop", "crash", "switch", "topics", "wait", "policy", "refuse", "lose", "fail over"],
-            [40, 10, 1.0, 1.0, 2.0, 0.3, 8, 0.7, 0.7, 0.7, 0.5],
+            ["step", "all", "rush", "stop", "crash", "switch", "topics", "wait", "policy", "refuse", "lose", "fail over"],
+            [30, 8, 8, 1.0, 1.0, 2.0, 0.3, 8, 0.7, 0.7, 0.7, 0.5],
         )[0]
         client = self.clients[at]
         if what == "step":
@@ -55,6 +57,10 @@ class Run:
         elif what == "all":
             for one in draw.sample(self.clients, len(self.clients)):
                 one.step()
+        elif what == "rush":
+            for _ in range(5):
+                client.step()
+                self.check()
         elif what == "stop":
             client.stop()
         elif what == "crash":
@@ -110,6 +116,7 @@ class Run:
             stage.fail_over()
         stage.holds = False
         stage.settle()
+        self.former = None
 
     # -- what holds -------------------------------------------------------------------------------------------------------
 
@@ -134,8 +141,19 @@ class Run:
             for member_id in group.members:
                 assert self.stage.shard._timers.deadline(session_key("g", member_id)) is not None
         is_classic = "g" in machine.classic.groups
-        self.conversions += is_classic != self.was_classic
-        self.was_classic = is_classic
+        generation = self.generation()
+        if is_classic != self.was_classic:
+            self.conversions += 1
+            assert self.former is None or generation is None or generation >= self.former, "a generation comes twice"
+        self.was_classic, self.former = is_classic, generation
+
+    def generation(self) -> int | None:
+        """None: there is no group, or nobody in it."""
+        machine = self.stage.machine
+        classic, consumer = machine.classic.groups.get("g"), machine.consumer.groups.get("g")
+        if classic is not None:
+            return classic.facts.generation if classic.members else None
+        return consumer.facts.epoch if consumer is not None and consumer.members else None
 
     def converge(self) -> None:
         """Nothing goes wrong any more."""

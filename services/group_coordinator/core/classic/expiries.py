@@ -57,8 +57,12 @@ def syncs_over(draft: Draft) -> Decided:
 
 
 def loaded(draft: Draft) -> Decided:
-    """A group that is larger than it may be, since the setting was changed, gets smaller as its members join again."""
+    """A group that is larger than it may be, since the setting was changed, gets smaller as its members join again. One that was
+    of the consumer protocol until the former owner ended has to agree on an assignment."""
     group = draft.group
+    if group.state is State.STABLE and group.facts.leader is None:
+        begin(draft, "the group is classic again, and was not assigned anew yet")
+        return draft.decision()
     if group.state is State.STABLE and len(group.members) > draft.settings.size_max:
         begin(draft, f"there are {len(group.members)} members, and {draft.settings.size_max} are let in")
         return draft.decision()

@@ -176,7 +176,7 @@ class Classic:
                 yield draft.joins_key(name), facts.join_due_ms
             if group.unsynced:
                 yield draft.syncs_key(name), facts.sync_due_ms
-            if len(group.members) > settings.size_max:
+            if len(group.members) > settings.size_max or (facts.state is State.STABLE and facts.leader is None):
                 yield (PART, "loaded", name), now_ms
 
     def _answer_stranded(self) -> Decided:

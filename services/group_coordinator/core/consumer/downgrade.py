@@ -1,7 +1,10 @@
 """A group of the consumer protocol becomes classic when its last member that speaks it is gone (KIP-848).
 
-Each member is assigned what it was to have, and a rebalance begins: the clients assign from here on. A static member that was
-restarted with the classic protocol needs none, where everybody has what it is to have.
+A rebalance begins: the clients assign from here on. Until it has ended each member is assigned what it has, and not, as Kafka
+writes it, what it was to have, which others may not have given up yet: if the next owner of the group, or the next change of its
+protocol, took that for theirs, two would read it. Nobody leads such a group, which tells the next owner to begin the rebalance.
+
+A static member that was restarted with the classic protocol needs no rebalance, where everybody has what it is to have.
 """
 
 from collections.abc import Sequence
@@ -20,6 +23,7 @@ from services.group_coordinator.core.classic.settings import ClassicSettings
 from services.group_coordinator.core.consumer import classic_members
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
+from services.group_coordinator.core.consumer.partitions import Partitions, together
 from services.group_coordinator.core.settings import MigrationPolicy
 from services.group_coordinator.core.topics_view import TopicsView
 
@@ -32,14 +36,13 @@ def is_due(before: Group, after: Group, decided: Sequence[object]) -> bool:
     """Whether a decision leaves only members of the classic protocol, of whom there are some."""
     if not any(isinstance(record, _MEMBERS) for record in decided):
         return False
-    members = after.members.values()
-    return bool(members) and all(member.classic is not None for member in members) and any(
-        member.classic is None for member in before.members.values()
-    )  # fmt: skip
+    if not after.members or any(member.classic is None for member in after.members.values()):
+        return False
+    return any(member.classic is None for member in before.members.values())
 
 
-def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int) -> records.ClassicGroupChanged | None:
-    """None: its members have no protocol in common."""
+def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int, *, calm: bool) -> records.ClassicGroupChanged | None:
+    """None: its members have no protocol in common. `calm`: no rebalance follows."""
     members = {member_id: _converted(group.members[member_id]) for member_id in sorted(group.members)}
     voters = ClassicGroup.empty(Journal(), group.name, now_ms)
     for member in members.values():
@@ -47,19 +50,19 @@ def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int) -> 
     if len(members) not in voters.supporters.values():
         return None
     protocol = rebalances.select_protocol(voters)
+
+    def logged(member: ClassicMember) -> records.ClassicMember:
+        held = _held(group.members[member.member_id])
+        return member.logged(protocol, classic_members.assignment(held, topics, member.metadata(protocol)))
+
     return records.ClassicGroupChanged(
         group.name,
         PROTOCOL_TYPE,
         epoch,
         protocol,
-        None,
+        min(members) if calm else None,
         now_ms,
-        tuple(
-            [
-                member.logged(protocol, classic_members.assignment(group.target(member_id), topics, member.metadata(protocol)))
-                for member_id, member in members.items()
-            ]
-        ),
+        tuple([logged(member) for member in members.values()]),
     )
 
 
@@ -75,6 +78,10 @@ def _converted(member: Member) -> ClassicMember:
         classic.session_timeout_ms,
         tuple([Offered(name, metadata) for name, metadata in classic.protocols]),
     )
+
+
+def _held(member: Member) -> Partitions:
+    return together(member.assigned, member.pending)
 
 
 def begin(

@@ -191,10 +191,10 @@ class Mixed:
         replaced = any(isinstance(record, records.ConsumerMemberChanged) for record in decision.records)
         # Where members only left, what the decision says of the group is not needed: it is gone.
         epoch = after.facts.epoch if replaced else group.facts.epoch
-        record = downgrade.classic_group(after, epoch, self._topics(), now_ms)
+        calm = replaced and after.state is ConsumerState.STABLE and after.facts.epoch == group.facts.epoch
+        record = downgrade.classic_group(after, epoch, self._topics(), now_ms, calm=calm)
         if record is None:
             return decision
-        calm = replaced and after.state is ConsumerState.STABLE and after.facts.epoch == group.facts.epoch
         followed, timers = downgrade.begin(record, settings.classic, now_ms, rebalance=not calm)
         kept: Sequence[object] = decision.records if replaced else ()
         ended: dict[TimerKey, int | None] = {

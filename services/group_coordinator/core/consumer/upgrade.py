@@ -19,7 +19,6 @@ from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic import draft as classic
 from services.group_coordinator.core.classic.group import Group as ClassicGroup
 from services.group_coordinator.core.classic.member import Member as ClassicMember
-from services.group_coordinator.core.classic.states import State
 from services.group_coordinator.core.consumer import classic_members, partitions
 from services.group_coordinator.core.consumer.draft import Draft, Refused
 from services.group_coordinator.core.consumer.member import Member
@@ -88,7 +87,8 @@ class _UserDataError(Exception):
 
 
 def _converted(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> tuple[Member, list[Partition]]:
-    """With what it may own beside its assignment: who has not asked for that yet owns what it had when it joined."""
+    """With what it may own beside its assignment: what it had when it joined. A cooperative member that was told to give some of
+    that up joins again when it has done so, and says then that it has not got it."""
     protocol = group.facts.protocol
     metadata = member.metadata(protocol) if protocol is not None else member.protocols[0].metadata
     subscription = read_subscription(metadata)
@@ -114,8 +114,7 @@ def _converted(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -
         epoch,
         assigned=assigned,
     )
-    heard = group.state is State.STABLE and member.member_id not in group.unsynced
-    return converted, [] if heard else list(partitions.each(_by_id(subscription.owned_partitions, topics)))
+    return converted, list(partitions.each(_by_id(subscription.owned_partitions, topics)))
 
 
 def _by_id(named: tuple[TopicPartition, ...], topics: TopicsView) -> Partitions:

@@ -44,16 +44,14 @@ def _java() -> str | None:
     return None if version.isdigit() and int(version) >= 17 else f"java is {version or words!r}, not 17 or later"
 
 
-def _jars() -> str | None:
-    from tests.kafka.jars import KafkaJars
+def _jars(pom: str) -> Callable[[], str | None]:
+    def why_not() -> str | None:
+        from tests.kafka.jars import HERE, KafkaJars
 
-    return None if KafkaJars(ROOT).are_here() or shutil.which("mvn") else "neither .tools/kafka nor mvn is here"
+        jars = KafkaJars(ROOT, HERE / pom)
+        return None if jars.are_here() or shutil.which("mvn") else f"neither {jars.directory} nor mvn is here"
 
-
-def _connect() -> str | None:
-    from tests.kafka.jars import CONNECT, KafkaJars
-
-    return None if KafkaJars(ROOT, CONNECT).are_here() or shutil.which("mvn") else "neither .tools/kafka-connect nor mvn is here"
+    return why_not
 
 
 def _go() -> str | None:
@@ -82,8 +80,9 @@ def _root() -> str | None:
 
 REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "java": (_java, "apt-get install openjdk-17-jre-headless"),
-    "kafka": (_jars, "apt-get install maven"),
-    "kafka-connect": (_connect, "apt-get install maven"),
+    "kafka": (_jars("pom.xml"), "apt-get install maven"),
+    "compaction-tester": (_jars("compaction-tester.xml"), "apt-get install maven"),
+    "kafka-connect": (_jars("connect.xml"), "apt-get install maven"),
     "kcat": (_command("kcat"), "apt-get install kcat"),
     "strace": (_command("strace"), "apt-get install strace"),
     "go": (_go, "apt-get install golang-go, if that is 1.21 or later"),

@@ -8,11 +8,12 @@ from pathlib import Path
 HERE = Path(__file__).parent
 BROKER = HERE / "pom.xml"
 CONNECT = HERE / "connect.xml"
+COMPACTION_TESTER = HERE / "compaction-tester.xml"
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
 class KafkaJars:
-    """What a POM names: the broker and its tools in .tools/kafka/libs, Kafka Connect's worker in .tools/kafka-connect/libs."""
+    """What a POM names: the broker and its tools in .tools/kafka/libs, what `connect.xml` names in .tools/kafka-connect/libs."""
 
     def __init__(self, root: Path, pom: Path = BROKER) -> None:
         here = root / ".tools" / ("kafka" if pom == BROKER else f"kafka-{pom.stem}")

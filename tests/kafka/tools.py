@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from tests.kafka.archives import archived
-from tests.kafka.jars import KafkaJars
+from tests.kafka.jars import COMPACTION_TESTER, KafkaJars
 from tests.requirements import ROOT, require
 
 TOOLS = {
@@ -85,6 +85,15 @@ def run_tool(
         shown = f"{result.stdout[-2000:].decode(errors='replace')}\n{result.stderr[-4000:].decode(errors='replace')}"
         assert result.returncode == 0, f"{tool} {' '.join(arguments)} ended with {result.returncode}:\n{shown}"
     return result
+
+
+def run_compaction_tester(*arguments: str, timeout_s: float = 120.0) -> str:
+    """LogCompactionTester; returns what it said. It ends when it has read nothing new for 20 seconds."""
+    require("java", "compaction-tester")
+    command = KafkaJars(ROOT, COMPACTION_TESTER).command("kafka.tools.LogCompactionTester", *arguments, options=SHORT_LIVED)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+    assert done.returncode == 0, f"it ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
 
 
 def run_tools(*runs: tuple[str, ...]) -> list[ToolResult]:

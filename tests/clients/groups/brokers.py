@@ -22,8 +22,11 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": "4000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
+    "log.segment.bytes": "1048576",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.backoff.ms": "100",
 }
-"""Groups that notice within seconds what takes them a minute by default."""
+"""Groups that notice within seconds what takes them a minute by default, and a cleaner that is always at it."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,15 @@
+"""Kafka's own torture test of compaction, which reads in a group what is left."""
+
+import re
+
+from tests.kafka.tools import run_compaction_tester
+
+
+def test_kafkas_compaction_tester_finds_the_last_value_of_every_key_and_less_than_it_wrote(bootstrap: str) -> None:
+    amount = ("--messages", "100000", "--topics", "2", "--duplicates", "50", "--percent-deletes", "10", "--sleep", "4")
+    said = run_compaction_tester("--bootstrap-server", bootstrap, *amount)
+    assert "0 mismatches" in said
+    assert "Data verification is completed" in said
+    produced, consumed = map(int, re.search(r"(\d+) rows of data produced, (\d+) rows of data consumed", said).groups())
+    assert produced == 200_000
+    assert consumed < produced

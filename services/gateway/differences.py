@@ -302,6 +302,13 @@ DIFFERENCES: Final = (
         unseen="it takes a broker that died",
     ),
     Difference(
+        "find-coordinator-moved",
+        ApiKey.FIND_COORDINATOR,
+        "For a minute after a gateway came or went, a group whose broker has another address since is first told "
+        "COORDINATOR_NOT_AVAILABLE: librdkafka would keep the old address while the broker id is the same.",
+        unseen="it takes two gateways: tests/clients/test_moving_groups.py",
+    ),
+    Difference(
         "groups-anywhere",
         ApiKey.JOIN_GROUP,
         "Any broker takes requests about any group, and passes them on to its coordinator; Kafka answers NOT_COORDINATOR for "

@@ -37,6 +37,7 @@ from services.gateway.departure import others_serve, see_off, unnamed
 from services.gateway.files import Files
 from services.gateway.listeners import Listeners
 from services.gateway.meters import Meters
+from services.gateway.moves import Moves
 from services.gateway.neighbours import Neighbours
 from services.gateway.nodes import Nodes
 from services.gateway.outlines import Outlines
@@ -94,6 +95,7 @@ class Gateway:
         self._files = Files(config.open_files_max, config.open_file_idle_s)
         now = asyncio.get_running_loop().time
         outlines = Outlines(self._nodes, now)
+        self._moves = Moves(now)
         self.data_path = DataPath(
             config,
             routes,
@@ -213,7 +215,7 @@ class Gateway:
         self._nodes.follow(new)
         self._neighbours.follow(new)
         routes = Routes(new, self.data_path.routes, self._neighbours.gone)
-        self.data_path.follow(routes)
+        self._take_routes(routes)
         moved = next(new.partition_changes_since(old), None) is not None
         self._appends.follow(routes, moved=moved)
         if moved:
@@ -224,7 +226,12 @@ class Gateway:
             self._listeners.follow(broker_ids(new))
 
     def _neighbours_gone(self) -> None:
-        self.data_path.follow(Routes(self.image, self.data_path.routes, self._neighbours.gone))
+        self._take_routes(Routes(self.image, self.data_path.routes, self._neighbours.gone))
+
+    def _take_routes(self, routes: Routes) -> None:
+        if routes.addresses is not self.data_path.routes.addresses:
+            self._moves.note(self.data_path.routes.addresses)
+        self.data_path.follow(routes)
 
     def _follow_reads(self) -> None:
         for node in self._nodes.known():
@@ -330,6 +337,10 @@ class Gateway:
         if listener is None and not self._follower.verified:
             listener = self._presence.listener  # who lent the image had taken us for dead
         return None if listener is None else (listener.host, listener.port_base + node_id)
+
+    def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
+        addresses = self.data_path.routes.addresses
+        return self._moves.to_tell(addresses, node_id, context.client_host, context.listener, group_id)
 
     async def next_producer_id(self) -> int:
         return await self._producer_ids.next()

@@ -84,5 +84,8 @@ class GatewayState(Protocol):
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
         """Host and port where this client should reach this broker id. None: no gateway serves the client's listener."""
 
+    def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
+        """Whether this group's client may know this broker by a former address, and has to be told, which is once (moves.py)."""
+
     async def next_producer_id(self) -> int:
         """A producer id never handed out before. Raises RpcError and ControllerUnavailable."""

@@ -1,5 +1,6 @@
 """Groups whose coordinators and gateways come and go: members see a pause, and what they committed stays."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -112,11 +113,22 @@ def test_a_member_that_commits_sees_a_pause_when_each_of_a_kind_is_killed(pair: 
     assert sum(group.committed().values()) == len(group.read)
 
 
-def test_each_coordinator_may_be_restarted_in_turn(pair: LocalCluster, group: Group) -> None:
+def test_coordinators_and_gateways_may_be_restarted_in_turn(pair: LocalCluster, group: Group) -> None:
     group.go_on("before", EACH)
-    for name in ("group_coordinator-1", "group_coordinator-2"):
+    for name in ("group_coordinator-1", "gateway-1", "group_coordinator-2", "gateway-2"):
         pair.restart(name)
         group.go_on(f"after {name}", EACH)
+    assert (group.assignments, group.lost) == (1, 0)
+
+
+def test_a_coordinator_that_is_silent_is_missed_and_may_come_back(pair: LocalCluster, group: Group) -> None:
+    group.go_on("before", EACH)
+    for name in ("group_coordinator-1", "group_coordinator-2"):
+        pair.kill(name, signal.SIGSTOP)
+        group.go_on(f"while {name} says nothing", EACH)
+        pair.kill(name, signal.SIGCONT)
+        pair.wait_ready([name])
+        group.go_on(f"with {name} again", EACH)
     assert (group.assignments, group.lost) == (1, 0)
 
 

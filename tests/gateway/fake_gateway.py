@@ -75,6 +75,7 @@ class FakeGateway:
         self.on_shard: Callable[[int, bytes], Any] = _unexpected
         self.on_wait: Callable[[int], None] = lambda revision: None
         self.without_endpoint: set[int] = set()
+        self.moved: set[int] = set()
         self.producer_ids: Callable[[], int] = _unexpected
 
     async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
@@ -108,6 +109,9 @@ class FakeGateway:
 
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
         return None if node_id in self.without_endpoint else ("gateway", 9092 + node_id)
+
+    def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
+        return node_id in self.moved
 
     async def next_producer_id(self) -> int:
         return self.producer_ids()

@@ -42,7 +42,7 @@ async def test_row_1_an_impossible_frame_length_closes(rig: Rig, bystander: RawC
     [
         (999, 0, "malformed"),
         (-1, 0, "malformed"),
-        (11, 0, "api"),
+        (24, 0, "api"),
         (PRODUCE, 2, "version"),
         (PRODUCE, 14, "version"),
         (METADATA, 99, "version"),

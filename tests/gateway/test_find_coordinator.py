@@ -64,6 +64,12 @@ async def test_a_listener_that_no_gateway_serves_leads_nowhere() -> None:
     assert await found(gateway, "a") == [("a", UNAVAILABLE, -1, "", -1)]
 
 
+async def test_a_broker_that_moved_is_first_told_to_be_none() -> None:
+    gateway = FakeGateway(cluster(1))
+    gateway.moved = {1}
+    assert await found(gateway, "a") == [("a", UNAVAILABLE, -1, "", -1)]
+
+
 # --- before there is one ----------------------------------------------------------------------------------------------
 
 

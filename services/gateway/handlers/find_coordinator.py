@@ -4,7 +4,8 @@ v1 key types, error message · v3 flexible · v4 many keys in one request · v5 
 
 A group's coordinator is the broker id that leads the partition of `__consumer_offsets` to which the group belongs; if nobody that
 lives leads it, the first of its replicas that lives. The gateway behind it relays to the process that owns the shard, as does
-any other gateway. The topic is made where it is missing.
+any other gateway. The topic is made where it is missing. After a gateway came or went, a group is first told that there is none
+where its broker has another address now (services/gateway/moves.py says why).
 
 Differences from Kafka: a coordinator that is there within a second, the topic being made meanwhile, is in the same answer. There
 are no coordinators of transactions and share groups, and nobody is found. From version 3 on the answer is UNSUPPORTED_VERSION,
@@ -75,7 +76,7 @@ def _of_group(gateway: GatewayState, context: RequestContext, key: str) -> Coord
     shard = shards.of(key)
     node_id = shards.broker(shard)
     address = gateway.broker_endpoint(node_id, context) if node_id != NOBODY and shards.owner(shard) is not None else None
-    if address is None:
+    if address is None or gateway.broker_moved(node_id, key, context):
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, words(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return Coordinator(key, node_id, *address, ErrorCode.NONE, FOUND)
 

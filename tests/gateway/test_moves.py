@@ -1,0 +1,65 @@
+"""Who may know a broker by a former address is told once that it is not there."""
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import GATEWAY, Listener, Member, NodeRecord
+from libs.cluster.store import KeyValue, RangeResult
+from services.gateway.core.addresses import Addresses
+from services.gateway.moves import LATELY_S, Moves
+
+HOST, NAME = "10.0.0.1", "PLAINTEXT"
+
+
+def addresses(*ports: int) -> Addresses:
+    """With one broker, and a gateway at each port."""
+    records: dict[str, object] = {keys.node(1): NodeRecord(1)}
+    for number, port in enumerate(ports, 1):
+        records[keys.member(GATEWAY, number)] = Member(GATEWAY, number, 1, "", listeners=(Listener(NAME, "gateway", port),))
+    items = tuple(KeyValue(key, encode(record), 1, 1, 0) for key, record in sorted(records.items()))
+    return Addresses(ClusterImage.from_range(RangeResult(items, 1)))
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_group_is_told_once_that_its_broker_moved() -> None:
+    moves = Moves(Clock())
+    assert not moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
+    moves.note(addresses(1000))
+    assert moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
+    assert not moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
+    assert moves.to_tell(addresses(2000), 1, HOST, NAME, "b")
+    assert moves.to_tell(addresses(2000), 1, "10.0.0.2", NAME, "a")
+
+
+def test_what_did_not_move_is_not_told() -> None:
+    moves = Moves(Clock())
+    moves.note(addresses(1000))
+    assert not moves.to_tell(addresses(1000), 1, HOST, NAME, "a")
+
+
+def test_nobody_knew_a_broker_that_nobody_served() -> None:
+    moves = Moves(Clock())
+    moves.note(addresses())
+    assert not moves.to_tell(addresses(1000), 1, HOST, NAME, "a")
+
+
+def test_each_move_is_told() -> None:
+    moves = Moves(Clock())
+    moves.note(addresses(1000))
+    assert moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
+    moves.note(addresses(2000))
+    assert moves.to_tell(addresses(1000), 1, HOST, NAME, "a")
+
+
+def test_after_a_while_nobody_is_told() -> None:
+    clock = Clock()
+    moves = Moves(clock)
+    moves.note(addresses(1000))
+    clock.now += LATELY_S + 1
+    assert not moves.to_tell(addresses(2000), 1, HOST, NAME, "a")

@@ -19,6 +19,7 @@ from services.group_coordinator.core import records
 from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.classic import leaves as classic_leaves
 from services.group_coordinator.core.classic.draft import join_refused
+from services.group_coordinator.core.classic.group import Group as ClassicGroup
 from services.group_coordinator.core.classic.joins import Join
 from services.group_coordinator.core.classic.part import Classic
 from services.group_coordinator.core.classic.states import State
@@ -65,17 +66,12 @@ class Mixed:
         group = self._classic.groups[request.group_id]
         if request.member_epoch != JOINS:
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.name} is not a consumer group.").decided()
-        draft = self._consumer.draft(group.name, now_ms)
-        if group.state is not State.EMPTY:
+        if group.state is State.EMPTY:
+            decision = self._consumer.decide_heartbeat(asked, request, now_ms)
+        else:
             settings = self._settings()
             cannot = upgrade.fault(group, settings.consumer_migration_policy, settings.consumer_size_max)
-            cannot = cannot or upgrade.convert(group, draft)
-            if cannot is not None:
-                return cannot.decided()
-            if request.instance_id is not None and request.instance_id in draft.group.statics:
-                # Kafka keeps what the last leader assigned, be it half of a cooperative rebalance, until somebody else comes.
-                draft.bump(f"static member {request.instance_id} goes over to the consumer protocol")
-        decision = heartbeats.decide_heartbeat(draft, asked, request)
+            decision = cannot.decided() if cannot is not None else self._upgraded(group, asked, request, now_ms)
         if not decision.records:  # refused
             return decision
         return replace(
@@ -84,6 +80,22 @@ class Mixed:
             timers={**upgrade.timers(group), **decision.timers},
             wakes=upgrade.wakes(group),
         )
+
+    def _upgraded(
+        self, group: ClassicGroup, asked: Asked, request: ConsumerGroupHeartbeatRequest, now_ms: int, reason: str = ""
+    ) -> Decided:
+        draft = self._consumer.draft(group.name, now_ms)
+        cannot = upgrade.convert(group, draft)
+        if cannot is not None:
+            return cannot.decided()
+        if reason:
+            draft.bump(reason)
+        decision = heartbeats.decide_heartbeat(draft, asked, request)
+        if decision.records and draft.group.facts.epoch == group.facts.generation:
+            # Who came asks for nothing else than was asked for: a static member that was restarted with this protocol. Kafka
+            # leaves it at what the last leader assigned, be it half of a cooperative rebalance.
+            return self._upgraded(group, asked, request, now_ms, f"member {request.member_id} brought the consumer protocol")
+        return decision
 
     # -- requests of the classic protocol -----------------------------------------------------------------------------------
 

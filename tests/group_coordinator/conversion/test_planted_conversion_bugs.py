@@ -1,0 +1,159 @@
+"""Rules of groups that change their protocol broken on purpose: the model test must notice."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.group_coordinator.core.consumer import classic_members, downgrade, heartbeats, mixed, upgrade
+from services.group_coordinator.core.consumer.mixed import Mixed
+from services.group_coordinator.core.consumer.partitions import NONE
+from services.group_coordinator.core.records import MemberState
+from tests.group_coordinator.conversion.test_mixed_model import random_run
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+SEEDS = 300
+
+
+def what_classic_members_have_is_forgotten_by_the_upgrade(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(upgrade, "_by_id", lambda named, topics: NONE)
+
+
+def who_waits_is_forgotten_by_the_upgrade(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(upgrade, "wakes", lambda group: [])
+
+
+def the_log_does_not_hear_that_the_classic_group_is_gone(patch: pytest.MonkeyPatch) -> None:
+    real = upgrade.removal
+
+    def removal(group: Any) -> list[object]:
+        return real(group)[1:]
+
+    patch.setattr(upgrade, "removal", removal)
+
+
+def cooperative_members_are_taken_to_own_nothing_when_they_join(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(classic_members, "owned_by", lambda subscription, topics: [])
+
+
+def cooperative_members_are_taken_to_own_everything_when_they_join(patch: pytest.MonkeyPatch) -> None:
+    real = heartbeats.reconcile
+
+    def reconcile(draft: Any, member: Any, owned: Any, *, changed: str) -> Any:
+        return real(draft, member, None if member.classic else owned, changed=changed)
+
+    patch.setattr(heartbeats, "reconcile", reconcile)
+
+
+def classic_members_are_told_their_target_before_it_is_free(patch: pytest.MonkeyPatch) -> None:
+    real = classic_members.assignment
+
+    def decide(self: Mixed, asked: Any, request: Any, now_ms: int) -> Any:
+        group = self._consumer.groups.get(request.group_id)
+        if group is None:
+            return sync(self, asked, request, now_ms)
+        target = group.target(request.member_id)
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(classic_members, "assignment", lambda assigned, topics, data: real(target, topics, data))
+            return sync(self, asked, request, now_ms)
+
+    sync = Mixed.decide_sync
+    patch.setattr(Mixed, "decide_sync", decide)
+
+
+def classic_members_never_hear_that_they_are_to_join_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(classic_members, "is_to_join", lambda group, member: False)
+
+
+def classic_members_do_not_hear_that_they_are_to_give_something_up(patch: pytest.MonkeyPatch) -> None:
+    def is_to_join(group: Any, member: Any) -> bool:
+        return bool(member.state is not MemberState.UNREVOKED_PARTITIONS and member.epoch < group.facts.epoch)
+
+    patch.setattr(classic_members, "is_to_join", is_to_join)
+
+
+def the_group_stays_when_the_last_member_of_the_consumer_protocol_goes(patch: pytest.MonkeyPatch) -> None:
+    """Not wrong, but classic members alone have to be served on: this one must not be noticed."""
+    patch.setattr(downgrade, "is_due", lambda before, after, decided: False)
+
+
+def a_downgrade_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:
+    real = downgrade.begin
+
+    def begin(record: Any, settings: Any, now_ms: int, *, rebalance: bool) -> Any:
+        return real(record, settings, now_ms, rebalance=False)
+
+    patch.setattr(downgrade, "begin", begin)
+
+
+def a_downgrade_leaves_the_consumer_group_in_the_log(patch: pytest.MonkeyPatch) -> None:
+    real = mixed.Consumer.removal
+
+    def removal(self: Any, name: str, group: Any = None) -> Any:
+        return real(self, name, group)[:-1]
+
+    patch.setattr(mixed.Consumer, "removal", removal)
+
+
+def a_downgrade_assigns_what_others_may_still_own(patch: pytest.MonkeyPatch) -> None:
+    """As Kafka does."""
+    real = downgrade.classic_group
+
+    def classic_group(group: Any, epoch: int, topics: Any, now_ms: int, *, calm: bool) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(downgrade, "_held", lambda member: group.target(member.member_id))
+            return real(group, epoch, topics, now_ms, calm=calm)
+
+    patch.setattr(downgrade, "classic_group", classic_group)
+
+
+def a_downgrade_forgets_the_generation(patch: pytest.MonkeyPatch) -> None:
+    real = downgrade.classic_group
+
+    def classic_group(group: Any, epoch: int, topics: Any, now_ms: int, *, calm: bool) -> Any:
+        return real(group, 0, topics, now_ms, calm=calm)
+
+    patch.setattr(downgrade, "classic_group", classic_group)
+
+
+def who_is_to_join_again_is_waited_for_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mixed, "_came", lambda self, decision, awaited: decision)
+
+
+PLANTED: list[Plant] = [
+    what_classic_members_have_is_forgotten_by_the_upgrade,
+    who_waits_is_forgotten_by_the_upgrade,
+    the_log_does_not_hear_that_the_classic_group_is_gone,
+    cooperative_members_are_taken_to_own_nothing_when_they_join,
+    cooperative_members_are_taken_to_own_everything_when_they_join,
+    classic_members_are_told_their_target_before_it_is_free,
+    classic_members_never_hear_that_they_are_to_join_again,
+    classic_members_do_not_hear_that_they_are_to_give_something_up,
+    a_downgrade_begins_no_rebalance,
+    a_downgrade_leaves_the_consumer_group_in_the_log,
+    a_downgrade_assigns_what_others_may_still_own,
+    a_downgrade_forgets_the_generation,
+    who_is_to_join_again_is_waited_for_for_ever,
+]
+
+
+def noticed(seeds: int) -> bool:
+    for seed in range(seeds):
+        try:
+            random_run(seed)
+        except Exception:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_a_planted_bug_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert noticed(SEEDS)
+
+
+def test_groups_that_are_never_downgraded_serve_their_classic_members_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    the_group_stays_when_the_last_member_of_the_consumer_protocol_goes(monkeypatch)
+    for seed in range(20):
+        random_run(seed)

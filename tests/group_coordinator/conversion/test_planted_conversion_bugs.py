@@ -79,10 +79,13 @@ def the_group_stays_when_the_last_member_of_the_consumer_protocol_goes(patch: py
 
 
 def a_downgrade_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:
+    """As Kafka does where a static member is replaced."""
     real = downgrade.begin
 
-    def begin(record: Any, settings: Any, now_ms: int, *, rebalance: bool) -> Any:
-        return real(record, settings, now_ms, rebalance=False)
+    def begin(record: Any, settings: Any, now_ms: int) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(downgrade.rebalances, "begin", lambda draft, reason: None)
+            return real(record, settings, now_ms)
 
     patch.setattr(downgrade, "begin", begin)
 
@@ -100,10 +103,10 @@ def a_downgrade_assigns_what_others_may_still_own(patch: pytest.MonkeyPatch) -> 
     """As Kafka does."""
     real = downgrade.classic_group
 
-    def classic_group(group: Any, epoch: int, topics: Any, now_ms: int, *, calm: bool) -> Any:
+    def classic_group(group: Any, epoch: int, topics: Any, now_ms: int) -> Any:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(downgrade, "_held", lambda member: group.target(member.member_id))
-            return real(group, epoch, topics, now_ms, calm=calm)
+            return real(group, epoch, topics, now_ms)
 
     patch.setattr(downgrade, "classic_group", classic_group)
 
@@ -111,8 +114,8 @@ def a_downgrade_assigns_what_others_may_still_own(patch: pytest.MonkeyPatch) -> 
 def a_downgrade_forgets_the_generation(patch: pytest.MonkeyPatch) -> None:
     real = downgrade.classic_group
 
-    def classic_group(group: Any, epoch: int, topics: Any, now_ms: int, *, calm: bool) -> Any:
-        return real(group, 0, topics, now_ms, calm=calm)
+    def classic_group(group: Any, epoch: int, topics: Any, now_ms: int) -> Any:
+        return real(group, 0, topics, now_ms)
 
     patch.setattr(downgrade, "classic_group", classic_group)
 

@@ -4,7 +4,8 @@ A rebalance begins: the clients assign from here on. Until it has ended each mem
 writes it, what it was to have, which others may not have given up yet: if the next owner of the group, or the next change of its
 protocol, took that for theirs, two would read it. Nobody leads such a group, which tells the next owner to begin the rebalance.
 
-A static member that was restarted with the classic protocol needs no rebalance, where everybody has what it is to have.
+There is a rebalance also where a static member was restarted with the classic protocol, and everybody has what it is to have.
+Kafka goes without: then no client knows that it leads, and nobody watches the topics.
 """
 
 from collections.abc import Sequence
@@ -41,8 +42,8 @@ def is_due(before: Group, after: Group, decided: Sequence[object]) -> bool:
     return any(member.classic is None for member in before.members.values())
 
 
-def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int, *, calm: bool) -> records.ClassicGroupChanged | None:
-    """None: its members have no protocol in common. `calm`: no rebalance follows."""
+def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int) -> records.ClassicGroupChanged | None:
+    """None: its members have no protocol in common."""
     members = {member_id: _converted(group.members[member_id]) for member_id in sorted(group.members)}
     voters = ClassicGroup.empty(Journal(), group.name, now_ms)
     for member in members.values():
@@ -60,7 +61,7 @@ def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int, *, 
         PROTOCOL_TYPE,
         epoch,
         protocol,
-        min(members) if calm else None,
+        None,
         now_ms,
         tuple([logged(member) for member in members.values()]),
     )
@@ -85,7 +86,7 @@ def _held(member: Member) -> Partitions:
 
 
 def begin(
-    record: records.ClassicGroupChanged, settings: ClassicSettings, now_ms: int, *, rebalance: bool
+    record: records.ClassicGroupChanged, settings: ClassicSettings, now_ms: int
 ) -> tuple[list[object], dict[TimerKey, int | None]]:
     """What follows `record`: further records, and timers."""
     group = ClassicGroup.empty(Journal(), record.group, now_ms)
@@ -93,6 +94,5 @@ def begin(
     draft = ClassicDraft(group, now_ms, settings)
     for member in group.members.values():
         draft.heard_of(member)
-    if rebalance:
-        rebalances.begin(draft, "the last member that speaks the consumer protocol is gone: the group is classic again")
+    rebalances.begin(draft, "the last member that speaks the consumer protocol is gone: the group is classic again")
     return list(draft.records), draft.timers

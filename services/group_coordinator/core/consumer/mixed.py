@@ -30,7 +30,6 @@ from services.group_coordinator.core.consumer.draft import Decided, Refused, rev
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import JOINS, Member
 from services.group_coordinator.core.consumer.part import Consumer
-from services.group_coordinator.core.consumer.states import State as ConsumerState
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView
 
@@ -203,11 +202,10 @@ class Mixed:
         replaced = any(isinstance(record, records.ConsumerMemberChanged) for record in decision.records)
         # Where members only left, what the decision says of the group is not needed: it is gone.
         epoch = after.facts.epoch if replaced else group.facts.epoch
-        calm = replaced and after.state is ConsumerState.STABLE and after.facts.epoch == group.facts.epoch
-        record = downgrade.classic_group(after, epoch, self._topics(), now_ms, calm=calm)
+        record = downgrade.classic_group(after, epoch, self._topics(), now_ms)
         if record is None:
             return decision
-        followed, timers = downgrade.begin(record, settings.classic, now_ms, rebalance=not calm)
+        followed, timers = downgrade.begin(record, settings.classic, now_ms)
         kept: Sequence[object] = decision.records if replaced else ()
         ended: dict[TimerKey, int | None] = {
             key(name, member_id): None for member_id in {*group.members, *after.members} for key in (session_key, revocation_key)

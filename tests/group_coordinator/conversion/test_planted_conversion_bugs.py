@@ -75,7 +75,7 @@ def classic_members_do_not_hear_that_they_are_to_give_something_up(patch: pytest
 
 def the_group_stays_when_the_last_member_of_the_consumer_protocol_goes(patch: pytest.MonkeyPatch) -> None:
     """Not wrong, but classic members alone have to be served on: this one must not be noticed."""
-    patch.setattr(downgrade, "is_due", lambda before, after, decided: False)
+    patch.setattr(downgrade, "may_be_due", lambda before, decided: False)
 
 
 def a_downgrade_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:

@@ -64,13 +64,8 @@ def named(group: Group, member_id: str, instance_id: str | None) -> Member | Err
 
 def supports(group: Group, protocol_type: str, protocols: tuple[str, ...]) -> bool:
     """Whether one that offers these could speak with all others of its kind, should the group become classic."""
-    if protocol_type != PROTOCOL_TYPE:
-        return False
-    common = set(protocols)
-    for member in group.members.values():
-        if member.classic is not None:
-            common.intersection_update(protocol.name for protocol in member.classic.protocols)
-    return bool(common)
+    size = group.classics.get(None, 0)
+    return protocol_type == PROTOCOL_TYPE and any(group.classics.get(name, 0) == size for name in protocols)
 
 
 # -- JoinGroup ----------------------------------------------------------------------------------------------------------------

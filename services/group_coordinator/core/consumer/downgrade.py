@@ -30,16 +30,16 @@ from services.group_coordinator.core.topics_view import TopicsView
 
 ALLOWED: Final = (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
-_MEMBERS = (records.ConsumerMemberChanged, records.ConsumerMemberRemoved)
 
-
-def is_due(before: Group, after: Group, decided: Sequence[object]) -> bool:
-    """Whether a decision leaves only members of the classic protocol, of whom there are some."""
-    if not any(isinstance(record, _MEMBERS) for record in decided):
+def may_be_due(before: Group, decided: Sequence[object]) -> bool:
+    """Whether a decision may leave only members of the classic protocol. It costs little to ask."""
+    if before.all_classic:
         return False
-    if not after.members or any(member.classic is None for member in after.members.values()):
-        return False
-    return any(member.classic is None for member in before.members.values())
+    return any(
+        type(record) is records.ConsumerMemberRemoved
+        or (type(record) is records.ConsumerMemberChanged and record.classic is not None)
+        for record in decided
+    )
 
 
 def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int) -> records.ClassicGroupChanged | None:

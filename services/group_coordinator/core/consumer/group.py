@@ -79,8 +79,8 @@ class Resolved(NamedTuple):
 
 class Group:
     __slots__ = (
-        "_facts", "assignors", "holders", "members", "name", "regex_members", "regexes", "statics", "subscriptions", "targets",
-        "unsettled",
+        "_facts", "assignors", "classics", "holders", "members", "name", "regex_members", "regexes", "statics", "subscriptions",
+        "targets", "unsettled",
     )  # fmt: skip
 
     def __init__(self, name: str, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
@@ -100,6 +100,8 @@ class Group:
         """Regular expression → how many members ask for it."""
         self.assignors: MutableMapping[str, int] = tables()
         """Server-side assignor → how many members ask for it."""
+        self.classics: MutableMapping[str | None, int] = tables()
+        """Protocol → how many members that speak the classic one offer it. None: how many such members there are."""
         self.unsettled: MutableMapping[str, bool] = tables()
         """Members that do not have yet what they are to have."""
 
@@ -112,7 +114,7 @@ class Group:
     def scratch(self) -> "Group":
         mine: list[MutableMapping[Any, Any]] = [
             self._facts, self.members, self.targets, self.holders, self.statics, self.subscriptions, self.regexes,
-            self.regex_members, self.assignors, self.unsettled,
+            self.regex_members, self.assignors, self.classics, self.unsettled,
         ]  # fmt: skip
         return Group(self.name, map(Overlay, mine).__next__)
 
@@ -132,6 +134,11 @@ class Group:
         if facts.epoch > facts.assignment_epoch:
             return State.ASSIGNING
         return State.RECONCILING if self.unsettled else State.STABLE
+
+    @property
+    def all_classic(self) -> bool:
+        """There are members, and none speaks the consumer protocol."""
+        return 0 < len(self.members) == self.classics.get(None, 0)
 
     def target(self, member_id: str) -> Partitions:
         return self.targets.get(member_id, NONE)
@@ -241,6 +248,10 @@ class Group:
                     _add(table, was, -1)
                 if is_now:
                     _add(table, is_now, 1)
+        for member, by in ((before, -1), (after, 1)):
+            if member is not None and member.classic is not None:
+                for name in {None, *(protocol.name for protocol in member.classic.protocols)}:
+                    _add(self.classics, name, by)
 
     def _resolve(self, regex: str, resolved: Resolved | None) -> None:
         before = self.regexes.get(regex)
@@ -271,7 +282,7 @@ def _held(member: Member | None) -> set[Partition]:
     return set() if member is None else {*partitions.each(member.assigned), *partitions.each(member.pending)}
 
 
-def _add(counts: MutableMapping[str, int], key: str, by: int) -> None:
+def _add(counts: MutableMapping[Any, int], key: str | None, by: int) -> None:
     count = counts.get(key, 0) + by
     if count:
         counts[key] = count

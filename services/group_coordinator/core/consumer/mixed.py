@@ -192,12 +192,14 @@ class Mixed:
     def _downgraded(self, name: str, decision: Decided, now_ms: int) -> Decided:
         """The decision, and what follows if it leaves only members of the classic protocol."""
         group, settings = self._consumer.groups.get(name), self._settings()
-        if group is None or not decision.records or settings.consumer_migration_policy not in downgrade.ALLOWED:
+        if group is None or settings.consumer_migration_policy not in downgrade.ALLOWED:
+            return decision
+        if not downgrade.may_be_due(group, decision.records):
             return decision
         after = group.scratch()
         for record in decision.records:
             after.apply(record)
-        if not downgrade.is_due(group, after, decision.records) or len(after.members) > settings.classic.size_max:
+        if not after.all_classic or len(after.members) > settings.classic.size_max:
             return decision
         replaced = any(isinstance(record, records.ConsumerMemberChanged) for record in decision.records)
         # Where members only left, what the decision says of the group is not needed: it is gone.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -76,12 +76,12 @@ def test_two_hundred_members_and_five_hundred_partitions_take_less_than_20_ms(na
 
 
 def _within(seconds: float, name: str, spec: GroupSpec):
-    """The best of five: other tests run on the same cores."""
+    """Of processor time, the best of five: other tests run on the same cores."""
     best = float("inf")
     for _ in range(5):
-        start = perf_counter()
+        start = process_time()
         assignment = assign(name, spec)
-        best = min(best, perf_counter() - start)
+        best = min(best, process_time() - start)
         if best < seconds:
             return assignment
     pytest.fail(f"took {best:.3f} s")

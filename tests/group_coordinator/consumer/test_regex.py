@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 from random import Random
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -100,6 +100,6 @@ def test_a_pattern_that_would_take_much_memory_is_refused(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*){30}b"])
 def test_a_pattern_that_makes_other_engines_backtrack_takes_no_time(pattern: str) -> None:
-    start = perf_counter()
+    start = process_time()
     assert matching_topics(pattern, ["a" * 249] * 50) == ()
-    assert perf_counter() - start < 1.0
+    assert process_time() - start < 1.0

@@ -5,7 +5,6 @@ looked at. Answers go when what was decided is committed, or when another's deci
 is no deadline but the caller's. A caller that goes away is forgotten, and nothing that was decided for it is taken back.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -67,14 +66,9 @@ class GroupsApi:
             self._count(api, error_code, None)
             call.reply(Answered(error_code))
             return
-        event = Asked(request, ask.api_version, ask.client_id, ask.client_host, self._fresh_id())
-        ticket = self._shards.submit_to(ask.shard, event)
-        answer = partial(self._answer, call, api, ask.api_version)
-        if ticket.done():
-            answer(ticket)
-        else:
-            ticket.add_done_callback(answer)
-            call.on_cancel(lambda: _forget(ticket))
+        fresh_id = self._fresh_id() if api.wants_id else ""
+        event = Asked(request, ask.api_version, ask.client_id, ask.client_host, fresh_id)
+        self._shards.ask(ask.shard, event, partial(self._answer, call, api, ask.api_version))
 
     def _misplaced(self, shard: int, groups: Sequence[str]) -> int:
         count = self._shards.count
@@ -82,10 +76,9 @@ class GroupsApi:
             return UNAVAILABLE
         return 0 if all(shard_of(group, count) == shard for group in groups) else NOT_COORDINATOR
 
-    def _answer(self, call: Call, api: Api, version: int, ticket: "asyncio.Future[Answer[Reply, Any]]") -> None:
-        if ticket.cancelled():
+    def _answer(self, call: Call, api: Api, version: int, answer: Answer[Reply, Any]) -> None:
+        if not call.open:
             return
-        answer = ticket.result()
         error = answer.error
         body: bytes | bytearray = b""
         if not error:
@@ -102,7 +95,3 @@ class GroupsApi:
         bits = self._random.getrandbits(128) & ~(0xF << 76 | 3 << 62) | 4 << 76 | 2 << 62
         text = f"{bits:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-
-
-def _forget(ticket: "asyncio.Future[Answer[Reply, Any]]") -> None:
-    ticket.cancel()

@@ -33,6 +33,8 @@ class Api:
     read_request: Callable[[Reader, int], Any]
     write_response: Callable[[Writer, Any, int], None]
     groups: Callable[[Any, int], Sequence[str]]
+    wants_id: bool = False
+    """Its decision may need an id that nobody had before: that of a new member, or of a deletion."""
 
     def read(self, body: memoryview, version: int) -> Any:
         """Raises ProtocolError for anything but one whole request."""
@@ -63,7 +65,7 @@ def _none(request: Any, version: int) -> Sequence[str]:
 APIS: Final[dict[int, Api]] = {
     ApiKey.OFFSET_COMMIT: Api("OffsetCommit", 2, 10, offset_commit.read_request, offset_commit.write_response, _one),
     ApiKey.OFFSET_FETCH: Api("OffsetFetch", 1, 10, offset_fetch.read_request, offset_fetch.write_response, _fetched),
-    ApiKey.JOIN_GROUP: Api("JoinGroup", 0, 9, join_group.read_request, join_group.write_response, _one),
+    ApiKey.JOIN_GROUP: Api("JoinGroup", 0, 9, join_group.read_request, join_group.write_response, _one, wants_id=True),
     ApiKey.HEARTBEAT: Api("Heartbeat", 0, 4, heartbeat.read_request, heartbeat.write_response, _one),
     ApiKey.LEAVE_GROUP: Api("LeaveGroup", 0, 5, leave_group.read_request, leave_group.write_response, _one),
     ApiKey.SYNC_GROUP: Api("SyncGroup", 0, 5, sync_group.read_request, sync_group.write_response, _one),
@@ -75,10 +77,12 @@ APIS: Final[dict[int, Api]] = {
     ApiKey.DELETE_GROUPS: Api(
         *("DeleteGroups", 0, 2, delete_groups.read_request, delete_groups.write_response),
         lambda request, version: request.groups_names,
+        wants_id=True,
     ),
     ApiKey.OFFSET_DELETE: Api("OffsetDelete", 0, 0, offset_delete.read_request, offset_delete.write_response, _one),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Api(
         *("ConsumerGroupHeartbeat", 0, 1, consumer_group_heartbeat.read_request, consumer_group_heartbeat.write_response, _one),
+        wants_id=True,
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: Api(
         *("ConsumerGroupDescribe", 0, 1, consumer_group_describe.read_request, consumer_group_describe.write_response),

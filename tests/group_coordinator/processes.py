@@ -24,6 +24,7 @@ from libs.runtime.shards.states import State
 from libs.wire.api import ApiKey
 from libs.wire.messages import (
     consumer_group_heartbeat,
+    delete_groups,
     heartbeat,
     join_group,
     leave_group,
@@ -33,6 +34,7 @@ from libs.wire.messages import (
     sync_group,
 )
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.leave_group import LeaveGroupRequest
@@ -56,6 +58,7 @@ WIRE: dict[type, tuple[int, int, Any]] = {
     OffsetCommitRequest: (ApiKey.OFFSET_COMMIT, 9, offset_commit),
     OffsetFetchRequest: (ApiKey.OFFSET_FETCH, 9, offset_fetch),
     ConsumerGroupHeartbeatRequest: (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer_group_heartbeat),
+    DeleteGroupsRequest: (ApiKey.DELETE_GROUPS, 2, delete_groups),
     LeaveGroupRequest: (ApiKey.LEAVE_GROUP, 5, leave_group),
 }
 _incarnations = itertools.count(100)

@@ -18,6 +18,8 @@ from libs.runtime.address_book import AddressBook
 from libs.runtime.peers import Peers
 from libs.runtime.shards.placement import shard_of
 from libs.wire.api import ApiKey
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
@@ -163,12 +165,15 @@ async def test_a_machine_that_fails_fails_one_request(owner: Coordinator, odd: s
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
 
 
-async def test_ids_for_new_members_are_uuids_that_nobody_had(owner: Coordinator) -> None:
+async def test_who_may_need_an_id_is_given_a_uuid_that_nobody_had(owner: Coordinator) -> None:
     client = owner.gateway()
-    for _ in range(50):
-        await ask(client, SHARD, HeartbeatRequest(GROUP))
+    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    for _ in range(25):
+        await ask(client, SHARD, ConsumerGroupHeartbeatRequest(GROUP))
+        await ask(client, SHARD, DeleteGroupsRequest([GROUP]))
     given = [asked.fresh_id for asked in owner.machine(SHARD).asked]
-    assert len(set(given)) == 50
+    joining.cancel()
+    assert len(set(given)) == 51
     pattern = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
     assert all(pattern.fullmatch(one) for one in given)
 

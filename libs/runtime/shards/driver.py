@@ -1,20 +1,21 @@
-"""Runs one shard: asks its log, feeds the core, answers who waits, keeps its timers. One task; no decision is made here.
+"""Runs one shard: asks its log, feeds the core, answers who waits, keeps its timers. No decision is made here.
 
-Order of a round: what the log said → answers → timers that are due → the next append. Whoever submits is decided at once, in the
-order of calls; what comes while an append is under way shares the next one.
+A task claims and loads. A shard that serves is run by what happens to it, without a task: whoever asks is decided at once, in the
+order of calls, and what was decided in one turn of the event loop, or while an append was under way, shares the next one.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from libs.clock import Clock
 from libs.cluster.backoff import Backoff
 from libs.runtime.shards.decisions import Machine
-from libs.runtime.shards.log_port import Claimed, InternalLog, Read, Refused, Stored, Unknown
+from libs.runtime.shards.log_port import Cancel, Claimed, InternalLog, Read, Refused, Stored, Unknown
 from libs.runtime.shards.pending import Answer
 from libs.runtime.shards.shard import Progress, Shard
 from libs.runtime.shards.states import State
@@ -40,11 +41,14 @@ REPLAYED_PER_TURN = 200
 LOOK_S_MAX = 5.0
 """Wall time may be set; timers are looked at so often whatever it was."""
 
-Ticket = asyncio.Future["Answer[Any, Any]"]
+Told = Callable[["Answer[Any, Any]"], None]
+"""Whom an answer is for: called once."""
+
+_RUNS = (State.SERVING, State.UNLOADING)
 
 
 class ShardDriver(Generic[E, R, S]):
-    """Runs from its making until `closed`. `submit` answers also when the shard is not served (any more)."""
+    """Runs from its making until `closed`. Who asks is answered also when the shard is not served (any more)."""
 
     def __init__(
         self,
@@ -63,11 +67,17 @@ class ShardDriver(Generic[E, R, S]):
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._time = SteadyTime(clock, self._loop.time)
-        self._shard: Shard[E, R, S, Ticket] = Shard(make, owner_epoch, batch_bytes_max=batch_bytes_max)
+        self._shard: Shard[E, R, S, Told] = Shard(make, owner_epoch, batch_bytes_max=batch_bytes_max)
         self._on_state = on_state
         self._told = self._shard.state
         self._wake = asyncio.Event()
         self._under_way: asyncio.Task[Any] | None = None
+        """A claim, or a read."""
+        self._appending: Cancel | None = None
+        self._append_soon = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._failed = False
         self._backoff = Backoff(0.02, 1.0)
         self._task = self._loop.create_task(self._run(), name=f"shard {name}")
 
@@ -97,30 +107,38 @@ class ShardDriver(Generic[E, R, S]):
         }
 
     def submit(self, event: E) -> "asyncio.Future[Answer[R, Any]]":
-        """Cancelling it takes nothing back."""
-        ticket: Ticket = self._loop.create_future()
+        """As `ask`. Cancelling it takes nothing back."""
+        future: asyncio.Future[Answer[R, Any]] = self._loop.create_future()
+        self.ask(event, partial(_resolve, future))
+        return future
+
+    def ask(self, event: E, told: "Callable[[Answer[R, Any]], None]") -> None:
+        """`told` is called once, perhaps before this returns."""
         try:
-            self._shard.submit(event, self._time.now_ms(), ticket)
+            self._shard.submit(event, self._time.now_ms(), told)
         except Exception:
             log.exception("not decided", extra=fields(shard=self.name, event_type=type(event).__name__))
-        self._answer()
-        self._wake.set()
-        return ticket
+        self._go_on()
 
     def leader_moved(self) -> None:
         """Whatever is under way is not waited for: the former leader may be stopped, or cut off, and never answer."""
         if self._under_way is not None:
             self._under_way.cancel()
+        elif self._appending is not None:
+            self._take_back()
+            self._shard.unsure()
         elif self._shard.state is State.SERVING:
             self._shard.unsure(NOT_COORDINATOR)
-            self._answer()
+        self._answer()
         self._wake.set()
 
     def dismiss(self) -> None:
         """It belongs to another owner now. What is under way may still be answered, everything else is refused."""
         self._shard.dismiss()
-        if self._shard.state is State.CLOSED and self._under_way is not None:
-            self._under_way.cancel()
+        if self._shard.state is State.CLOSED:
+            if self._under_way is not None:
+                self._under_way.cancel()
+            self._take_back()
         self._answer()
         self._wake.set()
 
@@ -136,6 +154,7 @@ class ShardDriver(Generic[E, R, S]):
             await self._task
         if self._under_way is not None:
             self._under_way.cancel()
+        self._take_back()
         self._shard.unsure()
         self._answer()
 
@@ -146,9 +165,7 @@ class ShardDriver(Generic[E, R, S]):
             try:
                 await self._step()
             except Exception:
-                log.exception("shard failed", extra=fields(shard=self.name, state=self._shard.state.value))
-                self._shard.start_again_unless_closed()
-                self._answer()
+                self._start_again()
                 await self._pause()
             self._tell()
         self._answer()
@@ -161,7 +178,7 @@ class ShardDriver(Generic[E, R, S]):
                 await self._load()
             case State.SERVING:
                 await self._serve()
-            case State.UNLOADING:  # its append is under way in `_append`, or was just answered
+            case State.UNLOADING:
                 raise AssertionError("nothing is under way")
         self._answer()
 
@@ -225,40 +242,14 @@ class ShardDriver(Generic[E, R, S]):
             log.info("shard loaded", extra=details)
 
     async def _serve(self) -> None:
-        shard = self._shard
-        self._wake.clear()
-        self._expire()
-        self._answer()
-        planned = shard.next_append()
-        if planned is None:
-            await self._until_woken()
-            return
-        outcome = await self._ask(self._log.append(planned, self._clock.wall_ms()))  # a leader compares it with its own
-        match outcome:
-            case Stored(base_offset) if base_offset == planned.offset:
-                shard.appended()
-            case Refused(error):
-                shard.refused(error)
-            case _:
-                shard.unsure()
-
-    def _expire(self) -> None:
-        now_ms, due = self._time.now_ms(), True
-        while due:
-            try:
-                due = self._shard.expire(now_ms)
-            except Exception:
-                log.exception("not decided", extra=fields(shard=self.name, event_type="Expired"))
-
-    async def _until_woken(self) -> None:
-        deadline = self._shard.next_deadline()
-        if deadline is None:
+        self._go_on()
+        while self._shard.state in _RUNS:
+            self._wake.clear()
             await self._wake.wait()
-            return
-        wait_s = min(max((deadline - self._time.now_ms()) / 1000, 0.001), LOOK_S_MAX)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._wake.wait()
+        self._set_timer(None)
+        if self._failed:
+            self._failed = False
+            await self._pause()
 
     async def _ask(self, asking: "Coroutine[Any, Any, A]") -> "A | Unknown":
         """`leader_moved` ends it early."""
@@ -278,13 +269,100 @@ class ShardDriver(Generic[E, R, S]):
             async with asyncio.timeout(self._backoff.next_s()):
                 await self._wake.wait()
 
+    # -- serving --------------------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Something was decided, or committed: answers, then the next append, then the next timer."""
+        self._answer()
+        shard = self._shard
+        if shard.state is not State.SERVING:
+            return
+        if shard.wants_append and not self._append_soon:
+            self._append_soon = True
+            self._loop.call_soon(self._append)
+        deadline = shard.next_deadline()
+        if deadline is not None and (self._timer is None or deadline < self._timer_ms):
+            self._set_timer(deadline)
+
+    def _append(self) -> None:
+        self._append_soon = False
+        try:
+            planned = self._shard.next_append()
+            if planned is not None:
+                now_ms = self._clock.wall_ms()  # a leader compares it with its own
+                self._appending = self._log.append(planned, now_ms, partial(self._appended, planned.offset))
+        except Exception:
+            self._fail()
+
+    def _appended(self, offset: int, outcome: Stored | Refused | Unknown) -> None:
+        self._appending = None
+        shard = self._shard
+        try:
+            match outcome:
+                case Stored(base_offset) if base_offset == offset:
+                    shard.appended()
+                case Refused(error):
+                    shard.refused(error)
+                case _:
+                    shard.unsure()
+        except Exception:
+            self._fail()
+        self._go_on()
+        if shard.state is not State.SERVING:
+            self._wake.set()
+
+    def _take_back(self) -> None:
+        """Nobody waits for the append any more."""
+        if self._appending is not None:
+            self._appending()
+            self._appending = None
+
+    def _fail(self) -> None:
+        self._failed = True
+        self._take_back()
+        self._start_again()
+        self._wake.set()
+
+    def _start_again(self) -> None:
+        log.exception("shard failed", extra=fields(shard=self.name, state=self._shard.state.value))
+        self._shard.start_again_unless_closed()
+        self._answer()
+
+    def _set_timer(self, deadline_ms: int | None) -> None:
+        """A deadline that moves away is found out when it comes: heartbeats move them all the time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None:
+            wait_s = min(max((deadline_ms - self._time.now_ms()) / 1000, 0.001), LOOK_S_MAX)
+            self._timer, self._timer_ms = self._loop.call_later(wait_s, self._expire), deadline_ms
+
+    def _expire(self) -> None:
+        self._timer = None
+        now_ms, due = self._time.now_ms(), True
+        while due:
+            try:
+                due = self._shard.expire(now_ms)
+            except Exception:
+                log.exception("not decided", extra=fields(shard=self.name, event_type="Expired"))
+        self._go_on()
+
+    # -- who waits ------------------------------------------------------------------------------------------------------
+
     def _answer(self) -> None:
         for answer in self._shard.take_answers():
-            if not answer.ticket.done():
-                answer.ticket.set_result(answer)
+            try:
+                answer.ticket(answer)
+            except Exception:
+                log.exception("an answer was not taken", extra=fields(shard=self.name))
 
     def _tell(self) -> None:
         state = self._shard.state
         if state is not self._told:
             self._told = state
             self._on_state(state)
+
+
+def _resolve(future: "asyncio.Future[Answer[Any, Any]]", answer: Answer[Any, Any]) -> None:
+    if not future.done():
+        future.set_result(answer)

@@ -1,5 +1,6 @@
 """The partition of an internal topic, as the owner of its shard reaches it. A seam: tests and the simulator have their own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,6 +42,9 @@ class Unknown:
     reason: str
 
 
+Cancel = Callable[[], object]
+
+
 class InternalLog(Protocol):
     """Nothing raises but cancellation, which may come at any time: then the outcome is unknown."""
 
@@ -54,4 +58,6 @@ class InternalLog(Protocol):
         """From `offset` on, in the fence's leader epoch. Waits a while where there is nothing yet."""
         ...
 
-    async def append(self, planned: PlannedAppend, now_ms: int) -> Stored | Refused | Unknown: ...
+    def append(self, planned: PlannedAppend, now_ms: int, told: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
+        """`told` is called once, never from in here, and not any more once what this returns was called."""
+        ...

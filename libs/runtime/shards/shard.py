@@ -169,13 +169,18 @@ class Shard(Generic[E, R, S, T]):
 
     # -- appending ------------------------------------------------------------------------------------------------------
 
-    def next_append(self) -> PlannedAppend | None:
-        """What is to be appended now. None while one is under way."""
+    @property
+    def wants_append(self) -> bool:
+        """False while one is under way."""
         pending = self._pending
-        if pending.sent or not pending.groups or self.state is not State.SERVING:
+        return not pending.sent and bool(pending.groups) and self.state is State.SERVING
+
+    def next_append(self) -> PlannedAppend | None:
+        """What is to be appended now."""
+        if not self.wants_append:
             return None
-        pending.sent = True
-        return PlannedAppend(self._fence, self.position, pending.groups[0].records)
+        self._pending.sent = True
+        return PlannedAppend(self._fence, self.position, self._pending.groups[0].records)
 
     def appended(self) -> None:
         """What `next_append` returned stands in the log, and is committed."""

@@ -89,6 +89,14 @@ class ShardSet(Generic[E, R, S]):
         driver = self._drivers.get(index)
         return _refused(NOT_COORDINATOR) if driver is None else driver.submit(event)
 
+    def ask(self, index: int, event: E, told: "Callable[[Answer[R, Any]], None]") -> None:
+        """As `submit_to`, without a future: `told` is called once, perhaps before this returns."""
+        driver = self._drivers.get(index)
+        if driver is None:
+            told(Answer(told, NOT_COORDINATOR))
+        else:
+            driver.ask(event, told)
+
     @property
     def owned(self) -> Mapping[int, ShardDriver[E, R, S]]:
         return self._drivers

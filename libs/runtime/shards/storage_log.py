@@ -1,6 +1,11 @@
-"""`InternalLog` over RPC: the partition's leader is whom the image names, and every request names its epoch."""
+"""`InternalLog` over RPC: the partition's leader is whom the image names, and every request names its epoch.
 
+Appends are the hot path, so they are written as lists, in the field order of `contracts/storage.py`; a test holds them to it.
+"""
+
+import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from libs.cluster.image import ClusterImage
@@ -11,9 +16,7 @@ from libs.rpc.contracts.ownership import Claimed as ClaimAnswer
 from libs.rpc.contracts.storage import (
     APPEND,
     FETCH,
-    Append,
     Appended,
-    AppendPartition,
     AppendReply,
     Fetch,
     FetchPartition,
@@ -21,8 +24,7 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.errors import ContractError, RpcFailure
 from libs.rpc.schema import pack, unpack
-from libs.rpc.transport import Buffer
-from libs.runtime.shards.log_port import Claimed, Read, Refused, Stored, Unknown
+from libs.runtime.shards.log_port import Cancel, Claimed, Read, Refused, Stored, Unknown
 from libs.runtime.shards.shard import Fence, PlannedAppend
 from libs.runtime.storage_nodes import StorageNodes
 from libs.wire.errors import ErrorCode
@@ -34,22 +36,34 @@ READ_BYTES: Final = 256 << 10
 """Some milliseconds of reading."""
 READ_S_MAX: Final = 10.0
 APPEND_MS_MAX: Final = 5000
-"""offsets.commit.timeout.ms, as Kafka has it."""
+"""Where nobody says how long what is written may take to be committed."""
+ANSWER_S_MAX: Final = 1.0
+"""For an answer to arrive when that time is over."""
 ALL: Final = -1
 
 NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 IN_LOG: Final = (int(ErrorCode.REQUEST_TIMED_OUT), int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 """It may stand there, and may yet be committed, or not."""
+MOVED: Final = Refused(NOT_LEADER)
 
 
 class StorageLog:
-    """Of one partition."""
+    """Of one partition. `append_ms_max` is asked for at each append: it may change."""
 
-    def __init__(self, topic_id: bytes, partition: int, image: Callable[[], ClusterImage], nodes: StorageNodes) -> None:
+    def __init__(
+        self,
+        topic_id: bytes,
+        partition: int,
+        image: Callable[[], ClusterImage],
+        nodes: StorageNodes,
+        *,
+        append_ms_max: Callable[[], int] = lambda: APPEND_MS_MAX,
+    ) -> None:
         self._topic_id = topic_id
         self._partition = partition
         self._image = image
         self._nodes = nodes
+        self._append_ms_max = append_ms_max
 
     def leader_epoch(self) -> int | None:
         state = self._state()
@@ -58,7 +72,7 @@ class StorageLog:
     async def claim(self, fence: Fence) -> Claimed | Refused | Unknown:
         wanted = Claim(self._topic_id, self._partition, fence.leader_epoch, fence.owner_epoch, fence.claim)
         try:
-            response = await self._call(fence, CLAIM, wanted, (), CLAIM_S_MAX)
+            response = await self._call(fence, CLAIM, wanted, CLAIM_S_MAX)
             if isinstance(response, Refused):
                 return response
             answer = unpack(ClaimAnswer, response.body)
@@ -70,7 +84,7 @@ class StorageLog:
         wanted = FetchPartition(self._topic_id, self._partition, offset, READ_BYTES, fence.leader_epoch)
         fetch = Fetch(READ_MS_MAX, 1, READ_BYTES, 0, (wanted,), inline=True)
         try:
-            response = await self._call(fence, FETCH, fetch, (), READ_S_MAX)
+            response = await self._call(fence, FETCH, fetch, READ_S_MAX)
             if isinstance(response, Refused):
                 return response
             (found,) = unpack(FetchReply, response.body).partitions
@@ -80,41 +94,60 @@ class StorageLog:
             return Refused(found.error)
         return Read(memoryview(response.payload)[: found.inline_length], found.high_watermark)
 
-    async def append(self, planned: PlannedAppend, now_ms: int) -> Stored | Refused | Unknown:
+    def append(self, planned: PlannedAppend, now_ms: int, told: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
         fence = planned.fence
-        records = [Record(key, value, now_ms) for key, value in planned.records]
-        batch = build_batch(records) if records else b""
-        part = AppendPartition(
+        batch = build_batch([Record(key, value, now_ms) for key, value in planned.records]) if planned.records else b""
+        client = self._leader(fence)
+        if client is None:
+            return self._tell_soon(told, MOVED)
+        part = [
             *(self._topic_id, self._partition, fence.leader_epoch, len(batch)),
             *(fence.owner_epoch, fence.claim, planned.offset),
-        )
-        append = Append(ALL, APPEND_MS_MAX, (part,))
+        ]
+        ms_max = self._append_ms_max()
+        payload, timeout_s = (batch,) if batch else (), ms_max / 1000 + ANSWER_S_MAX
         try:
-            response = await self._call(fence, APPEND, append, [batch] if batch else (), APPEND_MS_MAX / 1000 + 1)
-            if isinstance(response, Refused):
-                return response
-            (answer,) = unpack(AppendReply, response.body).partitions
+            request_id = client.send(APPEND, [ALL, ms_max, [part]], payload, partial(_hear, told), timeout_s=timeout_s)
         except RpcFailure as error:
-            return Unknown(str(error)) if error.sent else Refused(NOT_LEADER)
-        except (ContractError, ValueError) as error:
-            return Unknown(str(error))
-        return _outcome(answer)
+            return self._tell_soon(told, _failed(error))
+        return partial(client.cancel, request_id)
 
-    async def _call(
-        self, fence: Fence, method: str, request: object, payload: "list[Buffer] | tuple[()]", timeout_s: float
-    ) -> Response | Refused:
+    def _tell_soon(self, told: Callable[[Stored | Refused | Unknown], None], outcome: Refused | Unknown) -> Cancel:
+        return asyncio.get_running_loop().call_soon(told, outcome).cancel
+
+    async def _call(self, fence: Fence, method: str, request: object, timeout_s: float) -> Response | Refused:
         """Raises RpcFailure."""
+        client = self._leader(fence)
+        return MOVED if client is None else await client.call(method, pack(request), timeout_s=timeout_s)
+
+    def _leader(self, fence: Fence) -> RpcClient | None:
+        """None: it moved since."""
         state = self._state()
-        client = self._client(state) if state is not None and state.leader_epoch == fence.leader_epoch else None
-        if client is None:
-            return Refused(NOT_LEADER)  # it moved since
-        return await client.call(method, pack(request), payload, timeout_s=timeout_s)
+        return self._client(state) if state is not None and state.leader_epoch == fence.leader_epoch else None
 
     def _state(self) -> PartitionState | None:
         return self._image().partition(self._topic_id, self._partition)
 
     def _client(self, state: PartitionState) -> RpcClient | None:
         return self._nodes.client(state.leader) if state.leader >= 0 else None
+
+
+def _hear(told: Callable[[Stored | Refused | Unknown], None], heard: Response | Exception) -> None:
+    if isinstance(heard, RpcFailure):
+        told(_failed(heard))
+        return
+    try:
+        if isinstance(heard, Exception):
+            raise heard
+        (answer,) = unpack(AppendReply, heard.body).partitions
+    except Exception as error:
+        told(Unknown(str(error)))
+    else:
+        told(_outcome(answer))
+
+
+def _failed(error: RpcFailure) -> Refused | Unknown:
+    return Unknown(str(error)) if error.sent else MOVED
 
 
 def _outcome(answer: Appended) -> Stored | Refused | Unknown:

@@ -59,4 +59,4 @@ class Asked:
     client_host: str
     """As Kafka writes an address: "/127.0.0.1"."""
     fresh_id: str
-    """A UUID as text that nobody had before: what a new member's id is made with."""
+    """A UUID as text that nobody had before: what a new member's id is made with. "" with APIs that want none."""

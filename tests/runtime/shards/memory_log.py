@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from libs.runtime.shards.log_port import Claimed, Read, Refused, Stored, Unknown
+from libs.runtime.shards.log_port import Cancel, Claimed, Read, Refused, Stored, Unknown
 from libs.runtime.shards.shard import Fence, PlannedAppend
 from libs.wire.records import Record, build_batch
 
@@ -46,6 +46,7 @@ class Partition:
 class MemoryLog:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
+        self._telling: set[asyncio.Task[None]] = set()
 
     def leader_epoch(self) -> int | None:
         return self._partition.epoch
@@ -74,12 +75,18 @@ class MemoryLog:
         found = b"".join([batch for base, batch in partition.batches if offset <= base < partition.high_watermark])
         return Read(memoryview(found), partition.high_watermark)
 
-    async def append(self, planned: PlannedAppend, now_ms: int) -> Stored | Refused | Unknown:
-        partition = self._partition
-        partition.appends.append(planned)
+    def append(self, planned: PlannedAppend, now_ms: int, told: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
+        self._partition.appends.append(planned)
         verdict = self._take(planned)
-        await partition.going.wait()
-        return verdict
+
+        async def tell() -> None:
+            await self._partition.going.wait()
+            told(verdict)
+
+        task = asyncio.get_running_loop().create_task(tell())
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+        return task.cancel
 
     def _take(self, planned: PlannedAppend) -> Stored | Refused | Unknown:
         partition = self._partition

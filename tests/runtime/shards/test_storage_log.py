@@ -1,0 +1,85 @@
+"""What the log of a shard asks of the storage node that leads its partition."""
+
+import asyncio
+from typing import Any
+
+from libs.cluster import keys
+from libs.cluster.codec import encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import InSync, PartitionState, Replica
+from libs.cluster.store import WatchBatch, WatchEvent
+from libs.rpc.client import OnReply, Response
+from libs.rpc.contracts.storage import Append, Appended, AppendPartition, AppendReply
+from libs.rpc.envelope import EMPTY
+from libs.rpc.schema import pack, unpack
+from libs.runtime.shards.decisions import KeyValue
+from libs.runtime.shards.log_port import Refused, Stored
+from libs.runtime.shards.shard import Fence, PlannedAppend
+from libs.runtime.shards.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, StorageLog
+
+TOPIC_ID = bytes(15) + b"\1"
+
+
+class FakeLeader:
+    """A storage node's client, and what finds it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Append, float]] = []
+
+    def client(self, node_id: int) -> "FakeLeader":
+        return self
+
+    def send(self, method: str, body: object, payload: Any, on_reply: OnReply, *, timeout_s: float) -> int:
+        self.asked.append((unpack(Append, body), timeout_s))
+        on_reply(Response(pack(AppendReply((Appended(0, 7),))), EMPTY, ()))
+        return 1
+
+    def cancel(self, request_id: int) -> None: ...
+
+
+def image() -> ClusterImage:
+    state = PartitionState((Replica(1, ""),), 1, 1, 0, 0, (InSync(1, 1),))
+    event = WatchEvent(keys.partition(TOPIC_ID, 0), encode(state), 1, 1)
+    return ClusterImage().apply(WatchBatch((event,), 1))
+
+
+async def test_an_append_may_take_as_long_as_is_said_now() -> None:
+    """`offsets.commit.timeout.ms` may change while a shard is served."""
+    leader, now = FakeLeader(), [5000]
+    log = StorageLog(TOPIC_ID, 0, image, leader, append_ms_max=lambda: now[0])  # type: ignore[arg-type]
+    planned = PlannedAppend(Fence(0, 1, 1), 0, [KeyValue(b"k", b"v")])
+    said: list[object] = []
+    log.append(planned, 1, said.append)
+    now[0] = 250
+    log.append(planned, 1, said.append)
+    assert said == [Stored(7), Stored(7)]
+    assert [(append.timeout_ms, timeout_s) for append, timeout_s in leader.asked] == [
+        (5000, 5 + ANSWER_S_MAX),
+        (250, 0.25 + ANSWER_S_MAX),
+    ]
+
+
+async def test_an_append_has_a_bound_where_nobody_says_one() -> None:
+    leader = FakeLeader()
+    log = StorageLog(TOPIC_ID, 0, image, leader)  # type: ignore[arg-type]
+    log.append(PlannedAppend(Fence(0, 1, 1), 0, []), 1, lambda _: None)
+    assert [append.timeout_ms for append, _ in leader.asked] == [APPEND_MS_MAX]
+
+
+async def test_an_append_is_what_the_contract_says() -> None:
+    leader = FakeLeader()
+    log = StorageLog(TOPIC_ID, 0, image, leader)  # type: ignore[arg-type]
+    log.append(PlannedAppend(Fence(0, 3, 4), 5, []), 1, lambda _: None)
+    assert leader.asked[0][0] == Append(-1, APPEND_MS_MAX, (AppendPartition(TOPIC_ID, 0, 0, 0, 3, 4, 5),))
+
+
+async def test_an_append_to_a_leader_that_moved_is_refused_soon_unless_nobody_waits() -> None:
+    leader, said = FakeLeader(), list[object]()
+    log = StorageLog(TOPIC_ID, 0, image, leader)  # type: ignore[arg-type]
+    planned = PlannedAppend(Fence(9, 1, 1), 0, [])
+    log.append(planned, 1, said.append)
+    log.append(planned, 1, said.append)()
+    assert not said
+    await asyncio.sleep(0)
+    assert said == [Refused(6)]
+    assert not leader.asked

@@ -209,7 +209,8 @@ class Stage:
         protocol: str | None = None,
     ) -> Asking:
         given = [SyncGroupRequestAssignment(who, what) for who, what in (assignments or {}).items()]
-        return self.ask(SyncGroupRequest(name, generation, member_id, instance, kind, protocol, given), 5)
+        version = 4 if kind is None or protocol is None else 5
+        return self.ask(SyncGroupRequest(name, generation, member_id, instance, kind, protocol, given), version)
 
     def heartbeat(self, member_id: str, generation: int, *, name: str = "g", instance: str | None = None) -> int:
         return self.ask(HeartbeatRequest(name, generation, member_id, instance), 4).error

@@ -115,7 +115,8 @@ class Both(beside_kafka.Both):
         if not data:
             return b""
         given = read_assignment(data)
-        return {one.topic.removesuffix(f"-{self.run}"): sorted(one.partitions) for one in given.assigned_partitions}
+        told = {one.topic.removesuffix(f"-{self.run}"): sorted(one.partitions) for one in given.assigned_partitions}
+        return dict(sorted(told.items()))
 
     def beat(self, name: str, generation: int, *, instance: str | None = None) -> tuple[int, int]:
         def request(ids: dict[str, str]) -> HeartbeatRequest:

@@ -51,6 +51,7 @@ def test_a_group_of_an_eager_client_there_and_back(both: Both) -> None:
     same(both.beat("a", 2))
     same(both.ask("z", 2, owned={}))
     same(both.classic_join("a", "t"))
+    assert same(both.sync("a", 2, kind=None, protocol=None)) == 23
     same(both.sync("a", 2))
     same(both.classic_join("a", "t u"))
     same(both.sync("a", 3))

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from libs.runtime.shards.decisions import Decision
 from libs.runtime.shards.tables import Journal, Table
@@ -32,6 +33,9 @@ from services.group_coordinator.core.consumer.member import JOINS, Member
 from services.group_coordinator.core.consumer.part import Consumer
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView
+
+SYNC_NAMES_PROTOCOL_FROM: Final = 5
+"""Version of SyncGroup from which protocol type and name may be null on the wire, and not in fact."""
 
 
 class Mixed:
@@ -121,6 +125,8 @@ class Mixed:
         return self._downgraded(group.name, decision, now_ms)
 
     def decide_sync(self, asked: Asked, request: SyncGroupRequest, now_ms: int) -> Decided:
+        if asked.version >= SYNC_NAMES_PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
+            return Decision(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         group = self._consumer.groups.get(request.group_id)
         if group is None:
             return self._classic.decide_sync(asked, request, now_ms)

@@ -14,7 +14,7 @@ from tests.kafka.broker import QUICK, KafkaBroker
 from tests.kafka.tools import run_tool
 from tests.requirements import require
 
-AGAINST = os.environ.get("PENSTOCK_GROUPS_AGAINST", "kafka")
+AGAINST = os.environ.get("PENSTOCK_GROUPS_AGAINST", "penstock")
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",

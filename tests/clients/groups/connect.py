@@ -31,7 +31,7 @@ class Worker:
         self.id = f"127.0.0.1:{self._reservation.first}"
         self._log = directory / "worker.log"
         self._properties = directory / "worker.properties"
-        quick = {"session.timeout.ms": 4000, "heartbeat.interval.ms": 300, "offset.flush.interval.ms": 300}
+        alive = {"session.timeout.ms": 4000, "heartbeat.interval.ms": 300}
         topics = {
             f"{what}.storage.{name}": value
             for what in ("config", "offset", "status")
@@ -47,8 +47,10 @@ class Worker:
             "scheduled.rebalance.max.delay.ms": 0,
             "offset.storage.partitions": 3,
             "status.storage.partitions": 2,
+            "offset.flush.interval.ms": 300,
             "consumer.fetch.max.wait.ms": 100,
-            **quick,
+            **alive,
+            **{f"consumer.{name}": value for name, value in alive.items()},
             **topics,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))

@@ -25,6 +25,7 @@ class Member:
         self.owned: set[Partition] = set()
         self.read: Counter[tuple[Partition, int]] = Counter()
         self.committed: dict[Partition, int] = {}
+        self.uncommitted: set[tuple[Partition, int]] = set()  # what it read, and could not commit when it wanted to
         self.rebalances = 0  # times that it was given partitions, or had to give up some
         self.events: list[dict[str, Any]] = []
         self._log = log
@@ -105,8 +106,13 @@ class Member:
                 for found in event["partitions"]:
                     where = (found["topic"], found["partition"])
                     self.read.update((where, offset) for offset in range(found["minOffset"], found["maxOffset"] + 1))
-            case "offsets_committed" if event["success"]:
-                self.committed.update({(at["topic"], at["partition"]): at["offset"] for at in event["offsets"]})
+            case "offsets_committed":
+                offsets = {(at["topic"], at["partition"]): at["offset"] for at in event["offsets"]}
+                if event["success"]:
+                    self.committed.update(offsets)
+                    return
+                for where, refused in offsets.items():
+                    self.uncommitted |= {(where, offset) for offset in range(self.committed.get(where, 0), refused)}
 
 
 def _partitions(event: dict[str, Any]) -> set[Partition]:

@@ -97,7 +97,7 @@ def test_the_console_consumer_goes_on_where_its_group_stopped(
 
 
 def test_the_console_consumer_reads_all_topics_of_a_pattern(bootstrap: str, admin: GroupAdmin, topic: str, group: str) -> None:
-    prefix = topic[-40:]
+    prefix = f"p{topic[-40:]}"
     ends = {(f"{prefix}.{number}", 0): 0 for number in range(3)}
     for name, _ in ends:
         admin.create(name)

@@ -15,7 +15,7 @@ KNOWING_PATTERNS = [kind for kind in KINDS if kind.client not in ("java", "kafka
 def test_a_topic_that_appears_later_is_read_too_if_the_pattern_matches_it(
     kind: Kind, crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str
 ) -> None:
-    prefix = topic[-40:]
+    prefix = f"p{topic[-40:]}"
     names = [f"{prefix}.{word}" for word in ("red", "green", "blue")]
     for name in (*names[:2], f"{prefix}.grey"):
         admin.create(name, 2)

@@ -3,7 +3,7 @@
 from tests.clients.groups.crew import Crew
 from tests.clients.groups.kinds import KINDS, Kind
 from tests.clients.groups.offsets import GroupAdmin
-from tests.clients.groups.writing import Writing
+from tests.clients.groups.writing import Writing, write
 
 # kafkajs brings no range assignor: its one is called RoundRobinAssigner, which nobody else knows.
 OF_RANGE = [kind for kind in KINDS if kind.protocol == "classic" and kind.strategy == "range"]
@@ -19,6 +19,7 @@ def test_members_of_five_clients_share_one_group(crew: Crew, bootstrap: str, adm
         while len(members) > 1:
             members.pop(0).leave()
             crew.until_shared(members, all_of_it)
+    write(bootstrap, writing.ends, each=1)  # a commit of each partition when all is calm again
     crew.until_read(writing.ends)
     members.pop().leave()
     crew.until_committed(writing.ends)
@@ -42,6 +43,7 @@ def test_a_group_goes_from_the_classic_protocol_to_the_new_one_and_back_member_b
                 members[0].until_owns(all_of_it)
                 members.append(crew.join(successor, topic))
                 crew.until_shared(members, all_of_it)
+    write(bootstrap, writing.ends, each=1)
     crew.until_read(writing.ends)
     for member in members:
         member.leave()

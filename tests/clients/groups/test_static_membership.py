@@ -6,18 +6,25 @@ from tests.clients.groups.crew import Crew
 from tests.clients.groups.kinds import KINDS, Kind
 from tests.clients.groups.offsets import GroupAdmin
 from tests.clients.groups.writing import Writing
+from tests.kafka.tools import run_tool
 
 PARTITIONS = 4
 PATIENT_MS = 30_000  # longer than any restart here
-KNOWING_INSTANCES = [kind for kind in KINDS if kind.client != "kafkajs"]
+# kafkajs has none; franz-go 1.22 leaves a group of the new protocol without its instance id, and so for good.
+WITHOUT = ("kafkajs, round robin", "franz-go, KIP-848")
+KNOWING_INSTANCES = [kind for kind in KINDS if kind.strategy != "cooperative-sticky" and str(kind) not in WITHOUT]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KNOWING_INSTANCES if kind.strategy != "cooperative-sticky"], ids=str)
+@pytest.mark.parametrize("kind", KNOWING_INSTANCES, ids=str)
 def test_a_static_member_is_restarted_without_a_rebalance(
     kind: Kind, crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str
 ) -> None:
     admin.create(topic, PARTITIONS)
     all_of_it = {(topic, number) for number in range(PARTITIONS)}
+    if kind.protocol == "consumer":
+        of_it = ("--entity-type", "groups", "--entity-name", crew.group)
+        patience = ("--alter", "--add-config", f"consumer.session.timeout.ms={PATIENT_MS}")
+        run_tool("kafka-configs", "--bootstrap-server", bootstrap, *of_it, *patience)
     with Writing(bootstrap, all_of_it) as writing:
         stays = crew.join(kind, topic, instance="stays", session_ms=PATIENT_MS)
         stays.until_owns(all_of_it)

@@ -38,7 +38,8 @@ consumer = KafkaConsumer(
 consumer.subscribe([asked.topic] if asked.topic else (), pattern=asked.pattern, listener=Listener())
 say("startup_complete")
 while not leaving.is_set():
-    found = {where: messages for where, messages in consumer.poll(timeout_ms=100).items() if messages}
+    # In short polls kafka-python 3.0 forgets a rebalance whose answer comes in between, and is thrown out.
+    found = {where: messages for where, messages in consumer.poll(timeout_ms=1_000).items() if messages}
     if not found:
         continue
     say_consumed({(at.topic, at.partition): (messages[0].offset, messages[-1].offset) for at, messages in found.items()})

@@ -15,18 +15,21 @@ from tests.kafka.tools import run_tool
 from tests.requirements import require
 
 AGAINST = os.environ.get("PENSTOCK_GROUPS_AGAINST", "penstock")
-SETTINGS = {
+GROUPS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "4000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
+}
+"""Groups that notice within seconds what takes them a minute by default."""
+LOGS = {
     "log.segment.bytes": "1048576",
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.cleaner.backoff.ms": "100",
 }
-"""Groups that notice within seconds what takes them a minute by default, and a cleaner that is always at it."""
+"""A cleaner that is always at it."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +51,13 @@ def running(directory: Path) -> Iterator[Brokers]:
     match AGAINST:
         case "kafka":
             require("java", "kafka")
-            with KafkaBroker(directory, properties=SETTINGS, options=QUICK) as broker:
+            with KafkaBroker(directory, properties=GROUPS | LOGS, options=QUICK) as broker:
                 yield Brokers(broker.bootstrap, (broker.log_directory,))
         case "penstock":
-            with LocalCluster(storage=3) as cluster:
-                set_for_all(cluster.bootstrap, SETTINGS)
-                nodes = [name for name in cluster.names if name.startswith("storage-")]
+            nodes = ("storage-1", "storage-2", "storage-3")
+            told = {"PENSTOCK_BROKER_CONFIGS": ",".join(f"{name}={value}" for name, value in LOGS.items())}
+            with LocalCluster(storage=3, environment_of=dict.fromkeys(nodes, told)) as cluster:
+                set_for_all(cluster.bootstrap, GROUPS)
                 yield Brokers(cluster.bootstrap, tuple(cluster.data_directory(name) for name in nodes))
         case other:
             raise AssertionError(f"PENSTOCK_GROUPS_AGAINST is {other!r}, neither kafka nor penstock")

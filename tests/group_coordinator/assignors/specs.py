@@ -1,5 +1,6 @@
 """Groups of every shape for assignors, and what is true of whatever they return."""
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import strategies as st
@@ -69,6 +70,21 @@ def _assigned(random: Random, topics: dict[bytes, TopicSpec], members: int) -> d
         if mine and random.random() < 0.8:
             assigned[known] = mine
     return assigned
+
+
+def sound(spec: GroupSpec) -> GroupSpec:
+    """Without what Kafka never passes on: unknown topics, partitions that are not there, two who have the same."""
+    taken: set[tuple[bytes, int]] = set()
+    members = {}
+    for member_id, member in spec.members.items():
+        mine = {
+            known: [at for at in partitions if at < spec.topics[known].partitions and (known, at) not in taken]
+            for known, partitions in member.assigned.items()
+        }
+        taken.update((known, at) for known, partitions in mine.items() for at in partitions)
+        subscribed = member.subscribed - {topic_id(99)}
+        members[member_id] = replace(member, subscribed=subscribed, assigned={k: v for k, v in mine.items() if v})
+    return replace(spec, members=members)
 
 
 def before(spec: GroupSpec) -> dict[tuple[bytes, int], str]:

@@ -11,7 +11,7 @@ import pytest
 
 from services.group_coordinator.core.consumer.assignors import assign
 from services.group_coordinator.core.consumer.assignors.spec import Assignment, GroupSpec
-from tests.group_coordinator.assignors.specs import after, check_valid, loads, moved, plain, random_spec, topic_id
+from tests.group_coordinator.assignors.specs import after, check_valid, loads, moved, plain, random_spec, sound
 from tests.kafka.jars import KafkaJars
 from tests.requirements import ROOT, require
 
@@ -21,9 +21,9 @@ GROUPS = 400
 
 @pytest.fixture(scope="module")
 def groups() -> list[GroupSpec]:
-    """With nothing in them that Kafka never passes on: unknown topics, partitions that are not there, two who have the same."""
+    """Such as Kafka passes on."""
     random = Random(20261122)
-    found = [_sound(random_spec(random, **_size(random))) for _ in range(GROUPS)]
+    found = [sound(random_spec(random, **_size(random))) for _ in range(GROUPS)]
     settled = plain(10, 50, topics=2)
     settled = after(settled, assign("uniform", settled))
     newcomer = replace(settled.members["m0000"], assigned={})
@@ -40,20 +40,6 @@ def _size(random: Random) -> dict[str, int | bool]:
         "partitions_max": 60 if large else 9,
         "same_subscriptions": random.random() < 0.5,
     }
-
-
-def _sound(spec: GroupSpec) -> GroupSpec:
-    taken: set[tuple[bytes, int]] = set()
-    members = {}
-    for member_id, member in spec.members.items():
-        mine = {
-            known: [at for at in partitions if at < spec.topics[known].partitions and (known, at) not in taken]
-            for known, partitions in member.assigned.items()
-        }
-        taken.update((known, at) for known, partitions in mine.items() for at in partitions)
-        subscribed = member.subscribed - {topic_id(99)}
-        members[member_id] = replace(member, subscribed=subscribed, assigned={k: v for k, v in mine.items() if v})
-    return replace(spec, members=members)
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from tests.group_coordinator.assignors.specs import (
     near,
     owners,
     plain,
+    sound,
     topic_id,
 )
 
@@ -184,6 +185,7 @@ def test_racks_move_nothing() -> None:
 
 @given(any_spec())
 def test_racks_cost_neither_balance_nor_stickiness(spec: GroupSpec) -> None:
+    spec = sound(spec)  # who keeps what two have is a matter of order
     blind = replace(spec, members={k: replace(v, rack_id=None) for k, v in spec.members.items()})
     with_racks, without = assign("uniform", spec), assign("uniform", blind)
     assert sorted(loads(with_racks).values()) == sorted(loads(without).values())

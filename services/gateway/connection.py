@@ -64,6 +64,7 @@ class Connection:
         "half_frame_since",
         "last_active",
         "listener",
+        "peer",
         "software_name",
         "software_version",
         "told",
@@ -84,6 +85,7 @@ class Connection:
         self._pumping = False
         self._task: asyncio.Task[None] | None = None
         self.broker_id = broker_id
+        self.peer = stream.peer
         self.client_host = stream.peer.rpartition(":")[0] or stream.peer
         self.listener = listener
         self.software_name = ""

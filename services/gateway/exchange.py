@@ -42,6 +42,8 @@ class Asker(Protocol):
 
     broker_id: int
     client_host: str
+    peer: str
+    """The client's end: host and port."""
     listener: str
     software_name: str
     software_version: str
@@ -102,6 +104,7 @@ class Exchange(Turn):
             broker_id=asker.broker_id,
             client_host=asker.client_host,
             listener=asker.listener,
+            peer=asker.peer,
             software_name=asker.software_name,
             software_version=asker.software_version,
         )

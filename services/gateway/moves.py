@@ -2,7 +2,8 @@
 
 librdkafka keeps the connection to its group's coordinator while the broker id is the same, wherever FindCoordinator says that
 this broker is now: it would call at a gateway that is gone until that is back. COORDINATOR_NOT_AVAILABLE makes it forget; then it
-takes the new address. So whoever may know the former one is told so, once.
+takes the new address. So whoever may know the former one is told so, once by each of its connections: nothing else tells two
+members of a group on one host from each other, and one that is told twice asks once more.
 """
 
 from collections import deque
@@ -28,14 +29,15 @@ class Moves:
         self._former.append((self._now(), former))
         self._told.clear()
 
-    def to_tell(self, addresses: Addresses, node_id: int, client_host: str, listener: str, group_id: str) -> bool:
-        """Whether this client may know another address of that broker, and has not been told for this group."""
+    def to_tell(self, addresses: Addresses, node_id: int, client_host: str, peer: str, listener: str, group_id: str) -> bool:
+        """Whether this client may know another address of that broker, and has not been told for this group. `peer`: its end of
+        the connection, host and port."""
         since = self._now() - LATELY_S
         while self._former and self._former[0][0] < since:
             self._former.popleft()
         here = addresses.of(node_id, client_host, listener)
         there = [former.of(node_id, client_host, listener) for _, former in self._former]
-        asked = (client_host, group_id)
+        asked = (peer, group_id)
         if asked in self._told or not any(known is not None and known != here for known in there):
             return False
         if len(self._told) >= TOLD_MAX:

@@ -340,7 +340,7 @@ class Gateway:
 
     def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
         addresses = self.data_path.routes.addresses
-        return self._moves.to_tell(addresses, node_id, context.client_host, context.listener, group_id)
+        return self._moves.to_tell(addresses, node_id, context.client_host, context.peer, context.listener, group_id)
 
     async def next_producer_id(self) -> int:
         return await self._producer_ids.next()

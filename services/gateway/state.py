@@ -39,6 +39,7 @@ class RequestContext:
     broker_id: int  # the broker id whose port was addressed, BOOTSTRAP (-1) on the bootstrap port
     client_host: str
     listener: str
+    peer: str = ""  # the client's end of the connection: host and port
     principal: str = "User:ANONYMOUS"
     software_name: str = ""
     software_version: str = ""
@@ -85,7 +86,8 @@ class GatewayState(Protocol):
         """Host and port where this client should reach this broker id. None: no gateway serves the client's listener."""
 
     def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
-        """Whether this group's client may know this broker by a former address, and has to be told, which is once (moves.py)."""
+        """Whether this group's client may know this broker by a former address, and has to be told, once by each of its
+        connections (moves.py)."""
 
     async def next_producer_id(self) -> int:
         """A producer id never handed out before. Raises RpcError and ControllerUnavailable."""

@@ -8,7 +8,7 @@ from libs.cluster.store import KeyValue, RangeResult
 from services.gateway.core.addresses import Addresses
 from services.gateway.moves import LATELY_S, Moves
 
-HOST, NAME = "10.0.0.1", "PLAINTEXT"
+HOST, PEER, NAME = "10.0.0.1", "10.0.0.1:4000", "PLAINTEXT"
 
 
 def addresses(*ports: int) -> Addresses:
@@ -29,32 +29,39 @@ class Clock:
 
 def test_a_group_is_told_once_that_its_broker_moved() -> None:
     moves = Moves(Clock())
-    assert not moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
+    assert not moves.to_tell(addresses(2000), 1, HOST, PEER, NAME, "a")
     moves.note(addresses(1000))
-    assert moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
-    assert not moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
-    assert moves.to_tell(addresses(2000), 1, HOST, NAME, "b")
-    assert moves.to_tell(addresses(2000), 1, "10.0.0.2", NAME, "a")
+    assert moves.to_tell(addresses(2000), 1, HOST, PEER, NAME, "a")
+    assert not moves.to_tell(addresses(2000), 1, HOST, PEER, NAME, "a")
+    assert moves.to_tell(addresses(2000), 1, HOST, PEER, NAME, "b")
+    assert moves.to_tell(addresses(2000), 1, "10.0.0.2", "10.0.0.2:4000", NAME, "a")
+
+
+def test_each_member_of_a_group_on_one_host_is_told() -> None:
+    moves = Moves(Clock())
+    moves.note(addresses(1000))
+    told = [moves.to_tell(addresses(2000), 1, HOST, f"{HOST}:{port}", NAME, "a") for port in (4000, 4001, 4000, 4001)]
+    assert told == [True, True, False, False]
 
 
 def test_what_did_not_move_is_not_told() -> None:
     moves = Moves(Clock())
     moves.note(addresses(1000))
-    assert not moves.to_tell(addresses(1000), 1, HOST, NAME, "a")
+    assert not moves.to_tell(addresses(1000), 1, HOST, PEER, NAME, "a")
 
 
 def test_nobody_knew_a_broker_that_nobody_served() -> None:
     moves = Moves(Clock())
     moves.note(addresses())
-    assert not moves.to_tell(addresses(1000), 1, HOST, NAME, "a")
+    assert not moves.to_tell(addresses(1000), 1, HOST, PEER, NAME, "a")
 
 
 def test_each_move_is_told() -> None:
     moves = Moves(Clock())
     moves.note(addresses(1000))
-    assert moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
+    assert moves.to_tell(addresses(2000), 1, HOST, PEER, NAME, "a")
     moves.note(addresses(2000))
-    assert moves.to_tell(addresses(1000), 1, HOST, NAME, "a")
+    assert moves.to_tell(addresses(1000), 1, HOST, PEER, NAME, "a")
 
 
 def test_after_a_while_nobody_is_told() -> None:
@@ -62,4 +69,4 @@ def test_after_a_while_nobody_is_told() -> None:
     moves = Moves(clock)
     moves.note(addresses(1000))
     clock.now += LATELY_S + 1
-    assert not moves.to_tell(addresses(2000), 1, HOST, NAME, "a")
+    assert not moves.to_tell(addresses(2000), 1, HOST, PEER, NAME, "a")

@@ -75,6 +75,23 @@ class CutOffs(Faults):
     def controller_from_storage(self) -> Pairs:
         return self._apart([elected(self._cluster)], self._all("storage"))
 
+    def coordinator_from_all(self) -> Pairs:
+        return self._apart([self._one("group_coordinator")], self._cluster.names)
+
+    def coordinator_from_storage(self) -> Pairs:
+        return self._apart([self._one("group_coordinator")], self._all("storage"))
+
+    def coordinator_from_controllers(self) -> Pairs:
+        """Its shards go to others while it still reaches their logs."""
+        return self._apart([self._one("group_coordinator")], self._all("controller"))
+
+    def coordinator_does_not_hear_storage(self) -> Pairs:
+        coordinator = self._one("group_coordinator")
+        return [(node, coordinator) for node in self._all("storage")]
+
+    def gateway_from_coordinators(self) -> Pairs:
+        return self._apart([self._one("gateway")], self._all("group_coordinator"))
+
     def etcd_from_all(self) -> Pairs:
         return self._apart(["etcd"], self._cluster.names)
 
@@ -101,6 +118,11 @@ CUTS: dict[str, Callable[[CutOffs], Pairs]] = {
     "controller-cut-from-etcd": CutOffs.controller_from_etcd,
     "controller-cut-off": CutOffs.controller_from_all,
     "controller-cut-from-storage": CutOffs.controller_from_storage,
+    "coordinator-cut-off": CutOffs.coordinator_from_all,
+    "coordinator-cut-from-storage": CutOffs.coordinator_from_storage,
+    "coordinator-cut-from-controllers": CutOffs.coordinator_from_controllers,
+    "coordinator-deaf-to-storage": CutOffs.coordinator_does_not_hear_storage,
+    "gateway-cut-from-coordinators": CutOffs.gateway_from_coordinators,
     "etcd-cut-off": CutOffs.etcd_from_all,
     "halves": CutOffs.halves,
 }

@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.chaos.consumers import AioReader, ConfluentReader, Reader, read_to
 from tests.chaos.faults import Faults
 from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
+from tests.chaos.groups import GroupReaders, caught_up
 from tests.chaos.producers import PacedProducer
 from tests.chaos.recorder import Recorder, key_of
 from tests.clients.admin import REQUEST_S, Admin
@@ -81,7 +82,7 @@ class FailingRun:
         for topic, partitions in self._topics.items():
             admin.create(topic, partitions, {"durability": topic.partition("-")[0], **ANY_TIMESTAMP}, self._factor)
         admin.close()
-        with self._producing(cluster) as producers, self._reading(cluster):
+        with self._producing(cluster) as producers, self._reading(cluster) as groups:
             self._advance(producers, 20)
             for number, name in zip(range(self._faults), self._drawn(faults.names()), strict=False):
                 self._wait_a_moment()
@@ -89,6 +90,8 @@ class FailingRun:
             unanswered = sum(producer.finish() for producer in producers)
             self._await_whole(cluster)
             self._read_to_end(cluster)
+            if wrong := caught_up(groups, self._recorder.ends(), READ_WITHIN_S):
+                raise Broken("\n".join(wrong))
         self._judge(unanswered)
 
     def _drawn(self, names: list[str]) -> Iterator[str]:
@@ -112,14 +115,16 @@ class FailingRun:
                 producer.close()
 
     @contextmanager
-    def _reading(self, cluster: LocalCluster) -> Iterator[None]:
+    def _reading(self, cluster: LocalCluster) -> Iterator[GroupReaders]:
         readers: list[Reader] = [kind(self._recorder, cluster.bootstrap, self._topics) for kind in (ConfluentReader, AioReader)]
-        for reader in readers:
+        never_lost = {topic: count for topic, count in self._topics.items() if topic.startswith("synced")}
+        groups = GroupReaders(self._recorder, cluster.bootstrap, never_lost)
+        for reader in (*readers, groups):
             reader.start()
         try:
-            yield
+            yield groups
         finally:
-            for reader in readers:
+            for reader in (*readers, groups):
                 reader.close()
 
     def _strike(self, number: int, name: str, faults: Faults, producers: list[PacedProducer]) -> None:

@@ -69,6 +69,20 @@ class Faults:
     def kill_controller(self) -> None:
         self._kill(elected(self._cluster))
 
+    def kill_coordinator(self) -> None:
+        self._kill(self._one("group_coordinator"))
+
+    def kill_all_coordinators(self) -> None:
+        self._kill(*self._all("group_coordinator"))
+
+    def stop_coordinator(self) -> None:
+        """It hands its shards over."""
+        self._cluster.kill(self._one("group_coordinator"), signal.SIGTERM)
+        self._hold(0.0, 3.0)
+
+    def kill_coordinator_and_controller(self) -> None:
+        self._kill(self._one("group_coordinator"), elected(self._cluster))
+
     def kill_storage_and_controller(self) -> None:
         self._kill(self._one("storage"), elected(self._cluster))
 
@@ -92,6 +106,11 @@ class Faults:
 
     def pause_controller(self) -> None:
         with self._paused(elected(self._cluster)):
+            self._hold(0.5, 6.0)
+
+    def pause_coordinator(self) -> None:
+        """It comes back as an owner that others have replaced, or before anybody can be sure."""
+        with self._paused(self._one("group_coordinator")):
             self._hold(0.5, 6.0)
 
     def pause_etcd(self) -> None:
@@ -204,6 +223,11 @@ FAULTS: dict[str, Callable[[Faults], None]] = {
     "storage-killed-briefly": Faults.kill_storage_briefly,
     "gateway-killed": Faults.kill_gateway,
     "controller-killed": Faults.kill_controller,
+    "coordinator-killed": Faults.kill_coordinator,
+    "all-coordinators-killed": Faults.kill_all_coordinators,
+    "coordinator-stopped": Faults.stop_coordinator,
+    "coordinator-and-controller-killed": Faults.kill_coordinator_and_controller,
+    "coordinator-paused": Faults.pause_coordinator,
     "storage-and-controller-killed": Faults.kill_storage_and_controller,
     "all-storage-killed": Faults.kill_all_storage,
     "etcd-killed": Faults.kill_etcd,

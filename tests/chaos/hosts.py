@@ -17,6 +17,8 @@ from services.local.shape import HOST
 from tests.cluster_harness import LocalCluster
 
 RPC_PORT = 7000
+ROUTER = "10.77.0.1"
+"""Clients in this process come from here, to whichever host: gateways deal broker ids out by the address of a client."""
 INSIDE = "PENSTOCK_CHAOS_ROUTER"
 
 
@@ -44,6 +46,7 @@ class Hosts:
     def __enter__(self) -> "Hosts":
         try:
             _ip("link", "set", "lo", "up")
+            _ip("address", "add", f"{ROUTER}/32", "dev", "lo")
             Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
             for number, name in enumerate(self._names, 1):
                 self._add(number, name)
@@ -58,6 +61,7 @@ class Hosts:
         _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", space)
         _ip("address", "add", f"{router}/24", "dev", cable)
         _ip("link", "set", cable, "up")
+        _ip("route", "replace", f"10.77.{number}.0/24", "dev", cable, "src", ROUTER)
         _ip("-n", space, "address", "add", f"{self.address[name]}/24", "dev", "eth0")
         for device in ("lo", "eth0"):
             _ip("-n", space, "link", "set", device, "up")
@@ -89,9 +93,17 @@ class HostedCluster(LocalCluster):
         storage: int,
         gateways: int,
         controllers: int,
+        coordinators: int,
         environment_of: Mapping[str, Mapping[str, str]],
     ) -> None:
-        super().__init__(directory, storage=storage, gateways=gateways, controllers=controllers, environment_of=environment_of)
+        super().__init__(
+            directory,
+            storage=storage,
+            gateways=gateways,
+            controllers=controllers,
+            coordinators=coordinators,
+            environment_of=environment_of,
+        )
         self._hosts = hosts
         self.alter_plans(self._moved)
 

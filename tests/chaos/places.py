@@ -1,4 +1,4 @@
-"""Where clusters run whose processes are to fail: three storage nodes, two gateways, three controllers, a coordinator, etcd."""
+"""Where clusters run whose processes are to fail: three storage nodes, two gateways and coordinators, three controllers, etcd."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.faults.small_disks import small_disk
 DISK_MEBIBYTES = 256
 EXPECTED = "log directory retired|No space left on device|Input/output error"
 OFTEN = {f"storage-{node}": {"PENSTOCK_HIGH_WATERMARK_CHECKPOINT_S": "0.5"} for node in (1, 2, 3)}
-COUNTS = (("controller", 3), ("storage", 3), ("group_coordinator", 1), ("gateway", 2))
+COUNTS = (("controller", 3), ("storage", 3), ("group_coordinator", 2), ("gateway", 2))
 NAMES = ("etcd", *(f"{role}-{node}" for role, count in COUNTS for node in range(1, count + 1)))
 
 
@@ -30,6 +30,7 @@ def one_host(directory: Path, chance: random.Random) -> Iterator[tuple[LocalClus
             storage=3,
             gateways=2,
             controllers=3,
+            coordinators=2,
             environment_of=OFTEN | {"storage-3": {**OFTEN["storage-3"], "PENSTOCK_LOG_DIRS": str(disk / "logs")}},
             expected_complaints=EXPECTED,
         )
@@ -54,6 +55,7 @@ def many_disks(directory: Path, chance: random.Random, *, together: bool = False
             storage=3,
             gateways=2,
             controllers=3,
+            coordinators=2,
             environment_of=where | gateways,
             expected_complaints=EXPECTED,
         )
@@ -66,7 +68,9 @@ def many_disks(directory: Path, chance: random.Random, *, together: bool = False
 def many_hosts(directory: Path, chance: random.Random) -> Iterator[tuple[LocalCluster, Faults]]:
     """Every process has a host of its own, and the network between them fails too."""
     with Hosts(NAMES) as hosts:
-        cluster = HostedCluster(hosts, directory / "cluster", environment_of=OFTEN, storage=3, gateways=2, controllers=3)
+        cluster = HostedCluster(
+            hosts, directory / "cluster", environment_of=OFTEN, storage=3, gateways=2, controllers=3, coordinators=2
+        )
         cluster.expected_complaints = EXPECTED
         cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
         with cluster:

@@ -144,6 +144,22 @@ def test_many_offsets_expire_in_batches_that_the_log_takes() -> None:
     assert len(tombstones) == len(set(tombstones)) == 30_500
 
 
+def test_a_look_at_many_groups_is_not_taken_in_one_go() -> None:
+    stage = GroupStage()
+    for number in range(1_000):
+        stage.commit({("t", 0): 1}, name=f"g{number}")
+    stage.stopped = True
+    turns: list[int] = []
+    stage.now_ms += CHECK_MS
+    while (due_ms := stage.shard.next_deadline()) is not None and due_ms < stage.now_ms + CHECK_MS / 2:
+        stage.now_ms, count = max(stage.now_ms, due_ms), 0
+        while stage.shard.expire(stage.now_ms):
+            count += 1
+        turns.append(count)
+    assert sum(turns) == 11, "who looks when, and ten portions"
+    assert max(turns) == 2
+
+
 def test_an_expiry_that_the_log_refused_is_made_again() -> None:
     stage = GroupStage()
     stage.commit({("t", 0): 1})

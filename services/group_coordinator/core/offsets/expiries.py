@@ -1,6 +1,7 @@
 """What goes by itself: offsets that are old by the state of their group, or of deleted topics, and groups with nothing left.
 
-All groups of the shard are looked at once in `offsets.retention.check.interval.ms`, a slice at a time.
+All groups of the shard are looked at once in `offsets.retention.check.interval.ms`, a slice at a time, with pauses between them:
+all timers that are due are decided in one go, and whoever asks meanwhile would wait for all slices.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +18,9 @@ from services.group_coordinator.core.topics_view import TopicsView
 TOMBSTONES_BYTES_MAX: Final = 200_000
 """In one decision. Less than what a batch of several decisions takes."""
 _SLICE_GROUPS_MAX: Final = 100
-_SLICE_OFFSETS_MAX: Final = 2_000
+_SLICE_OFFSETS_MAX: Final = 500
+"""Where all of them are old, that is some milliseconds."""
+PAUSE_MS: Final = 10
 _TOMBSTONE_FIELDS: Final = RECORD_OVERHEAD + 10
 
 
@@ -96,6 +99,11 @@ def expire_slice(names: tuple[str, ...], kind_of: Callable[[str], Kind], look: L
         if into.full or not expire(kind_of(name), name, look, into):
             return into.records, names[at:]
     return into.records, ()
+
+
+def due(part: str, portions: Iterable[tuple[str, ...]], from_ms: int) -> dict[TimerKey, int | None]:
+    """One after the other."""
+    return {slice_key(part, names): from_ms + at * PAUSE_MS for at, names in enumerate(portions)}
 
 
 def slice_key(part: str, names: tuple[str, ...]) -> TimerKey:

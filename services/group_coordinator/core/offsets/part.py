@@ -60,15 +60,13 @@ class Offsets:
     def expired(self, key: TimerKey, now_ms: int) -> Decided:
         match key:
             case (_, "check"):
-                timers: dict[TimerKey, int | None] = {
-                    expiries.slice_key(PART, names): now_ms for names in expiries.slices(self._groups(), self.table)
-                }
+                timers = expiries.due(PART, expiries.slices(self._groups(), self.table), now_ms)
                 timers[CHECK] = now_ms + self._settings().offsets_check_interval_ms
                 return Decision(timers=timers)
             case (_, "slice", tuple(names)):
                 look = expiries.Look(self.table, self._topics(), self._settings().offsets_retention_ms, now_ms)
                 records, left = expiries.expire_slice(names, self._kind_of, look)
-                return Decision(records=records, timers={expiries.slice_key(PART, left): now_ms} if left else {})
+                return Decision(records=records, timers=expiries.due(PART, [left] if left else [], now_ms + expiries.PAUSE_MS))
         return Decision()
 
     # -- records ------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """`make simulate SEED=7` replays one seed; `make simulate SEEDS=1000` runs many, from FIRST on.
 
-KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=cluster: a whole
-cluster. Without it all of these, one after the other. KIND=planted: does KIND=component catch the bugs that it should?
+KIND=disk: one disk whose power is cut everywhere. KIND=component: the replication of one partition. KIND=groups: one consumer
+group and its coordinator. KIND=cluster: a whole cluster. Without it all of these, one after the other. KIND=planted: do
+KIND=component and KIND=groups catch the bugs that they should?
 """
 
 import argparse
@@ -9,6 +10,8 @@ import sys
 import time
 
 from tests.simulation.cluster import telling
+from tests.simulation.groups import many as groups
+from tests.simulation.groups import mutants as planted_groups
 from tests.simulation.many import run_many, run_one, story_of
 from tests.simulation.replication import many as component
 from tests.simulation.replication.mutants import MUTANTS, tell_all
@@ -26,18 +29,21 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="acts of the workload in each")
     parser.add_argument("--cluster", action="store_true", help="a whole cluster only")
     parser.add_argument("--component", action="store_true", help="the replication of one partition only")
-    parser.add_argument("--planted", action="store_true", help="only bugs planted into the replication of one partition")
+    parser.add_argument("--groups", action="store_true", help="one consumer group and its coordinator only")
+    parser.add_argument("--planted", action="store_true", help="only bugs planted into replication and into group coordination")
     parser.add_argument("--disk", action="store_true", help="one disk only")
     parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
     chosen = parser.parse_args()
     if chosen.planted:
-        return tell_all(list(MUTANTS))
+        return tell_all(list(MUTANTS)) | planted_groups.tell_all(list(planted_groups.MUTANTS))
     failed = 0
-    all_kinds = not (chosen.disk or chosen.component or chosen.cluster)
+    all_kinds = not (chosen.disk or chosen.component or chosen.groups or chosen.cluster)
     if chosen.disk or all_kinds:
         failed |= simulate_disks(chosen)
     if chosen.component or all_kinds:
         failed |= simulate_components(chosen)
+    if chosen.groups or all_kinds:
+        failed |= simulate_groups(chosen)
     if chosen.cluster or all_kinds:
         failed |= simulate_clusters(chosen)
     return failed
@@ -47,6 +53,12 @@ def simulate_components(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return component.replay(chosen.seed, everything=chosen.story)
     return component.run_seeds(chosen.first, chosen.seeds)
+
+
+def simulate_groups(chosen: argparse.Namespace) -> int:
+    if chosen.seed is not None:
+        return groups.replay(chosen.seed, everything=chosen.story)
+    return groups.run_seeds(chosen.first, chosen.seeds)
 
 
 def simulate_clusters(chosen: argparse.Namespace) -> int:

@@ -1,0 +1,141 @@
+"""Bugs that are planted one at a time into the group coordinator and its runtime: each one line that somebody might write.
+
+`python -m tests.simulation.groups.mutants` tells how many seeds each takes to be caught; `NAME…` for those alone.
+"""
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from libs.runtime.shards.pending import Pending
+from libs.runtime.shards.shard import Shard
+from libs.runtime.shards.tables import Table
+from libs.runtime.shards.timers import Timers
+from services.group_coordinator.core.classic import commits as classic_commits
+from services.group_coordinator.core.classic import joins, rebalances, syncs
+from services.group_coordinator.core.classic.draft import Draft as ClassicDraft
+from services.group_coordinator.core.classic.group import Group as ClassicGroup
+from services.group_coordinator.core.classic.part import Classic
+from services.group_coordinator.core.consumer import commits as consumer_commits
+from services.group_coordinator.core.consumer import expiries, heartbeats, leaves, reconciliation
+from services.group_coordinator.core.consumer.group import Group as ConsumerGroup
+from services.group_coordinator.core.offsets import deletions, fetches
+from services.group_coordinator.core.offsets.table import OffsetTable
+from services.storage.core.ownership import Ownership
+from tests.simulation.groups.run import Report, run_one
+from tests.simulation.replication.mutants import Mutant
+
+MOST = 3000
+
+M = Mutant
+MUTANTS: dict[str, Mutant] = {
+    # the runtime of shards
+    "what is decided is answered at once": M(Pending._reply, "if group is None:", "if True:"),
+    "what failed is not taken back": M(Shard._back_to, "self._journal.revert_to(marks.journal)", "pass"),
+    "an append that nobody answers is taken for refused": M(
+        Shard.unsure, "self._become(Fact.UNSURE)", "self.state is State.SERVING or self._become(Fact.UNSURE)"
+    ),
+    "changes of tables are not noted": M(Table.__setitem__, "journal.note(self, key)", "pass"),
+    # the classic protocol
+    "a generation has the former one's number": M(rebalances.complete, "facts.generation + 1 if", "max(facts.generation, 1) if"),
+    "a follower's sync is answered before the leader's": M(
+        syncs.decide_sync,
+        "return draft.parked(sync_park(draft.name, member.member_id), given_up)",
+        "return draft.decision(draft.synced_reply(member.assignment))",
+    ),
+    "commits of any generation are let in": M(
+        classic_commits.commit_error, "if generation != group.facts.generation:", "if False:"
+    ),
+    "an operator commits while members are there": M(
+        classic_commits.commit_error, "generation < 0 and group.state is State.EMPTY", "generation < 0"
+    ),
+    "heartbeats do not tell of a rebalance": M(
+        Classic.decide_heartbeat, "ErrorCode.REBALANCE_IN_PROGRESS if rebalances else 0", "0"
+    ),
+    "a static member's return is not logged": M(joins._replace_static, "_log_members(draft)", "pass"),
+    "who takes over sets no sessions": M(
+        Classic.timers, "yield draft.session_key(name, member.member_id), now_ms + lasts_ms", "pass"
+    ),
+    "the former asker is forgotten": M(ClassicDraft.parked, "self.wakes.insert(0, (key, to_former))", "pass"),
+    "assignments are replayed in part": M(
+        ClassicGroup.agree, "self.members[logged.member_id] = replace(member, assignment=logged.assignment)", "pass"
+    ),
+    # the consumer protocol
+    "partitions are given before others gave them up": M(
+        reconciliation._next, "if holder((topic_id, number)) in (None, member.member_id)", ""
+    ),
+    "who does not say what it owns owns nothing": M(reconciliation.owns_any, "return True", "return False"),
+    "an old epoch may commit": M(consumer_commits.commit_error, "if epoch == member.epoch:", "if epoch <= member.epoch:"),
+    "who is silent stays": M(expiries.session_over, "fence(draft, member, reason)", "pass"),
+    "others get nothing of who left": M(leaves.fence, "draft.bump(reason)", "pass"),
+    "who has to give up is not waited for": M(
+        reconciliation._next, "if to_give_up and owns_any(owned, to_give_up):", "if False:"
+    ),
+    "the epoch of a group follows its size": M(
+        ConsumerGroup.apply,
+        "self.facts = replace(self.facts, epoch=epoch,",
+        "self.facts = replace(self.facts, epoch=len(self.members),",
+    ),
+    # offsets
+    "fetches are answered from memory": M(fetches.decided, "groups=groups), current=True", "groups=groups)"),
+    "the first offset stays": M(
+        OffsetTable.put,
+        "offsets[intern(committed.topic), committed.partition] = committed",
+        "offsets.setdefault((intern(committed.topic), committed.partition), committed)",
+    ),
+    "tombstones are not replayed": M(OffsetTable.remove, "offsets.pop((removed.topic, removed.partition), None)", "pass"),
+    "deletions are not logged": M(deletions.decide_deletion, ", list(removed))", ", [])"),
+}
+"""By name. Each is caught."""
+
+GUARDED: dict[str, Mutant] = {
+    "nobody is woken again when an append failed": M(
+        Pending.drop, "reply.woken is not None and reply.woken[1].stays", "reply.woken is not None"
+    ),
+    "any claim may append": M(Ownership.refuse, "if writer != self.standing:", "if False:"),
+    "who did not join stays": M(
+        rebalances.complete, "member.member_id not in group.joining and member.instance_id is None", "False"
+    ),
+    "any generation may sync": M(syncs.sync_error, "request.generation_id != facts.generation", "False"),
+    "heartbeats of any generation are good": M(
+        Classic.decide_heartbeat, "if request.generation_id != facts.generation:", "if False:"
+    ),
+    "any epoch is good": M(heartbeats._fenced, "if epoch == member.epoch:", "if True:"),
+    "timers that failed do not come again": M(Timers.take_due, "self._notes.append((key, now_ms + RETRY_MS, None))", "pass"),
+}
+"""Not caught within 100 seeds: another line holds what this one drops, or it takes more than these runs do."""
+
+
+def seeds_to_catch(name: str, *, most: int = MOST) -> tuple[int, Report | None]:
+    """How many seeds it took, and what the last one found; `most`, and None, if none did."""
+    with {**MUTANTS, **GUARDED}[name].planted():
+        for seed in range(most):
+            report = run_one(seed)
+            if report.violations:
+                return seed + 1, report
+    return most, None
+
+
+def told(name: str) -> tuple[str, bool]:
+    began = time.process_time()
+    count, report = seeds_to_catch(name)
+    found = report.violations[0][:120] if report is not None else "NOT CAUGHT"
+    return f"{name}: {count} seeds, {time.process_time() - began:.1f} s: {found}", report is not None
+
+
+def tell_all(names: Sequence[str]) -> int:
+    """0: each was caught."""
+    workers = min(os.cpu_count() or 1, len(names))
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        caught = True
+        for line, found in pool.map(told, names):
+            caught &= found
+            print(line, flush=True)
+    return 0 if caught else 1
+
+
+if __name__ == "__main__":
+    sys.exit(tell_all(sys.argv[1:] or list(MUTANTS)))

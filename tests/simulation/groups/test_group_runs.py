@@ -1,0 +1,62 @@
+"""Short: `make simulate KIND=groups` makes thousands of runs."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.groups.mutants import MUTANTS, seeds_to_catch
+from tests.simulation.groups.run import KINDS, run_one
+
+REPOSITORY = Path(__file__).parents[3]
+SEEDS = 200
+
+
+def test_groups_keep_their_promises_through_faults() -> None:
+    kinds: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    asked = acknowledged = fetched = generations = owners = 0
+    for seed in range(SEEDS):
+        report = run_one(seed)
+        assert report.violations == [], f"make simulate KIND=groups SEED={seed} STORY=1"
+        kinds[report.kind] += 1
+        faults.update(report.faults)
+        asked, acknowledged = asked + report.asked, acknowledged + report.acknowledged
+        fetched, generations = fetched + report.fetched, generations + report.generations
+        owners += report.owners
+    assert set(kinds) == set(KINDS)
+    assert len(faults) == 17
+    assert min(faults.values()) > SEEDS // 10
+    assert asked > 120 * SEEDS
+    assert acknowledged > 20 * SEEDS
+    assert fetched > 8 * SEEDS
+    assert generations > 5 * SEEDS
+    assert owners > 2 * SEEDS
+
+
+def test_two_processes_replay_a_group_seed_step_by_step() -> None:
+    """With another order of hashes in each: nothing may depend on it."""
+    program = "from tests.simulation.groups.run import run_one; print([run_one(seed).digest for seed in range(8)])"
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "77")
+    ]
+    assert len(digests[0]) > 8 * 64
+    assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_bug_planted_into_groups_is_caught(name: str) -> None:
+    """`make simulate KIND=planted` has those that take more seeds, too."""
+    _, report = seeds_to_catch(name, most=300)
+    assert report is not None

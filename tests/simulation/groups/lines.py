@@ -99,7 +99,8 @@ class Lines:
             return
         self.bench.later(at_ms - self.bench.now_ms, self._arrive, call)
         if self.twice and random.random() < self.twice:
-            self.bench.later(at_ms - self.bench.now_ms, self._arrive, call.again())
+            line.free_ms += 1  # the first one is answered first: of the second answer its client would learn nothing
+            self.bench.later(line.free_ms - self.bench.now_ms, self._arrive, call.again())
 
     def _takes_ms(self) -> float:
         return 1 + (self.late_ms * self.random.random() ** 4 if self.late_ms else 0)

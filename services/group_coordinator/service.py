@@ -6,6 +6,7 @@ It decides nothing: the image says which shards it owns, `core/machine.py` what 
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from libs.clock import Clock
@@ -17,6 +18,7 @@ from libs.cluster.topic_names import GROUP_TOPIC
 from libs.runtime.shards.decisions import Machine
 from libs.runtime.shards.shard_set import ShardSet
 from libs.runtime.shards.states import State
+from libs.runtime.shards.storage_log import StorageLog
 from libs.runtime.shards.tables import Journal
 from libs.runtime.storage_nodes import StorageNodes
 from services.group_coordinator.core.asked import Asked, Reply
@@ -70,6 +72,7 @@ class GroupCoordinator:
         )
         self.shards: ShardSet[Asked, Reply, Any] = ShardSet(
             *(GROUP_TOPIC, owner, lambda index, journal: Metered(make(journal, known), self.meters), nodes, clock),
+            open_log=partial(StorageLog, append_ms_max=lambda: self._settings.current.commit_timeout_ms),
             watch=self._watch_load,
         )
         self.lag = LagMeter(lambda: self.image, nodes, clock)

@@ -4,6 +4,7 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
+from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides
 from libs.cluster.store import WatchBatch, WatchEvent
@@ -22,6 +23,19 @@ def test_at_first_they_are_kafkas_defaults() -> None:
     assert Settings().current == GroupSettings() == GroupSettings.from_configs(settings.DEFAULTS.__getitem__)
 
 
+def test_every_config_of_coordinators_is_read() -> None:
+    """None is taken and ignored."""
+    assert settings.DEFAULTS.keys() == {config.name for config in COORDINATOR_CONFIGS}
+    read: set[str] = set()
+
+    def value(name: str) -> str:
+        read.add(name)
+        return settings.DEFAULTS[name]
+
+    GroupSettings.from_configs(value)
+    assert read == settings.DEFAULTS.keys()
+
+
 def test_they_follow_the_cluster_wide_configs() -> None:
     followed = Settings()
     image = changed(ClusterImage(), {"group.max.size": "7", "group.consumer.assignors": "range"})
@@ -31,6 +45,8 @@ def test_they_follow_the_cluster_wide_configs() -> None:
     followed.follow(image)
     assert (followed.current.classic.size_max, followed.current.offsets_retention_ms) == (2**31 - 1, 120_000)
     assert followed.current.consumer_migration_policy is MigrationPolicy.UPGRADE
+    followed.follow(changed(image, {"offsets.commit.timeout.ms": "250", "group.consumer.regex.refresh.interval.ms": "10000"}))
+    assert (followed.current.commit_timeout_ms, followed.current.consumer.regex_refresh_ms) == (250, 10_000)
 
 
 def test_what_is_set_for_one_broker_decides_nothing() -> None:

@@ -12,6 +12,7 @@ from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS
+from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.records import ConfigOverrides
 from libs.commitlog.log import Log
 from libs.commitlog.rolling import age_ms_max
@@ -323,7 +324,8 @@ def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clus
     """Whoever adds one says here who goes by it."""
     defaults = {name for config in TOPIC_CONFIGS.values() for name in config.synonyms}
     changeable = {config.name for config in BROKER_CONFIGS.values() if not config.read_only}
-    assert changeable - defaults == {
+    of_coordinators = {config.name for config in COORDINATOR_CONFIGS}  # tests/group_coordinator/test_settings.py
+    assert changeable - defaults - of_coordinators == {
         "num.partitions",  # controller: creating topics
         "default.replication.factor",  # likewise
         # controller: creating the topic of groups

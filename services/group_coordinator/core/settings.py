@@ -32,6 +32,8 @@ class GroupSettings:
     """offsets.retention.minutes"""
     offsets_check_interval_ms: int = 600_000
     """offsets.retention.check.interval.ms"""
+    commit_timeout_ms: int = 5_000
+    """offsets.commit.timeout.ms: whatever is written"""
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
     heartbeat_interval_bounds_ms: tuple[int, int] = (5_000, 15_000)
     """group.consumer.min.heartbeat.interval.ms and max: of a group's own."""
@@ -63,12 +65,14 @@ class GroupSettings:
             offset_metadata_max=number("offset.metadata.max.bytes"),
             offsets_retention_ms=number("offsets.retention.minutes") * _MINUTE_MS,
             offsets_check_interval_ms=number("offsets.retention.check.interval.ms"),
+            commit_timeout_ms=number("offsets.commit.timeout.ms"),
             consumer=ConsumerSettings(
                 enabled="consumer" in listed("group.coordinator.rebalance.protocols"),
                 session_timeout_ms=number("group.consumer.session.timeout.ms"),
                 heartbeat_interval_ms=number("group.consumer.heartbeat.interval.ms"),
                 size_max=number("group.consumer.max.size"),
                 assignors=listed("group.consumer.assignors"),
+                regex_refresh_ms=number("group.consumer.regex.refresh.interval.ms"),
             ),
             heartbeat_interval_bounds_ms=(
                 number("group.consumer.min.heartbeat.interval.ms"),
@@ -103,6 +107,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "offset.metadata.max.bytes": "4096",
     "offsets.retention.minutes": "10080",
     "offsets.retention.check.interval.ms": "600000",
+    "offsets.commit.timeout.ms": "5000",
     "group.coordinator.rebalance.protocols": "classic,consumer",
     "group.consumer.heartbeat.interval.ms": "5000",
     "group.consumer.min.heartbeat.interval.ms": "5000",
@@ -112,6 +117,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "group.consumer.max.session.timeout.ms": "60000",
     "group.consumer.max.size": "2147483647",
     "group.consumer.assignors": "uniform,range",
+    "group.consumer.regex.refresh.interval.ms": "600000",
     "group.consumer.migration.policy": "bidirectional",
 }
 """All that `from_configs` reads, as Kafka 4.2 has them."""

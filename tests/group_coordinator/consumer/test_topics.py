@@ -1,5 +1,7 @@
 """Topics come, grow and go; regular expressions find them."""
 
+from dataclasses import replace
+
 from services.group_coordinator.core.records import (
     ConsumerGroupChanged,
     ConsumerMemberChanged,
@@ -133,6 +135,21 @@ def test_new_topics_are_found_but_not_at_every_heartbeat() -> None:
     assert stage.beat("a", 2).assigned is None
     stage.wait(10_000)
     assert stage.beat("a", 2).assigned == {"t1": [0], "t2": [0], "t3": [0]}
+
+
+def test_expressions_are_looked_at_anew_after_a_while_though_no_topic_is_new() -> None:
+    stage = Stage(t1=1)
+    stage.settings = replace(stage.settings, regex_refresh_ms=40_000)
+    stage.join("a", regex="t.*")
+    looked_ms = stage.group().facts.regexes_ms
+    stage.wait(39_999)
+    stage.beat("a", 1)
+    assert stage.group().facts.regexes_ms == looked_ms
+    stage.wait(1)
+    before = len(stage.log)
+    stage.beat("a", 1)
+    assert stage.group().facts.regexes_ms == looked_ms + 40_000
+    assert len(stage.log) == before
 
 
 def test_topics_that_match_no_more_or_never_did_write_nothing() -> None:

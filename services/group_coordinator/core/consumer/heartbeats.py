@@ -30,13 +30,13 @@ NOT_SAID: Final = -1
 def invalid(request: ConsumerGroupHeartbeatRequest, version: int, settings: ConsumerSettings) -> Refused | None:
     """What is wrong with it, whatever the group is like."""
     epoch = request.member_epoch
-    if not request.member_id and (version >= MAKES_ITS_ID_FROM or epoch > JOINS or epoch == LEAVES):
+    if _is_blank(request.member_id) and (version >= MAKES_ITS_ID_FROM or epoch > JOINS or epoch == LEAVES):
         return _wrong("MemberId can't be empty.")
-    if not request.group_id:
+    if _is_blank(request.group_id):
         return _wrong("GroupId can't be empty.")
-    if request.instance_id == "":
+    if request.instance_id is not None and _is_blank(request.instance_id):
         return _wrong("InstanceId can't be empty.")
-    if request.rack_id == "":
+    if request.rack_id is not None and _is_blank(request.rack_id):
         return _wrong("RackId can't be empty.")
     if epoch == JOINS:
         if request.rebalance_timeout_ms == NOT_SAID:
@@ -55,6 +55,11 @@ def invalid(request: ConsumerGroupHeartbeatRequest, version: int, settings: Cons
         message = f"ServerAssignor {assignor} is not supported. Supported assignors: {offered}."
         return Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
     return None
+
+
+def _is_blank(text: str) -> bool:
+    """As Java's `String.trim` has it: whatever comes before "!" in Unicode."""
+    return not text or max(text) <= " "
 
 
 def _wrong(message: str) -> Refused:
@@ -241,7 +246,7 @@ def look_at_topics(draft: Draft, member_id: str, *, joined: bool, changed: str) 
     """`changed`: in words what is new about the subscription of that member. The group epoch rises if anything is."""
     group = draft.group
     facts = group.facts
-    if facts.epoch and not changed and subscriptions.is_current(group, draft.topics, draft.now_ms):
+    if facts.epoch and not changed and subscriptions.is_current(group, draft.topics, draft.now_ms, draft.settings):
         return
     elsewhere = subscriptions.refresh(draft)
     if joined and (changed or not facts.epoch):

@@ -60,7 +60,7 @@ class Consumer:
             group is not None
             and member is not None
             and heartbeats.is_calm(group, member, asked, request)
-            and subscriptions.is_current(group, self._topics(), now_ms)
+            and subscriptions.is_current(group, self._topics(), now_ms, settings)
         ):
             configs = self._configs(name)
             reply = heartbeats.replied(request, member, heartbeat_interval_ms(settings, configs), told=False)

@@ -17,6 +17,8 @@ class ConsumerSettings:
     """group.consumer.max.size"""
     assignors: tuple[str, ...] = ("uniform", "range")
     """group.consumer.assignors. The first is taken where no member asks for one."""
+    regex_refresh_ms: int = 600_000
+    """group.consumer.regex.refresh.interval.ms"""
 
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"

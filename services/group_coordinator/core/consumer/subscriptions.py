@@ -9,6 +9,7 @@ from services.group_coordinator.core.consumer.draft import Draft, Refused
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.regex import InvalidRegularExpression, matching_topics
+from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.records import (
     ConsumerTopicsRemoved,
     RegularExpressionRemoved,
@@ -21,12 +22,19 @@ REFRESH_MS_MIN: Final = 10_000
 _NAMED_IN_REASONS = 3
 
 
-def is_current(group: Group, topics: TopicsView, now_ms: int) -> bool:
+def is_current(group: Group, topics: TopicsView, now_ms: int, settings: ConsumerSettings) -> bool:
     """Nothing is to be learned from the topics."""
     facts = group.facts
     if facts.topics_version != topics.version or facts.topics_seen:
         return False
-    return not group.regex_members or facts.regexes_version == topics.version or now_ms < facts.regexes_ms + REFRESH_MS_MIN
+    return not _is_refresh_due(group, topics, now_ms, settings)
+
+
+def _is_refresh_due(group: Group, topics: TopicsView, now_ms: int, settings: ConsumerSettings) -> bool:
+    facts = group.facts
+    if not group.regex_members or now_ms < facts.regexes_ms + REFRESH_MS_MIN:
+        return False
+    return facts.regexes_version != topics.version or now_ms >= facts.regexes_ms + settings.regex_refresh_ms
 
 
 def topic_ids(group: Group, member: Member, topics: TopicsView) -> frozenset[bytes]:
@@ -51,7 +59,7 @@ def refresh(draft: Draft) -> str:
     """Returns in words why the target assignment is to be made anew; "" if it is not."""
     group, topics = draft.group, draft.topics
     facts = group.facts
-    if group.regex_members and facts.regexes_version != topics.version and draft.now_ms >= facts.regexes_ms + REFRESH_MS_MIN:
+    if _is_refresh_due(group, topics, draft.now_ms, draft.settings):
         for pattern in sorted(group.regex_members):
             try:
                 _resolve(draft, pattern)

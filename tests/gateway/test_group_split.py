@@ -20,6 +20,7 @@ from tests.gateway.groups import SHARDS, Groups, ask, request_body, response_bod
 
 NAMES = [f"group {number}" for number in range(12)] + ["group 3"]
 """Of several shards, and one of them twice."""
+EACH_ONCE = list(dict.fromkeys(NAMES))
 
 
 @pytest.fixture
@@ -69,12 +70,12 @@ async def test_a_shard_that_cannot_be_asked_fails_for_its_own_groups_only(gatewa
         if shard == 2:
             return ErrorCode.NOT_COORDINATOR, b""
         request = delete_groups.read_request(Reader(memoryview(body)), version)
-        results = [delete_groups.DeletableGroupResult(group, 69) for group in request.groups_names]
+        results = [delete_groups.DeletableGroupResult(group, 69) for group in dict.fromkeys(request.groups_names)]
         return 0, response_body(ApiKey.DELETE_GROUPS, version, delete_groups.DeleteGroupsResponse(results=results))
 
     gateway.on_shard = on_shard
     response = await delete_groups_handler.handle(gateway, context(version), delete_groups.DeleteGroupsRequest(NAMES))
-    expected = [(name, ErrorCode.NOT_COORDINATOR if gateway.shards.of(name) == 2 else 69) for name in NAMES]
+    expected = [(name, ErrorCode.NOT_COORDINATOR if gateway.shards.of(name) == 2 else 69) for name in EACH_ONCE]
     assert [(result.group_id, result.error_code) for result in response.results] == expected
 
 
@@ -101,7 +102,7 @@ async def test_offsets_of_several_groups_are_fetched_in_the_order_asked(gateway:
 async def test_an_answer_that_is_none_is_unknown_trouble(gateway: FakeGateway, said: bytes) -> None:
     gateway.on_shard = lambda shard, body: (0, said)
     response = await delete_groups_handler.handle(gateway, context(0), delete_groups.DeleteGroupsRequest(NAMES))
-    assert [(result.group_id, result.error_code) for result in response.results] == [(name, -1) for name in NAMES]
+    assert [(result.group_id, result.error_code) for result in response.results] == [(name, -1) for name in EACH_ONCE]
 
 
 async def test_no_groups_are_nobodys(gateway: FakeGateway) -> None:
@@ -174,7 +175,7 @@ async def test_several_groups_are_asked_of_their_owners(groups: Groups, monkeypa
     gateway = groups.rig.gateway
     assert gateway is not None
     timed_out, nobody = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR
-    expected = [(name, nobody if gateway.shards.of(name) == 3 else timed_out) for name in NAMES]
+    expected = [(name, nobody if gateway.shards.of(name) == 3 else timed_out) for name in EACH_ONCE]
     assert [(result.group_id, result.error_code) for result in response.results] == expected
     assert {one.ask.shard for one in groups.coordinators[1].heard} == {0, 2}
     assert {one.ask.shard for one in groups.coordinators[2].heard} == {1}

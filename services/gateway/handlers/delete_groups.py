@@ -1,4 +1,5 @@
-"""DeleteGroups (42), versions 0-2. The groups' coordinators are asked; their answers come back in the order of the groups.
+"""DeleteGroups (42), versions 0-2. The groups' coordinators are asked; their answers come back in the order of the groups, one
+for a group that is named twice, as in Kafka.
 
 v2 flexible.
 
@@ -31,4 +32,4 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         lambda response: list(response.results),
         delete_group,
     )
-    return DeleteGroupsResponse(results=await ask_each(gateway, context, batched, request.groups_names))
+    return DeleteGroupsResponse(results=await ask_each(gateway, context, batched, list(dict.fromkeys(request.groups_names))))

@@ -112,8 +112,7 @@ class GroupReaders:
                 continue
             topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
             offsets[topic, partition] = offset + 1
-            with self._lock:
-                self._read[name].setdefault(key_of(topic, partition), set()).add(offset)
+            self.has_read(name, key_of(topic, partition), offset)
         if not offsets:
             return
         commit = (Commit(name, {key_of(*where): offset for where, offset in offsets.items()}),)
@@ -147,11 +146,16 @@ class GroupReaders:
                     continue
                 offsets = {key_of(one.topic, one.partition): max(one.offset, 0) for one in found if one.error is None}
                 self._recorder.end(begun, "ok", (Position(name, offsets),))
-                self._compare(name, offsets)
+                self.is_told(name, offsets)
         finally:
             consumer.close()
 
-    def _compare(self, name: str, offsets: Mapping[Key, Offset]) -> None:
+    def has_read(self, name: str, key: Key, offset: Offset) -> None:
+        with self._lock:
+            self._read[name].setdefault(key, set()).add(offset)
+
+    def is_told(self, name: str, offsets: Mapping[Key, Offset]) -> None:
+        """What a group has committed."""
         with self._lock:
             for key, offset in offsets.items():
                 if offset < self._told[name].get(key, 0):

@@ -240,9 +240,9 @@ class Watcher:
                 continue
             self.answers += 1
             for found in group.topics[0].partitions:
-                self._compare((group.group_id, found.partition_index), found.committed_offset, least)
+                self.compare((group.group_id, found.partition_index), found.committed_offset, least)
 
-    def _compare(self, where: tuple[str, int], offset: int, least: Mapping[tuple[str, int], int]) -> None:
+    def compare(self, where: tuple[str, int], offset: int, least: Mapping[tuple[str, int], int]) -> None:
         for words, known in (("acknowledged", least.get(where, -1)), ("told before", self.seen.get(where, -1))):
             if offset < known:
                 self.complaints.append(f"{where} went back to {offset}, and {known} was {words}")

@@ -12,7 +12,7 @@ import pytest
 from tests.chaos.faults import elected
 from tests.clients.admin import Admin
 from tests.cluster_harness import LocalCluster
-from tests.faults.group_readers import Readers
+from tests.faults.group_readers import Group, Readers, Watcher
 from tests.faults.produce_run import ProduceRun
 
 PARTITIONS = 4
@@ -111,3 +111,13 @@ def test_while_etcd_is_away_groups_go_on(everything_twice: LocalCluster, load: L
     load.finish()
     for group in load.readers.groups:
         assert not group.twice, (group.name, group.twice[:5])
+
+
+def test_the_watcher_notices_an_offset_below_what_was_acknowledged_or_told_before() -> None:
+    watcher = Watcher((), [Group("t", "g")], 1)
+    watcher.compare(("t-g", 0), 5, {("t-g", 0): 5})
+    assert not watcher.complaints
+    watcher.compare(("t-g", 0), 5, {("t-g", 0): 6})
+    assert len(watcher.complaints) == 1
+    watcher.compare(("t-g", 0), 4, {})
+    assert len(watcher.complaints) == 2

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from services.local.plan import ProcessPlan
 from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
+from tests.chaos.groups import PROTOCOLS, GroupReaders
 from tests.chaos.odd_clock import set_clock, with_odd_clock
 from tests.chaos.recorder import Recorder, key_of, payload_of, value_in
 from tests.history.calls import pair
 from tests.history.judge import judge
-from tests.history.model import Poll, Send
+from tests.history.model import Commit, Poll, Position, Send
 from tests.requirements import ROOT
 
 MS = 1_000_000
@@ -51,6 +52,36 @@ def test_what_clients_record_side_by_side_is_a_history_that_can_be_judged() -> N
     assert recorder.ends() == {key: 1}
     assert recorder.acknowledged() == {(producer, key): 2}
     assert len(acknowledgements(history.ops)[producer, key]) == 2
+
+
+def test_an_offset_that_falls_below_a_commit_that_was_acknowledged_before_is_a_finding() -> None:
+    recorder = Recorder()
+    member, watcher = recorder.process(), recorder.process()
+    early = recorder.begin(watcher, "offsets")
+    recorder.end(recorder.begin(member, "offsets", (Commit("g", {"t-0": 7}),)), "ok", (Commit("g", {"t-0": 7}),))
+    recorder.end(recorder.begin(member, "offsets", (Commit("g", {"t-0": 9}),)), "info", (Commit("g", {"t-0": 9}),))
+    recorder.end(early, "ok", (Position("g", {"t-0": 0}),))
+    assert not judge(recorder.history(read_to_end=False, about={})).findings, "that was asked before"
+    recorder.end(recorder.begin(watcher, "offsets"), "ok", (Position("g", {"t-0": 9}),))
+    assert not judge(recorder.history(read_to_end=False, about={})).findings, "what nobody knows of may have happened"
+    recorder.end(recorder.begin(watcher, "offsets"), "ok", (Position("g", {"t-0": 6}),))
+    assert [finding.kind for finding in judge(recorder.history(read_to_end=False, about={})).findings] == ["lost-offsets"]
+
+
+def test_groups_that_have_not_read_or_not_committed_all_are_short_of_it() -> None:
+    readers = GroupReaders(Recorder(), "127.0.0.1:1", {"t": 1})
+    names = [f"group-{protocol}" for protocol in PROTOCOLS]
+    assert readers.short({}) == []
+    assert len(readers.short({"t-0": 1, "of-no-group-0": 5})) == len(names)
+    for name in names:
+        readers.has_read(name, "t-0", 1)
+        readers.is_told(name, {"t-0": 2})
+    assert len(readers.short({"t-0": 1})) == len(names), "the first record was skipped"
+    for name in names:
+        readers.has_read(name, "t-0", 0)
+    assert readers.short({"t-0": 1}) == []
+    readers.is_told(names[0], {"t-0": 1})
+    assert len(readers.complaints) == 1
 
 
 def test_a_service_with_an_odd_clock_is_as_wrong_as_it_is_told(tmp_path: Path) -> None:

@@ -465,6 +465,19 @@ async def test_parked_joins_leave_room_for_others(groups: Groups, monkeypatch: p
     assert groups.held_bytes == 0
 
 
+async def test_a_join_of_90_mb_is_refused_and_harms_nobody_else(groups: Groups) -> None:
+    await groups.start()
+    client, other = await groups.rig.client(1), await groups.rig.client(1)
+    send(client, ApiKey.JOIN_GROUP, 5, join(padding=90 << 20))
+    assert (await answered(client, ApiKey.JOIN_GROUP, 5)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert groups.coordinators[1].heard == []
+    assert groups.held_bytes == 0
+    told = groups.coordinators[1].answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
+    for each in (client, other):
+        send(each, ApiKey.HEARTBEAT, 3, beat())
+        assert await answer(each, ApiKey.HEARTBEAT, 3) == told
+
+
 async def test_a_gateway_that_ends_sends_those_who_wait_elsewhere(groups: Groups) -> None:
     await groups.start()
     groups.coordinators[1].holding = True

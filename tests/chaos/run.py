@@ -25,13 +25,14 @@ from tests.chaos.judge import Verdict
 from tests.chaos.power import Disk
 from tests.chaos.reader import read_and_judge
 from tests.chaos.streams import PLANS, Stream
-from tests.clients.admin import Admin
+from tests.clients.admin import REQUEST_S, Admin
 from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
 from tests.kafka.tools import run_tool
 from tests.requirements import ROOT
 
 DISK_MEBIBYTES = 1024
+OFFSETS = "__consumer_offsets"
 GENERATION = 5
 """After so many ends of the storage node the topics are read once more, deleted, and made anew under other names."""
 LEAST_PER_PARTITION = 30
@@ -130,6 +131,7 @@ class Run:
     def _play(self, cluster: LocalCluster, disk: Disk) -> None:
         admin = Admin(cluster.bootstrap)
         asyncio.run(_look_after_logs_often(cluster.etcd_endpoint))
+        _make_topic_of_groups(admin, disk)
         blade = Blade(cluster, disk, lambda: self._streams, self._chance)
         self._begin_generation(cluster, admin)
         number = 0
@@ -240,6 +242,13 @@ class Run:
             if done.returncode or wrong:
                 self.summary.findings += 1
                 raise Broken(f"Kafka's tool says {done.returncode}, {wrong[:5]}")
+
+
+def _make_topic_of_groups(admin: Admin, disk: Disk) -> None:
+    """Before the inspector looks: else the first reader brings it about, and half of its logs are still without a file."""
+    admin.client.list_topics(OFFSETS, timeout=REQUEST_S)
+    count = eventually(lambda: admin.partition_count(OFFSETS) if OFFSETS in admin.names() else 0)
+    eventually(lambda: len({path.parent for path in disk.at.glob(f"logs/{OFFSETS}-*/*.log")}) == count, 60.0)
 
 
 async def _look_after_logs_often(etcd: str) -> None:

@@ -88,7 +88,8 @@ async def serve(
     follow(follower.image, follower.image)
     follower.subscribe(follow)
     api = GroupsApi(coordinator.shards, world.random, coordinator.meters.answered)
-    server = RpcServer(hello, {ASK: api.ask, **ImageLending(lambda: follower.image).methods}, transport=world.transport)
+    methods = {ASK: api.ask, **ImageLending(lambda: follower.image).methods}
+    server = RpcServer(hello, methods, transport=world.transport, on_turn_end=coordinator.shards.end_turn)
     member = Member(
         role=GROUP_COORDINATOR,
         node_id=config.node_id,

@@ -1,7 +1,7 @@
 """Runs one shard: asks its log, feeds the core, answers who waits, keeps its timers. No decision is made here.
 
 A task claims and loads. A shard that serves is run by what happens to it, without a task: whoever asks is decided at once, in the
-order of calls, and what was decided in one turn of the event loop, or while an append was under way, shares the next one.
+order of calls, and what was decided in one turn, or while an append was under way, shares the next one.
 """
 
 import asyncio
@@ -74,7 +74,6 @@ class ShardDriver(Generic[E, R, S]):
         self._under_way: asyncio.Task[Any] | None = None
         """A claim, or a read."""
         self._appending: Cancel | None = None
-        self._append_soon = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._failed = False
@@ -109,16 +108,28 @@ class ShardDriver(Generic[E, R, S]):
     def submit(self, event: E) -> "asyncio.Future[Answer[R, Any]]":
         """As `ask`. Cancelling it takes nothing back."""
         future: asyncio.Future[Answer[R, Any]] = self._loop.create_future()
-        self.ask(event, partial(_resolve, future))
+        if self.ask(event, partial(_resolve, future)):
+            self._loop.call_soon(self.append)
         return future
 
-    def ask(self, event: E, told: "Callable[[Answer[R, Any]], None]") -> None:
-        """`told` is called once, perhaps before this returns."""
+    def ask(self, event: E, told: "Callable[[Answer[R, Any]], None]") -> bool:
+        """`told` is called once, perhaps before this returns. True: `append` is to be called, when nobody else asks at once."""
         try:
             self._shard.submit(event, self._time.now_ms(), told)
         except Exception:
             log.exception("not decided", extra=fields(shard=self.name, event_type=type(event).__name__))
         self._go_on()
+        return self._shard.wants_append
+
+    def append(self) -> None:
+        """What was decided, unless an append is under way: then it goes with the next one."""
+        try:
+            planned = self._shard.next_append()
+            if planned is not None:
+                now_ms = self._clock.wall_ms()  # a leader compares it with its own
+                self._appending = self._log.append(planned, now_ms, partial(self._appended, planned.offset))
+        except Exception:
+            self._fail()
 
     def leader_moved(self) -> None:
         """Whatever is under way is not waited for: the former leader may be stopped, or cut off, and never answer."""
@@ -272,27 +283,11 @@ class ShardDriver(Generic[E, R, S]):
     # -- serving --------------------------------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """Something was decided, or committed: answers, then the next append, then the next timer."""
+        """Something was decided, or committed: answers, then the next timer."""
         self._answer()
-        shard = self._shard
-        if shard.state is not State.SERVING:
-            return
-        if shard.wants_append and not self._append_soon:
-            self._append_soon = True
-            self._loop.call_soon(self._append)
-        deadline = shard.next_deadline()
+        deadline = self._shard.next_deadline()  # None unless it serves
         if deadline is not None and (self._timer is None or deadline < self._timer_ms):
             self._set_timer(deadline)
-
-    def _append(self) -> None:
-        self._append_soon = False
-        try:
-            planned = self._shard.next_append()
-            if planned is not None:
-                now_ms = self._clock.wall_ms()  # a leader compares it with its own
-                self._appending = self._log.append(planned, now_ms, partial(self._appended, planned.offset))
-        except Exception:
-            self._fail()
 
     def _appended(self, offset: int, outcome: Stored | Refused | Unknown) -> None:
         self._appending = None
@@ -308,6 +303,7 @@ class ShardDriver(Generic[E, R, S]):
         except Exception:
             self._fail()
         self._go_on()
+        self.append()
         if shard.state is not State.SERVING:
             self._wake.set()
 
@@ -346,6 +342,7 @@ class ShardDriver(Generic[E, R, S]):
             except Exception:
                 log.exception("not decided", extra=fields(shard=self.name, event_type="Expired"))
         self._go_on()
+        self.append()
 
     # -- who waits ------------------------------------------------------------------------------------------------------
 

@@ -65,6 +65,8 @@ class ShardSet(Generic[E, R, S]):
         self._watch = watch
         self._image = ClusterImage()
         self._drivers: dict[int, ShardDriver[E, R, S]] = {}
+        self._deciding: dict[ShardDriver[E, R, S], None] = {}
+        """Have something to append when this turn is over."""
         self._leaders: dict[int, int] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._topic_id = b""
@@ -90,12 +92,18 @@ class ShardSet(Generic[E, R, S]):
         return _refused(NOT_COORDINATOR) if driver is None else driver.submit(event)
 
     def ask(self, index: int, event: E, told: "Callable[[Answer[R, Any]], None]") -> None:
-        """As `submit_to`, without a future: `told` is called once, perhaps before this returns."""
+        """`told` is called once, perhaps before this returns. Nothing is appended before `end_turn`."""
         driver = self._drivers.get(index)
         if driver is None:
             told(Answer(told, NOT_COORDINATOR))
-        else:
-            driver.ask(event, told)
+        elif driver.ask(event, told):
+            self._deciding[driver] = None
+
+    def end_turn(self) -> None:
+        """After the last `ask` of those that came together: they share appends."""
+        deciding, self._deciding = self._deciding, {}
+        for driver in deciding:
+            driver.append()
 
     @property
     def owned(self) -> Mapping[int, ShardDriver[E, R, S]]:

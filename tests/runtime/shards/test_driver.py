@@ -350,3 +350,40 @@ async def test_a_tombstone_is_written_for_what_is_removed(partition: Partition, 
     await said(driver, Put("a", 1))
     assert await said(driver, Remove("a")) == "1"
     assert await said(await serving(run, 2), Read("a")) == "nothing"
+
+
+async def test_those_who_ask_in_one_turn_are_decided_at_once_and_share_an_append(partition: Partition, run: Run) -> None:
+    driver, said = await serving(run), list[str | None]()
+    wanted = [driver.ask(Add("a", 1), lambda answer: said.append(answer.reply)) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert (wanted, partition.appends) == ([True] * 3, [])
+    driver.append()
+    assert not driver.ask(Add("a", 1), lambda answer: said.append(answer.reply)), "one is under way"
+    await until(lambda: len(said) == 4)
+    assert said == ["1", "2", "3", "4"]
+    assert [len(planned.records) for planned in partition.appends] == [3, 1]
+
+
+async def test_who_fails_to_take_an_answer_keeps_nobody_else_from_theirs(run: Run) -> None:
+    driver = await serving(run)
+
+    def fail(_: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    driver.ask(Add("a", 1), fail)
+    assert await said(driver, Add("a", 1)) == "2"
+
+
+async def test_a_shard_whose_append_raises_is_read_again(partition: Partition, run: Run) -> None:
+    driver = await serving(run)
+    await said(driver, Put("a", 1))
+
+    def fail(_: object) -> None:
+        raise RuntimeError("broken on purpose")
+
+    partition.fate = fail
+    assert await said(driver, Add("a", 1)) == 15
+    partition.fate = lambda _: None
+    await reaches(driver, State.SERVING)
+    assert await said(driver, Read("a")) == "1"
+    assert [fence.claim for fence in partition.claims] == [1, 2]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 
-STEPS_MAX = 60_000
+STEPS_MAX = 20_000
 
 
 class Violated(Exception):

@@ -157,6 +157,8 @@ class Owner:
 
     def _claimed(self, outcome: Any) -> None:
         shard, random = self.shard, self.bench.random
+        if shard.state is not State.CLAIMING:
+            return  # it was dismissed meanwhile
         if isinstance(outcome, Claimed):
             shard.claimed(outcome.log_start, outcome.log_end)
             start = shard.position

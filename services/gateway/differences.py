@@ -285,6 +285,7 @@ DIFFERENCES: Final = (
         ApiKey.FIND_COORDINATOR,
         "A group's coordinator that is there within a second, its topic being made meanwhile, is in the same answer; Kafka first "
         "answers COORDINATOR_NOT_AVAILABLE, and clients ask again.",
+        unseen="it takes a cluster that nobody asked for a group yet",
     ),
     Difference(
         "find-coordinator-nobody",
@@ -321,6 +322,22 @@ DIFFERENCES: Final = (
         "While a group's coordinator is loading, or another takes over, requests that it has not seen wait for it for up to 5 s; "
         "Kafka answers COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR at once.",
         unseen="it takes a broker that died",
+    ),
+    Difference(
+        "join-named-and-static",
+        ApiKey.JOIN_GROUP,
+        "A member that was given its id and comes back with an instance id besides answers UNKNOWN_MEMBER_ID; Kafka: "
+        "UNKNOWN_SERVER_ERROR.",
+    ),
+    Difference(
+        "join-repeated-protocol",
+        ApiKey.JOIN_GROUP,
+        "Of a protocol that a member names twice, the first counts; Kafka never answers.",
+    ),
+    Difference(
+        "join-nameless-protocol",
+        ApiKey.JOIN_GROUP,
+        'A protocol whose name is empty is called ""; Kafka says null from version 7 on.',
     ),
     Difference(
         "list-groups-on-bootstrap",

@@ -1,5 +1,6 @@
 """Takes from an answer what two correct systems may fill differently, and finds what differs in the rest."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,20 @@ from tests.differential.systems import System
 Path = tuple[str, ...]
 
 # What names an item of an array: its order means nothing then.
-IDENTITIES = ("name", "topic", "topic_id", "resource_name", "api_key", "index", "partition_index", "node_id", "broker_id")
+IDENTITIES = (
+    "name",
+    "topic",
+    "topic_id",
+    "resource_name",
+    "api_key",
+    "index",
+    "partition_index",
+    "node_id",
+    "broker_id",
+    "member_id",
+    "group_id",
+)
+MADE_BY_COORDINATORS = re.compile(r"(?<![^-])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[\w-]{22}$")
 NO_ID = bytes(16)
 ID_OF = "(id of "
 ORDERED = ("synonyms",)
@@ -21,6 +35,7 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
 
     - words for people: they must be there where Kafka has some; what they say is not compared, and having more is no harm
     - addresses, cluster id and topic ids: each system's own become what they stand for, any other stays as it is
+    - what a coordinator makes of a member id: which member it is remains, and what it is named after
     - ids of producers: each system counts by itself
     - the time at which a batch was appended
     - paths and room of log directories
@@ -51,6 +66,8 @@ def normalise(value: Any, system: System, key: str = "") -> Any:
         return "(a path)" if value.startswith("/") else value
     if key in ("total_bytes", "usable_bytes") and value > 0:
         return "(bytes)"
+    if key in ("member_id", "leader") and isinstance(value, str) and (made := MADE_BY_COORDINATORS.search(value)):
+        return f"{value[: made.start()]}(member {system.member_ids.setdefault(value, len(system.member_ids) + 1)})"
     if key == "producer_id" and value >= 0:
         return "(producer id)"
     if key == "log_append_time_ms" and value > 0:

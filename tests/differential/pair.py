@@ -9,8 +9,8 @@ from typing import Any
 
 from libs.runtime.shards.placement import shard_of
 from tests.differential.comparison import Path, differences, normalise
-from tests.differential.scenario import Fields, Scenario, World
-from tests.differential.systems import System
+from tests.differential.scenario import Fields, Scenario, Step, World
+from tests.differential.systems import PATIENCE_S, Awaited, System
 
 TOPICS_AT_ONCE = 50
 READY_WITHIN_S = 60.0
@@ -49,17 +49,47 @@ class Pair:
 
 def _answer(system: System, scenario: Scenario, version: int) -> Any:
     world = World(system, version, scenario.topic(version))
-    before = [system.ask(step.api, step.version, step.fields) for step in scenario.before(world)] if scenario.before else []
+    system.member_ids.clear()
+    steps = list(scenario.before(world)) if scenario.before else []
+    try:
+        for step in steps:
+            _take(system, world, step)
+        return _told(system, scenario, world, [step.left for step in steps])
+    finally:
+        for awaited in world.told:
+            awaited.close()
+
+
+def _take(system: System, world: World, step: Step) -> None:
+    fields = step.fields(world) if callable(step.fields) else step.fields
+    if not step.parked_in:
+        world.told.append(Awaited(step.api, step.version, told=system.ask(step.api, step.version, fields)))
+        return
+    world.told.append(system.park(step.api, step.version, fields))
+    deadline = time.monotonic() + PATIENCE_S
+    while (state := _state_of(system, fields["group_id"])) != step.parked_in:
+        assert time.monotonic() < deadline, f"{system.name}: group {fields['group_id']} is {state}, not {step.parked_in}"
+        Event().wait(0.01)
+
+
+def _state_of(system: System, group_id: str) -> str:
+    described = system.ask("describe_groups", 5, {"groups": [group_id]})
+    assert isinstance(described, dict), f"{system.name}: {described}"
+    return str(described["groups"][0]["group_state"])
+
+
+def _told(system: System, scenario: Scenario, world: World, left: list[bool]) -> Any:
+    version = world.version
     asked = scenario.ask(world)
     if isinstance(asked, bytes):
         answered_in = version if scenario.answer_version is None else scenario.answer_version
         answer: Any = system.ask_raw(scenario.api, answered_in, asked, patience_s=scenario.patience_s)
     else:
         answer = system.ask(scenario.api, version, asked, patience_s=scenario.patience_s)
+    told = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.told) if not left[i]}
     answer = normalise(answer, system)
-    if not before:
+    if not told:
         return answer
-    told = {f"before {i}": normalise(each, system) for i, each in enumerate(before)}
     return {**told, **(answer if isinstance(answer, dict) else {"answer": answer})}
 
 

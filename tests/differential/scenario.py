@@ -7,7 +7,7 @@ from typing import Any
 
 from services.gateway.handlers import APIS
 from tests.differential.messages import message_class, versions_of
-from tests.differential.systems import System
+from tests.differential.systems import Awaited, System
 
 Fields = dict[str, Any]
 ANY = object()
@@ -22,6 +22,8 @@ class World:
     version: int
     topic: str
     """The scenario's own topic; of this version if the scenario says so."""
+    told: list[Awaited] = field(default_factory=list)
+    """Answers to the steps before, in order; to wait for a parked one may take as long as the others let it."""
 
     @property
     def topic_id(self) -> bytes:
@@ -31,6 +33,12 @@ class World:
         """How to name a topic: by name, and by id where the version has ids."""
         name = self.topic if topic is None else topic
         return {field_name: name, "topic_id": self.system.topic_ids.get(name, UNKNOWN_ID)}
+
+    def member_id(self, step: int = 0) -> str:
+        """Which that step was answered with."""
+        answer = self.told[step].answer()
+        assert isinstance(answer, dict), answer
+        return str(answer["member_id"])
 
 
 UNKNOWN_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
@@ -62,7 +70,12 @@ class Step:
 
     api: str
     version: int
-    fields: Fields
+    fields: Fields | Callable[[World], Fields]
+    """Of what the steps before it were answered, if it is a function."""
+    parked_in: str = ""
+    """A group's state, for a request that is not answered at once: the next one is sent when the group is in it."""
+    left: bool = False
+    """Nobody waits for the answer of this parked one."""
 
 
 @dataclass(frozen=True)

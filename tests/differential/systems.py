@@ -25,6 +25,8 @@ class System:
     port: int
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     cluster_id: str = ""
+    member_ids: dict[str, int] = field(default_factory=dict)
+    """Of members of the scenario's groups, in the order in which they were told."""
 
     def ask(self, api: str, version: int, fields: dict[str, Any], *, patience_s: float = PATIENCE_S) -> dict[str, Any] | str:
         """The decoded answer, CLOSED or SILENT."""
@@ -55,6 +57,38 @@ class System:
                 return CLOSED
             except TimeoutError:
                 return STUCK
+
+    def park(self, api: str, version: int, fields: dict[str, Any]) -> "Awaited":
+        """Sends, on a connection of its own, what is not answered at once."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+        connection.sendall(encode_request(api, version, fields, correlation_id=ASKED))
+        return Awaited(api, version, connection)
+
+
+@dataclass
+class Awaited:
+    """A request, and its answer when somebody asks for it."""
+
+    api: str
+    version: int
+    connection: socket.socket | None = None
+    told: dict[str, Any] | str | None = None
+
+    def answer(self) -> dict[str, Any] | str:
+        if self.told is None:
+            assert self.connection is not None, "nobody was asked"
+            try:
+                frame = read_frame(self.connection)
+                self.told = CLOSED if frame is None else decode_response(self.api, self.version, frame)
+            except ConnectionResetError:
+                self.told = CLOSED
+            except TimeoutError:
+                self.told = STUCK
+        return self.told
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
 
 
 def read_frame(connection: socket.socket) -> bytes | None:

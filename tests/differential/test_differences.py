@@ -18,6 +18,7 @@ from tests.requirements import require
 
 IMPATIENT = {"PENSTOCK_HALF_FRAME_S_MAX": "1", "PENSTOCK_UNREAD_ANSWERS_S_MAX": "1"}
 """What takes 30 s takes 1 s here. No other scenario is as slow as that."""
+SMALL_GROUPS = {"group.max.size": "2", "group.consumer.max.size": "2"}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Neither the session's cluster nor its Kafka: here both must hold the same topics, and each have one broker."""
     require("java", "kafka", "etcd")
     with (
-        KafkaBroker(tmp_path_factory.mktemp("kafka"), options=QUICK) as kafka,
+        KafkaBroker(tmp_path_factory.mktemp("kafka"), options=QUICK, properties=SMALL_GROUPS) as kafka,
         LocalCluster(storage=1, gateways=1, environment_of={"gateway-1": IMPATIENT}) as penstock,
         Pair(
             System("Apache Kafka", kafka.port),
@@ -33,7 +34,17 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         ) as both,
     ):
         both.prepare(ALL)
+        configure(both.penstock, {**SMALL_GROUPS, "group.initial.rebalance.delay.ms": "0"})
         yield both
+
+
+def configure(penstock: System, values: dict[str, str]) -> None:
+    """All brokers: Kafka's is told at its start."""
+    configs = [{"name": name, "config_operation": 0, "value": value} for name, value in values.items()]
+    resource = {"resource_type": 4, "resource_name": "", "configs": configs}
+    answer = penstock.ask("incremental_alter_configs", 1, {"resources": [resource], "validate_only": False})
+    assert isinstance(answer, dict)
+    assert answer["responses"][0]["error_code"] == 0, answer
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=[scenario.slug for scenario in ALL])

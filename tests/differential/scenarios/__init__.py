@@ -2,9 +2,11 @@
 
 from tests.differential.scenarios import (
     api_versions,
+    classic_groups,
     cluster,
     config_bounds,
     configs,
+    consumer_groups,
     delete_records,
     fetch,
     framing,
@@ -34,6 +36,8 @@ ALL = (
     *config_bounds.SCENARIOS,
     *group_configs.SCENARIOS,
     *offsets.SCENARIOS,
+    *classic_groups.SCENARIOS,
+    *consumer_groups.SCENARIOS,
     *cluster.SCENARIOS,
     *framing.SCENARIOS,
 )

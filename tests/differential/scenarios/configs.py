@@ -20,6 +20,9 @@ BALANCING = "|".join(
     f"self_balancing_{name}" for name in ("mode", "moves_max", "bytes_per_second", "away_ms", "imbalance_percentage")
 )
 
+SET_FOR_GROUPS = "group_initial_rebalance_delay_ms|group_max_size|group_consumer_max_size"
+"""Kafka was told at its start, Penstock when it ran: test_differences.py."""
+
 TOPICS = (
     Differs("topic-configs-own", "results.*.configs.durability|record_validation", kafka=ABSENT),
     Differs("topic-configs-min-isr", "results.*.configs.min_insync_replicas.config_source", 3, 5),
@@ -50,7 +53,7 @@ DESCRIBING = (
             Differs("broker-configs-left-out", "results.1.configs.*", penstock=ABSENT),
             Differs("broker-configs-left-out", "results.1.configs.listeners|log_dirs.value|config_source"),
             Differs("broker-configs-changeable", "results.1.configs.*.read_only"),
-            Differs("broker-configs-changeable", "results.1.configs.group_initial_rebalance_delay_ms.config_source|value"),
+            Differs("broker-configs-changeable", f"results.1.configs.{SET_FOR_GROUPS}.config_source", 4, 3),
             Differs("broker-configs-protocols", "results.1.configs.group_coordinator_rebalance_protocols.value"),
             Differs("broker-configs-revived", "results.1.configs.leader_imbalance_per_broker_percentage", kafka=ABSENT),
             Differs("broker-configs-revived", "results.1.configs.replica_lag_max_messages", kafka=ABSENT),
@@ -71,7 +74,10 @@ DESCRIBING = (
         "the default of all brokers",
         DESCRIBE,
         describe(BROKER, ""),
-        differs=(Differs("topic-configs-min-isr", "results.*.configs"),),
+        differs=(
+            Differs("topic-configs-min-isr", "results.*.configs.min_insync_replicas", penstock=ABSENT),
+            Differs("broker-configs-changeable", f"results.*.configs.{SET_FOR_GROUPS}", kafka=ABSENT),
+        ),
     ),
     Scenario("a broker that is not there", DESCRIBE, describe(BROKER, "7")),
     Scenario("a broker that is no number", DESCRIBE, describe(BROKER, "seven")),

@@ -78,6 +78,8 @@ def describe_consumers(world: World) -> Fields:
 
 
 SCENARIOS = (
+    # Before all others: these versions tell of every group that there is.
+    Scenario("everything", LIST, lambda world: {}, range(4), partitions=2, before=committed),
     Scenario("offsets", COMMIT, commit((0, 5), (1, 0)), partitions=2),
     Scenario("what is not there", COMMIT, commit((0, 5), (7, 5), (-1, 5), name="nowhere"), partitions=2),
     Scenario("negative offsets", COMMIT, commit((0, -1), (1, -(2**63))), partitions=2),

@@ -51,9 +51,7 @@ def _leave(draft: Draft, who: MemberIdentity, reasons: list[str]) -> ErrorCode:
         reasons.append(f"static member {who.group_instance_id} was removed{because}")
         draft.remove(held_by)
         return ErrorCode.NONE
-    if member_id in group.pending:
-        if who.group_instance_id is not None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+    if member_id in group.pending:  # whatever instance it says that it is: as in Kafka
         draft.remove_pending(member_id)
         return ErrorCode.NONE
     fault = group.fault(member_id, who.group_instance_id)

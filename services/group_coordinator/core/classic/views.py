@@ -18,7 +18,7 @@ def missing(name: str, version: int) -> DescribedGroup:
 
 
 def described(group: Group) -> DescribedGroup:
-    """Subscriptions and assignments are those of a generation: only a stable group has them."""
+    """Only a stable group has subscriptions, and has agreed on a protocol. Assignments are the last that there were."""
     facts = group.facts
     stable = facts.state is State.STABLE
     return DescribedGroup(
@@ -33,7 +33,7 @@ def described(group: Group) -> DescribedGroup:
                 member.client_id,
                 member.client_host,
                 member.metadata(facts.protocol) if stable else b"",
-                member.assignment if stable else b"",
+                member.assignment,
             )
             for member in group.members.values()
         ],

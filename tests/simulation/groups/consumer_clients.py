@@ -74,6 +74,8 @@ class Consumer(Client):
             return
         if self.target is not None and self.random.random() < 0.8:
             self._take()
+        if self.target is not None:  # it is asked about what it never took: only what it says in full answers that
+            self.unsure = True
         says_all = self.unsure or self.epoch == 0
         owned = None if self.said == self.owned and not says_all else _said(self.owned)
         self.said = self.owned

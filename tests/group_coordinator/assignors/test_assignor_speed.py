@@ -1,13 +1,14 @@
-"""How long assignors may take: heartbeats of other groups wait meanwhile."""
+"""How much work assignors may do: heartbeats of other groups wait meanwhile."""
 
+import sys
 from collections.abc import Callable
 from random import Random
-from time import process_time
+from types import FrameType
 
 import pytest
 
 from services.group_coordinator.core.consumer.assignors import ASSIGNORS, assign
-from services.group_coordinator.core.consumer.assignors.spec import GroupSpec, MemberSpec, TopicSpec
+from services.group_coordinator.core.consumer.assignors.spec import Assignment, GroupSpec, MemberSpec, TopicSpec
 from tests.group_coordinator.assignors.specs import after, check_valid, plain, topic_id
 
 Made = Callable[[], GroupSpec]
@@ -49,6 +50,9 @@ def many_racks() -> GroupSpec:
     return GroupSpec({f"m{at}": MemberSpec(frozenset(topics), rack_id=racks[at % 100]) for at in range(1000)}, topics)
 
 
+LINES_MAX = 3_000_000
+"""About a second of a slow core. Twice what the most laborious group takes."""
+
 LARGE: list[Made] = [
     lambda: plain(1000, 10_000),
     lambda: plain(1000, 100, topics=100),
@@ -62,26 +66,33 @@ LARGE: list[Made] = [
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("made", LARGE)
-def test_a_thousand_members_and_ten_thousand_partitions_take_less_than_a_second(name: str, made: Made) -> None:
+def test_a_thousand_members_and_ten_thousand_partitions_take_bounded_work(name: str, made: Made) -> None:
     spec = made()
-    check_valid(spec, _within(1.0, name, spec))
+    check_valid(spec, _within(LINES_MAX, name, spec))
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-def test_two_hundred_members_and_five_hundred_partitions_take_less_than_20_ms(name: str) -> None:
+def test_two_hundred_members_and_five_hundred_partitions_take_little_work(name: str) -> None:
     spec = plain(200, 500)
-    _within(0.02, name, spec)
+    _within(LINES_MAX // 100, name, spec)
     joined = after(spec, assign(name, spec))
-    _within(0.02, name, GroupSpec({**joined.members, "new": MemberSpec(frozenset(joined.topics))}, joined.topics))
+    _within(LINES_MAX // 100, name, GroupSpec({**joined.members, "new": MemberSpec(frozenset(joined.topics))}, joined.topics))
 
 
-def _within(seconds: float, name: str, spec: GroupSpec):
-    """Of processor time, the best of five: other tests run on the same cores."""
-    best = float("inf")
-    for _ in range(5):
-        start = process_time()
+def _within(lines_max: int, name: str, spec: GroupSpec) -> Assignment:
+    """Lines of Python that are run, one in a loop each time: the same on a busy machine, and far more if anything is squared."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
         assignment = assign(name, spec)
-        best = min(best, process_time() - start)
-        if best < seconds:
-            return assignment
-    pytest.fail(f"took {best:.3f} s")
+    finally:
+        sys.settrace(before)
+    assert lines <= lines_max, f"{lines:,} lines"
+    return assignment

@@ -52,9 +52,6 @@ class Member:
     def has_reached(self, assignment_epoch: int) -> bool:
         return self.epoch == assignment_epoch and self.state is MemberState.STABLE
 
-    def asks_as(self, other: "Member") -> bool:
-        return self.asks("") == other.asks("")
-
     # -- records ------------------------------------------------------------------------------------------------------------
 
     def asks(self, group: str) -> ConsumerMemberChanged:

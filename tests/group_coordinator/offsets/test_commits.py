@@ -35,6 +35,13 @@ def test_a_retention_of_its_own_is_kept_as_a_moment() -> None:
     assert record.expire_ms == stage.now_ms + 1000
 
 
+def test_an_offset_may_be_kept_for_as_long_as_a_number_can_say() -> None:
+    stage = GroupStage()
+    assert stage.commit({("t", 1): 5}, version=4, retention_ms=2**63 - 1) == {("t", 1): 0}
+    stage.fail_over()
+    assert stage.fetch() == {("t", 1): 5}
+
+
 def test_topics_and_partitions_that_are_not_there_are_refused_and_others_are_not() -> None:
     stage = GroupStage()
     offsets = {("t", 0): 1, ("nowhere", 0): 1, ("t", 4): 1, ("t", -1): 1}

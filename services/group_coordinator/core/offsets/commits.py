@@ -26,6 +26,8 @@ from services.group_coordinator.core.topics_view import TopicsView, TopicView
 
 NAMED_BY_ID_FROM = 10
 NO_RETENTION = -1
+NEVER_MS = 2**63 - 1
+"""The last moment that the log can name: who keeps an offset for as long as it can be said keeps it for ever."""
 
 Found = tuple[OffsetCommitRequestTopic, TopicView, list[OffsetCommitRequestPartition]]
 
@@ -41,7 +43,7 @@ def decide_commit(
     name = request.group_id
     error = kind.commit_error(name, request, version)
     records: list[OffsetCommitted] = []
-    expire_ms = -1 if request.retention_time_ms == NO_RETENTION else now_ms + request.retention_time_ms
+    expire_ms = -1 if request.retention_time_ms == NO_RETENTION else min(now_ms + request.retention_time_ms, NEVER_MS)
     for asked, topic, partitions in found:
         topic_id = topic.topic_id if expire_ms == -1 else NO_UUID  # the format has room for one of them
         told: list[OffsetCommitResponsePartition] = []

@@ -23,7 +23,9 @@ from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
-from libs.wire.messages.sync_group import SyncGroupRequest
+from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, write_request
+from libs.wire.primitives import Writer
+from services.group_coordinator.apis import ELEMENTS_MAX
 from tests.group_coordinator.processes import (
     TOPIC,
     Coordinator,
@@ -115,6 +117,17 @@ async def test_what_is_no_such_request_is_said_to_be_none(owner: Coordinator, ap
     response = await client.call(ASK, Ask(SHARD, api_key, version, "", "/"), [body], timeout_s=5.0)
     assert (unpack(Answered, response.body).error, len(response.payload)) == (42, 0)
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1, "the connection goes on"
+
+
+async def test_a_request_of_countless_elements_is_none_before_they_are_read(owner: Coordinator) -> None:
+    """It would take so long that the coordinator, and whoever is asked next, were taken for dead."""
+    client = owner.gateway()
+    for count, error in (ELEMENTS_MAX, 0), (ELEMENTS_MAX + 1, 42):
+        assignments = [SyncGroupRequestAssignment("m", b"")] * count
+        writer = Writer()
+        write_request(writer, SyncGroupRequest(GROUP, 1, "m", assignments=assignments), 3)
+        response = await client.call(ASK, Ask(SHARD, ApiKey.SYNC_GROUP, 3, "", "/"), [writer.buffer], timeout_s=WAIT_S)
+        assert unpack(Answered, response.body).error == error
 
 
 async def test_requests_of_one_connection_are_decided_in_their_order(owner: Coordinator) -> None:

@@ -84,6 +84,10 @@ class Client:
             raise Disconnected(f"broker {node} is in no metadata", sent=False)
         return await self.link(address)
 
+    async def own_link(self, address: tuple[str, int]) -> Link:
+        """One that nobody shares. Raises Disconnected."""
+        return await Link.connect(self._transport, address)
+
     async def refresh(self) -> None:
         """The leaders of now; nothing changes if nobody answers. Who comes while one is under way shares it."""
         if self._refreshing is None:

@@ -5,6 +5,7 @@ import errno
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
+from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.processes import STORE_HOST, ControllerProcess, GatewayProcess, Process, StorageProcess
 from tests.simulation.cluster.world import World
 
@@ -28,12 +29,15 @@ class Faults:
             (4, "storage killed", self._kill_storage),
             (4, "storage loses power", self._power_cut),
             (2, "storage loses power amid a write", self._power_cut_amid),
-            (2, "storage is told to stop", self._stop_storage),
+            (2, "storage is told to stop", lambda: self._stop(StorageProcess)),
             (3, "storage paused", self._pause_storage),
             (2, "controller killed", lambda: self._kill(ControllerProcess)),
             (1, "controller paused", lambda: self._pause(ControllerProcess)),
             (2, "gateway killed", lambda: self._kill(GatewayProcess)),
             (1, "gateway paused", lambda: self._pause(GatewayProcess)),
+            (3, "group coordinator killed", lambda: self._kill(CoordinatorProcess)),
+            (2, "group coordinator paused", lambda: self._pause(CoordinatorProcess)),
+            (1, "group coordinator is told to stop", lambda: self._stop(CoordinatorProcess)),
             (3, "partition", self._partition),
             (3, "one-way partition", self._one_way),
             (2, "cut from the store", self._cut_from_store),
@@ -142,8 +146,8 @@ class Faults:
                 self.repair(process)
                 process.power_on()
 
-    async def _stop_storage(self) -> None:
-        process = self._some(StorageProcess)
+    async def _stop(self, kind: type[Process]) -> None:
+        process = self._some(kind)
         if process is None:
             return
         process.held_down = True

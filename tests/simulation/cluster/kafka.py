@@ -28,7 +28,7 @@ DELETE_TOPICS_VERSION, ALTER_CONFIGS_VERSION = 4, 1
 CONNECT_S_MAX = 3.0
 RECEIVE_BYTES = 64 * 1024
 LATEST = -1
-TOPIC, SET = 2, 0
+TOPIC, BROKER, SET = 2, 4, 0
 
 
 class Disconnected(Exception):
@@ -83,6 +83,11 @@ class Link:
             raise Disconnected(f"no answer to {key.name} in {timeout_s} s", sent=True) from None
         read_response_header(reader, key, version)
         return reader
+
+    def close(self) -> None:
+        if not self.lost:
+            self._stream.abort(ConnectionAbortedError("closed"))
+            self.lost = True
 
     def get_buffer(self) -> memoryview:
         return self._space
@@ -182,9 +187,9 @@ async def delete(link: Link, topic: str, timeout_s: float) -> int:
 
 
 async def configure(link: Link, topic: str, name: str, value: str, timeout_s: float) -> int:
-    """The error."""
+    """The error. The topic "" stands for all brokers."""
     config = incremental_alter_configs.AlterableConfig(name, SET, value)
-    resource = incremental_alter_configs.AlterConfigsResource(TOPIC, topic, [config])
+    resource = incremental_alter_configs.AlterConfigsResource(TOPIC if topic else BROKER, topic, [config])
     answer = await call(
         *(link, ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS_VERSION, incremental_alter_configs.write_request),
         *(

@@ -8,11 +8,11 @@ from concurrent.futures import ProcessPoolExecutor
 from tests.simulation.cluster.run import FAULTY_S, ClusterRun, Report
 
 
-def run_one(seed: int, *, verbose: bool = False, faulty_s: float = FAULTY_S) -> Report:
-    """`verbose`: the story has also what the services log of their normal work."""
+def run_one(seed: int, *, verbose: bool = False, faulty_s: float = FAULTY_S, until_caught: bool = False) -> Report:
+    """`verbose`: the story has also what the services log of their normal work. `until_caught`: the first violation ends it."""
     run = ClusterRun(seed, verbose=verbose, faulty_s=faulty_s)
     try:
-        return run.run()
+        return run.run(until_caught=until_caught)
     finally:
         run.discard()
 

@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -15,11 +15,18 @@ from unittest.mock import patch
 from libs.cluster.records import InSync, PartitionState
 from libs.commitlog.producers import FRESH, ProducerState
 from libs.rpc.contracts.replication import Pulled, PulledFrom
+from libs.runtime.shards.driver import ShardDriver
+from libs.runtime.shards.shard import Shard
 from services.controller.core import elections, reassignment
 from services.controller.fencing import FencedWriter
 from services.gateway.appends import Appends
+from services.group_coordinator.core.classic import commits as classic_commits
+from services.group_coordinator.core.consumer import commits as consumer_commits
+from services.group_coordinator.core.consumer import reconciliation
+from services.group_coordinator.core.machine import GroupMachine
 from services.storage.cleaning import Cleaning
 from services.storage.core import following as deciding
+from services.storage.core.ownership import Ownership
 from services.storage.core.replica import Replica
 from services.storage.following import applying
 from services.storage.following.followed import Followed
@@ -97,6 +104,21 @@ def unfenced_controller() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def whoever_writes_is_the_owner() -> Iterator[None]:
+    """A leader stores what a deposed owner appends, wherever it lands; and who appended takes that for done."""
+    with ExitStack() as planted:
+        planted.enter_context(patch.object(Ownership, "refuse", lambda self, *_, **__: None))
+        anywhere = Mutant(ShardDriver._appended, "case Stored(base_offset) if base_offset == offset:", "case Stored(_):")
+        planted.enter_context(anywhere.planted())
+        yield
+
+
+def nobody_is_awaited_after_a_takeover() -> Any:
+    """A new owner never misses the members that it read of."""
+    return patch.object(GroupMachine, "timers", lambda self, now_ms: ())
+
+
 def line(where: Callable[..., Any], right: str, wrong: str) -> Callable[[], AbstractContextManager[Any]]:
     """One line that somebody might write."""
     return Mutant(where, right, wrong).planted
@@ -125,11 +147,37 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, .
         line(reassignment.finished, "is not ReassignmentStatus.REMOVING", "is ReassignmentStatus.NONE"),
         (1, 2, 3),
     ),
+    "a commit is answered before it is committed": (
+        line(Shard._queue, "pending.take(group, decision, ticket)", "pending.take(None, decision, ticket)"),
+        (1, 2, 3),
+    ),
+    "offsets are not loaded": (
+        line(GroupMachine.decode, "record_codec.decode(key, value)", "None if key[1] < 2 else record_codec.decode(key, value)"),
+        (1, 2, 3),
+    ),
+    "a commit's generation is not looked at": (
+        line(classic_commits.commit_error, "if generation != group.facts.generation:", "if False:"),
+        (1, 2, 3),
+    ),
+    "a commit's epoch is not looked at": (
+        line(consumer_commits.commit_error, "if epoch == member.epoch:", "if True:"),
+        (1, 2, 3),
+    ),
+    "what others hold is given": (
+        line(reconciliation._next, " if holder((topic_id, number)) in (None, member.member_id)", ""),
+        (1, 2, 3),
+    ),
 }
 """Each with the seeds within which it is caught."""
 
 GUARDED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, ...]]] = {
     "an unfenced controller": (unfenced_controller, tuple(range(1, 28))),
+    "a deposed owner's append is taken": (whoever_writes_is_the_owner, (1, 2)),
+    "nobody is awaited after a takeover": (nobody_is_awaited_after_a_takeover, (1, 2)),
+    "nobody has to give up first": (
+        line(reconciliation._next, "if to_give_up and owns_any(owned, to_give_up):", "if False:"),
+        (1, 2),
+    ),
 }
 """Each with seeds that do not catch it. A write also compares what it changes with what was read; who is deposed stops soon."""
 
@@ -140,7 +188,7 @@ def seeds_to_catch(name: str, *, faulty_s: float = FAULTY_S, most: int = 0) -> t
     seeds = tuple(range(1, most + 1)) or seeds
     for count, seed in enumerate(seeds, 1):
         with plant():
-            report = run_one(seed, faulty_s=faulty_s)
+            report = run_one(seed, faulty_s=faulty_s, until_caught=True)
         if report.violations:
             return count, report
     return len(seeds) + 1, None

@@ -10,6 +10,7 @@ from libs.cluster import keys
 from libs.cluster.codec import decode
 from libs.cluster.membership import Superseded
 from libs.cluster.records import Topic
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.commitlog.errors import DirectoryRetired
 from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from services.storage.hosted import Key
@@ -18,8 +19,10 @@ from tests.history.report import told
 from tests.simulation.cluster import kafka
 from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import REQUEST_S, Client, Consumer, Producer, Values, key_of
+from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.final_disks import look_at_disks
+from tests.simulation.cluster.groups import POINTS, SHARDS, Groups
 from tests.simulation.cluster.kafka import Disconnected, Partition
 from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
 from tests.simulation.cluster.mover import Mover
@@ -62,6 +65,7 @@ class Report:
     kinds: dict[str, int] = field(default_factory=dict)
     changes: int = 0
     cleanings: int = 0
+    sometimes: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     verdict: str = ""
     story: list[str] = field(default_factory=list)
@@ -70,8 +74,9 @@ class Report:
 def configs_of(topic: str) -> list[tuple[str, str]]:
     durability = "replicated" if topic == "pages" else "synced"
     configs = [("segment.ms", "20000"), ("segment.index.bytes", "4096"), ("durability", durability)]
-    if topic == COMPACTED:
-        configs += [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01"), ("segment.ms", "8000")]
+    if topic in (COMPACTED, GROUP_TOPIC):
+        segment_ms = "8000" if topic == COMPACTED else "25000"
+        configs += [("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01"), ("segment.ms", segment_ms)]
     return configs
 
 
@@ -81,10 +86,12 @@ class ClusterRun:
         self.factor, self.faulty_s = factor, faulty_s
         self.storage = [StorageProcess(world, node) for node in (1, 2, 3)]
         self.gateways = [GatewayProcess(world, node) for node in (1, 2)]
+        coordinators = [CoordinatorProcess(world, node) for node in (1, 2)]
         self.processes: list[Process] = [
             *(ControllerProcess(world, node) for node in (1, 2, 3)),
             *self.storage,
             *self.gateways,
+            *coordinators,
         ]
         bootstrap = [(gateway.host, KAFKA_PORT) for gateway in self.gateways]
         world.broker_configs = BROKER_CONFIGS
@@ -94,7 +101,7 @@ class ClusterRun:
         self.faults = Faults(world, self.processes, [client.name for client in self.clients])
         self.watcher = Watcher(world, self.storage, self._name_of)
         world.links.applied.append(self.watcher.applied)
-        self.watcher.paged, self.watcher.compacted = ("pages",), (COMPACTED,)
+        self.watcher.paged, self.watcher.compacted = ("pages",), (COMPACTED, GROUP_TOPIC)
         world.before_cleaning.append(self.watcher.cleaning)
         world.before_power_cut.append(self.watcher.power_cut)
         self._logs = _Logs(world, verbose=verbose)
@@ -107,24 +114,27 @@ class ClusterRun:
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=False, acks=-1))
             self.producers.append(Producer(client, self.recorder, loose, values, idempotent=True, acks=1))
         self.names = Names(world, (COMPACTED, 0))
-        self.every_partition = [*self.partitions, self.names.partition]
+        hosts = [client.name for client in self.clients]
+        self.groups = Groups(world, self.clients[0], coordinators, self.storage, bootstrap, hosts, self.partitions)
+        self.every_partition = [*self.partitions, self.names.partition, *self.groups.partitions]
         self.producers += [NamesProducer(client, self.recorder, self.names, values) for client in self.clients[1:3]]
         self.names_reader = NamesReader(self.clients[0], self.names)
         self.administrator = Administrator(self.clients[-1], factor, [*TOPICS, COMPACTED])
         self.mover = Mover(self.clients[-2], self.every_partition, (1, 2, 3), self.watcher.was)
         self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
 
-    def run(self) -> Report:
+    def run(self, *, until_caught: bool = False) -> Report:
+        """`until_caught`: it ends with the first violation."""
         world = self.world
         self._logs.begin()
         try:
-            world.loop.run(self._run())
+            world.loop.run(self._until_caught() if until_caught else self._run())
         except (Deadlock, Spinning, TimeoutError) as error:
             world.violation(f"15: {type(error).__name__}: {error}")
         finally:
             self._logs.end()
         if not world.violations:
-            look_at_disks(world, self.storage, (COMPACTED,))
+            look_at_disks(world, self.storage, (COMPACTED, GROUP_TOPIC))
         report = Report(
             world.seed,
             world.loop.digest(),
@@ -136,6 +146,7 @@ class ClusterRun:
             self.faults.kinds,
             self.watcher.changes,
             self.watcher.cleanings,
+            {name: world.sometimes.counts[name] for name in POINTS},
             [*world.violations, *world.loop.failures, *self._logs.failures],
             "",
             world.story,
@@ -160,6 +171,13 @@ class ClusterRun:
 
     # --- the phases
 
+    async def _until_caught(self) -> None:
+        running = self._start(self._run)
+        while not running.done() and not self.world.violations:
+            await asyncio.wait([running], timeout=1.0)
+        if running.done():
+            await running
+
     async def _run(self) -> None:
         world = self.world
         keepers = [
@@ -172,11 +190,13 @@ class ClusterRun:
             process.start()
         await self._until(self._ready, BIRTH_S, "the cluster is not born")
         await self._create_topics()
+        await self.groups.configure()
         await self._until(self._in_sync, BIRTH_S, "the topics' partitions are not in sync")
         world.tell("clients begin")
         working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
         reading = [self._start(lambda consumer=consumer: consumer.run(CONSUMER_PAUSE_S)) for consumer in self.consumers]  # type: ignore[misc]
         reading += [self._start(self.administrator.run), self._start(self.mover.run), self._start(self.names_reader.run)]
+        members = self.groups.start()
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)
         if self.faulty_s >= FAULTY_S:  # a seed may be hard on the clients
@@ -184,23 +204,27 @@ class ClusterRun:
         faulty.cancel()
         world.tell("everything heals")
         await self.faults.heal()
+        self.groups.steady()
         for producer in self.producers:
             producer.stopping = True
         for consumer in self.consumers:
             consumer.stopping = True
         self.administrator.stopping = self.mover.stopping = self.names_reader.stopping = True
-        await asyncio.wait([*working, *reading], timeout=LIVE_S)
-        for task in (*working, *reading):
-            if not task.done():
-                world.violation("15: a client does not come to its end")
-            elif task.exception() is not None:
-                raise task.exception()  # type: ignore[misc]
-        await self._live()
+        await self._ended([*working, *reading], "a client")
+        await self._live(members)
         for keeper in keepers:
             keeper.cancel()
         self.watcher.look()
 
-    async def _live(self) -> None:
+    async def _ended(self, tasks: "list[asyncio.Task[None]]", who: str) -> None:
+        await asyncio.wait(tasks, timeout=LIVE_S)
+        for task in tasks:
+            if not task.done():
+                self.world.violation(f"15: {who} does not come to its end")
+            elif task.exception() is not None:
+                raise task.exception()  # type: ignore[misc]
+
+    async def _live(self, members: "list[asyncio.Task[None]]") -> None:
         """15: everything finishes within a bound."""
         world = self.world
         if not await self._until(self._ready, LIVE_S, "processes are not ready"):
@@ -222,6 +246,11 @@ class ClusterRun:
                 break
             await reader.poll(behind)
         self.names.left(await self.names_reader.read_all(await self._end(self.names.partition)))
+        if await self._until(lambda: self.groups.unsettled(ends), LIVE_S, "groups do not settle"):
+            await self.groups.look(ends)
+            await self._until(self.groups.not_as_in_the_log, LIVE_S, "shards cannot be compared with their logs")
+        self.groups.stop()
+        await self._ended(members, "a member")
         await self._until(self._same_ends, LIVE_S, "followers do not reach their leaders' ends")
         self.watcher.compare_logs(whole=True)
 
@@ -270,7 +299,7 @@ class ClusterRun:
 
     @property
     def operations(self) -> int:
-        return self.recorder.calls + self.names.operations
+        return self.recorder.calls + self.names.operations + self.groups.operations
 
     def _ready(self) -> str:
         """What is missing."""
@@ -311,7 +340,7 @@ class ClusterRun:
     async def _create_topics(self) -> None:
         topics = [
             CreatableTopic(name, count, self.factor, configs=[CreatableTopicConfig(*config) for config in configs_of(name)])
-            for name, count in (*TOPICS.items(), (COMPACTED, 1))
+            for name, count in (*TOPICS.items(), (COMPACTED, 1), (GROUP_TOPIC, SHARDS))
         ]
         deadline = self.world.loop.time() + BIRTH_S
         while self.world.loop.time() < deadline:

@@ -7,6 +7,8 @@ from tests.simulation.cluster.many import run_many, run_one
 from tests.simulation.cluster.run import Report
 
 STORY_LINES = 80
+PROVE_ALL = 6
+"""So many seeds must have taken all the paths that are rare in each."""
 
 
 def replay(seed: int, *, everything: bool) -> int:
@@ -23,9 +25,11 @@ def replay(seed: int, *, everything: bool) -> int:
 def run_seeds(first: int, count: int) -> int:
     started, failed = time.monotonic(), 0
     faults: Counter[str] = Counter()
+    paths: Counter[str] = Counter()
     operations = 0
     for report in run_many(range(first, first + count)):
         faults.update(report.kinds)
+        paths.update(report.sometimes)
         operations += report.operations
         if report.violations:
             failed += 1
@@ -37,7 +41,13 @@ def run_seeds(first: int, count: int) -> int:
     )
     for name, times in sorted(faults.items()):
         print(f"  {times:8}  {name}")
-    return 1 if failed else 0
+    print("paths taken:")
+    for name, times in sorted(paths.items()):
+        print(f"  {times:8}  {name}")
+    missing = [name for name, times in paths.items() if not times] if count >= PROVE_ALL else []
+    for name in missing:
+        print(f"  ! never: {name}")
+    return 1 if failed or missing else 0
 
 
 def said(report: Report) -> str:

@@ -1,0 +1,67 @@
+"""A shard that is read from its log anew, beside the one that is served: whoever asks both must hear the same."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from libs.cluster.configs.group_settings import own_group_values
+from libs.runtime.shards.tables import Journal
+from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from libs.wire.messages.describe_groups import DescribeGroupsRequest
+from libs.wire.messages.list_groups import ListGroupsRequest
+from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from services.group_coordinator.core.asked import Asked
+from services.group_coordinator.core.machine import GroupMachine
+from services.group_coordinator.service import GroupCoordinator, Known, group_machine
+from services.storage.hosted import Hosted
+from tests.simulation.cluster.names import entries_in
+from tests.simulation.cluster.watcher import content
+
+OFFSET_FETCH, DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, LIST_GROUPS = 9, 5, 1, 5
+
+
+def differences(coordinator: GroupCoordinator, served: Any, hosted: Hosted, names: Sequence[str]) -> Iterator[str]:
+    loaded = loaded_from(coordinator, hosted)
+    for request, version in _questions(names):
+        asked = Asked(request, version, "", "", "")
+        one, other = (_in_order(machine.decide(asked, 0).reply) for machine in (served, loaded))
+        if one != other:
+            yield f"{type(request).__name__}: served is {one}, loaded {other}"
+
+
+def loaded_from(coordinator: GroupCoordinator, hosted: Hosted) -> GroupMachine:
+    known = Known(
+        image=lambda: coordinator.image,
+        settings=lambda: coordinator._settings.current,
+        topics=lambda: coordinator.topics,
+        group_configs=lambda name: own_group_values(coordinator.image, name),
+    )
+    journal = Journal()
+    machine = group_machine(journal, known)
+    journal.recording = False
+    entries = entries_in(content(hosted, hosted.log_start_offset, hosted.log_end_offset))
+    for _, entry in sorted(entries.items()):
+        record = machine.decode(entry.key, entry.value)
+        if record is not None:
+            machine.replay(record)
+    return machine
+
+
+def _questions(names: Sequence[str]) -> Iterator[tuple[Any, int]]:
+    yield DescribeGroupsRequest(list(names)), DESCRIBE_GROUPS
+    yield ConsumerGroupDescribeRequest(list(names)), CONSUMER_GROUP_DESCRIBE
+    yield ListGroupsRequest(), LIST_GROUPS
+    yield OffsetFetchRequest([OffsetFetchRequestGroup(name, None, -1, None) for name in names]), OFFSET_FETCH
+
+
+def _in_order(reply: Any) -> Any:
+    """A shard's tables have no order."""
+    groups = []
+    for group in reply.groups:
+        if hasattr(group, "members"):
+            group = replace(group, members=sorted(group.members, key=lambda member: member.member_id))
+        if hasattr(group, "topics"):
+            topics = [replace(topic, partitions=sorted(topic.partitions, key=repr)) for topic in group.topics]
+            group = replace(group, topics=sorted(topics, key=lambda topic: topic.name))
+        groups.append(group)
+    return replace(reply, groups=sorted(groups, key=lambda group: group.group_id))

@@ -42,8 +42,8 @@ SETTINGS = (
 )
 """In this order none contradicts those before."""
 SURE_S = SESSION_S / 2
-"""Who was heard of so lately is a member. OPEN: seed 4 shows somebody who gets what another has that was heard of 4.7 s ago, of a
-session of 6 s, when appends go on after the ISR had been too small. Whether the member or the coordinator errs is not known."""
+"""Who was heard of so lately is a member. A coordinator whose wall clock was set forward catches up at half as fast again
+(`steady_time.py`): a session of 6 s is over after 4."""
 STABLE = "Stable"
 SETTLED_S = 60.0
 

@@ -1,7 +1,7 @@
 """Offset commits, and a group of a hundred members that one more joins: the server's part of it, clients do next to nothing.
 
 Clients here look for news ten times a second, where real ones do every three or five seconds: what is measured would drown in
-that pause. `__consumer_offsets` is synced in Penstock, and in the page cache in Kafka, whatever the durability of the rest.
+that pause. `__consumer_offsets` is synced in Penstock whatever the durability of the rest; in Kafka only with `synced`.
 """
 
 import asyncio

@@ -18,7 +18,7 @@ SEGMENT_BYTES = {"segment.bytes": str(1024**3)}
 def start_penstock(durability: str) -> Iterator[Side]:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=1) as cluster:
         configs = {**SEGMENT_BYTES, "durability": durability}
-        pids = {name: cluster.pid(name) for name in ("gateway-1", "storage-1")}
+        pids = {name: cluster.pid(name) for name in ("gateway-1", "storage-1", "group_coordinator-1")}
 
         @contextmanager
         def stopped() -> Iterator[None]:
@@ -33,11 +33,12 @@ def start_penstock(durability: str) -> Iterator[Side]:
 
 @contextmanager
 def start_kafka(durability: str) -> Iterator[Side]:
-    """`synced` is Kafka's `flush.messages=1`; `replicated` its default, which acknowledges from the page cache."""
+    """`synced` is Kafka's `flush.messages=1`, for its offsets too; `replicated` its default, which acknowledges from the page cache."""
     configs = {**SEGMENT_BYTES, "file.delete.delay.ms": "1000"}
+    properties = {}
     if durability == "synced":
-        configs["flush.messages"] = "1"
-    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as root, KafkaBroker(Path(root)) as broker:
+        configs["flush.messages"] = properties["log.flush.interval.messages"] = "1"
+    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as root, KafkaBroker(Path(root), properties=properties) as broker:
         named = "flush.messages=1" if durability == "synced" else "page cache"
         pids = {"broker": broker.pid}
 
@@ -55,15 +56,16 @@ def start_replicated_penstock(durability: str) -> Iterator[Side]:
     """Three storage nodes behind one gateway. Of every first partition, node 1 is the leader."""
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=len(NODES)) as cluster:
         configs = {**SEGMENT_BYTES, "durability": durability, "min.insync.replicas": "2"}
-        pids = {name: cluster.pid(name) for name in ("gateway-1", *[f"storage-{node}" for node in NODES])}
+        pids = {name: cluster.pid(name) for name in ("gateway-1", "group_coordinator-1", *[f"storage-{node}" for node in NODES])}
         yield Side("penstock", cluster.bootstrap, configs, durability, pids, nodes=NODES)
 
 
 @contextmanager
 def start_replicated_kafka(durability: str) -> Iterator[Side]:
     configs = {**SEGMENT_BYTES, "file.delete.delay.ms": "1000", "min.insync.replicas": "2"}
+    properties = {}
     if durability == "synced":
-        configs["flush.messages"] = "1"
-    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as root, KafkaTrio(Path(root)) as trio:
+        configs["flush.messages"] = properties["log.flush.interval.messages"] = "1"
+    with tempfile.TemporaryDirectory(prefix="kafka-bench-") as root, KafkaTrio(Path(root), properties=properties) as trio:
         named = "flush.messages=1" if durability == "synced" else "page cache"
         yield Side("kafka", trio.bootstrap, configs, named, trio.pids, nodes=NODES)

@@ -33,7 +33,7 @@ def start_penstock(durability: str) -> Iterator[Side]:
 
 @contextmanager
 def start_kafka(durability: str) -> Iterator[Side]:
-    """`synced` is Kafka's `flush.messages=1`, for its offsets too; `replicated` its default, which acknowledges from the page cache."""
+    """`synced` is Kafka's `flush.messages=1`, for offsets too; `replicated` its default: acknowledged from the page cache."""
     configs = {**SEGMENT_BYTES, "file.delete.delay.ms": "1000"}
     properties = {}
     if durability == "synced":

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 PRODUCE = int(ApiKey.PRODUCE)
 FETCH = int(ApiKey.FETCH)
 METADATA = int(ApiKey.METADATA)
+LEAVE_GROUP = int(ApiKey.LEAVE_GROUP)
 
 OUTPUT_BYTES_MAX = 256 * 1024
 """Of answers that the client has not taken yet. Beyond, its next request does not begin."""
@@ -350,3 +351,6 @@ class Connection:
             elif exchange.on_hang_up is not None:
                 hang_up, exchange.on_hang_up = exchange.on_hang_up, None
                 hang_up()
+            elif exchange.api_key == LEAVE_GROUP and exchange.frame is not None:
+                # Its last word, behind a join that waits for others: unsaid, they would wait for it until its session is over.
+                self._begin(exchange)

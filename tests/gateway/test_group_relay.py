@@ -426,6 +426,24 @@ async def test_a_join_ends_when_its_client_hangs_up(groups: Groups) -> None:
     assert groups.held_bytes == 0
 
 
+async def test_who_hangs_up_behind_its_join_has_left_the_group(groups: Groups) -> None:
+    """librdkafka closes so while its join waits: the leaving comes after the join, and is not waited for."""
+    await groups.start()
+    groups.coordinators[1].holding = True
+    client = await groups.rig.client(1)
+    send(client, ApiKey.JOIN_GROUP, 5, join())
+    leaving = request_body(ApiKey.LEAVE_GROUP, 4, leave_group.LeaveGroupRequest(GROUP, members=[leave_group.MemberIdentity("m")]))
+    send(client, ApiKey.HEARTBEAT, 3, beat())
+    send(client, ApiKey.LEAVE_GROUP, 4, leaving)
+    await heard(groups.coordinators[1], 1)
+    await client.close()
+    await until(lambda: groups.coordinators[1].cancelled == [join()])
+    await heard(groups.coordinators[1], 2)
+    assert groups.coordinators[1].heard[-1].body == leaving
+    groups.coordinators[1].release(1)
+    await until(lambda: groups.held_bytes == 0)
+
+
 async def test_a_parked_join_holds_its_own_connection_only(groups: Groups) -> None:
     await groups.start()
     groups.coordinators[1].holding = True

@@ -6,6 +6,7 @@ python -m tests.bench.group_figures [takeover] [many] [--kafka]
 import argparse
 import asyncio
 import json
+import random
 import selectors
 import socket
 import struct
@@ -28,6 +29,7 @@ from tests.bench.group_cases import COMING, MEMBER_ID_REQUIRED, coordinator_of
 from tests.bench.sides import Side
 from tests.bench.systems import start_kafka, start_penstock
 from tests.cluster_harness import LocalCluster
+from tests.storm.topic import set_for_all
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS, GROUPS = 1_000, 100
@@ -190,6 +192,8 @@ class _Witness:
 
 def many(*, kafka: bool = False) -> list[dict[str, object]]:
     with start_penstock("replicated") as side:
+        port = int(side.bootstrap.rpartition(":")[2])
+        asyncio.run(set_for_all((port,), {"group.initial.rebalance.delay.ms": "0"}, random.Random(1)))  # as `KafkaBroker` has it
         before = _pss(side.pids["group_coordinator-1"])
         found = _beat(side)
         memory = _pss(side.pids["group_coordinator-1"])
@@ -292,9 +296,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--kafka", action="store_true")
     options = parser.parse_args(arguments)
     wanted = options.what or ["takeover", "many"]
-    figures = (takeover() if "takeover" in wanted else []) + (many(kafka=options.kafka) if "many" in wanted else [])
-    for figure in figures:
-        print(json.dumps(figure), flush=True)
+    for name in wanted:
+        for figure in takeover() if name == "takeover" else many(kafka=options.kafka):
+            print(json.dumps(figure), flush=True)
     return 0
 
 

@@ -111,7 +111,7 @@ class Answer:
 # The classic protocol
 
 SUBSCRIPTION = struct.pack(">hi", 0, 0) + struct.pack(">i", -1)  # to nothing: it is not the client's work that is measured
-SESSION_MS, REBALANCE_MS = 30_000, 60_000
+SESSION_MS, REBALANCE_MS = 300_000, 60_000
 
 
 def join_frame(group: str, member_id: str) -> bytes:

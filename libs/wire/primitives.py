@@ -18,7 +18,8 @@ MAX_TAGGED_FIELDS: Final = 64
 """In one section. Kafka has no bound; an ApiVersions header with millions of them is read before authentication."""
 
 MAX_ELEMENTS: Final = 1_000_000
-"""Array elements in one message. A hostile 100 MiB frame of one-byte elements would become gigabytes of objects."""
+"""Array elements in one message, unless its reader is told less. A hostile 100 MiB frame of one-byte elements would become
+gigabytes of objects."""
 
 STRING_BYTES_MAX: Final = 0x7FFF
 """Kafka's bound also where the encoding has none: what arrives in a compact string must fit into records that are not compact."""
@@ -47,15 +48,16 @@ def not_null(value: T | None) -> T:
 
 
 class Reader:
-    """Walks one frame. `position` is public, so that hot codecs may unpack by themselves."""
+    """Walks one frame. `position` is public, so that hot codecs may unpack by themselves. `elements_left`: so many array elements
+    it may have yet, whatever arrays they are in."""
 
-    __slots__ = ("elements", "end", "position", "view")
+    __slots__ = ("elements_left", "end", "position", "view")
 
     def __init__(self, view: memoryview, position: int = 0) -> None:
         self.view = view
         self.position = position
         self.end = len(view)
-        self.elements = 0
+        self.elements_left = MAX_ELEMENTS
 
     @property
     def remaining(self) -> int:
@@ -185,9 +187,9 @@ class Reader:
         if count < -1 or count > self.end - self.position:
             raise ProtocolError(f"array of {count} elements with {self.end - self.position} bytes left")
         if count > 0:
-            self.elements += count
-            if self.elements > MAX_ELEMENTS:
-                raise ProtocolError(f"more than {MAX_ELEMENTS} array elements in one message")
+            if count > self.elements_left:
+                raise ProtocolError(f"{count} array elements where this message may have {self.elements_left} more")
+            self.elements_left -= count
         return count
 
     def array(self, flexible: bool, read: Callable[Concatenate["Reader", P], T], *args: P.args, **kwargs: P.kwargs) -> list[T]:
@@ -218,9 +220,9 @@ class Reader:
         for _ in range(self._tag_count()):
             tag = self.uvarint()
             field = Reader(self._take(self.uvarint()))
-            field.elements = self.elements
+            field.elements_left = self.elements_left
             yield tag, field
-            self.elements = field.elements
+            self.elements_left = field.elements_left
 
     def _tag_count(self) -> int:
         count = self.uvarint()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from libs.wire.api import ApiKey
 from libs.wire.headers import write_response_header
-from libs.wire.primitives import Reader, Writer
+from libs.wire.primitives import MAX_ELEMENTS, Reader, Writer
 from services.gateway.state import GatewayState, RequestContext
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Api:
 
     `at_once` is asked first, and answers what needs no waiting, without a task; None: it needs some. `begin` is asked before
     anything of the request is read, and says whether it has begun it: then it is answered without any of the others.
+    `elements_max`: a request whose arrays have more elements together closes the connection.
     """
 
     key: ApiKey
@@ -49,6 +50,7 @@ class Api:
     advertised_min_version: int = -1  # -1: min_version
     at_once: Callable[["DataPath", "Exchange", Any], Any] = _not_at_once
     begin: Callable[["DataPath", "Exchange", Reader], bool] = _by_handler
+    elements_max: int = MAX_ELEMENTS
 
     def __post_init__(self) -> None:
         if self.advertised_min_version < 0:

@@ -177,6 +177,7 @@ class Connection:
                 if wanted:
                     self._fetch_shape, self._misses = fetched, 0
             elif not api.begin(self._connections.data_path, exchange, reader):
+                reader.elements_left = api.elements_max
                 request = api.read_request(reader, version)
                 reader.expect_end()
                 answer = api.at_once(self._connections.data_path, exchange, request)

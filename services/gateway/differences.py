@@ -32,7 +32,13 @@ DIFFERENCES: Final = (
         "librdkafka leaves behind a Metadata request for all topics.",
     ),
     Difference("strict-tagged-fields", None, "More than 64 tagged fields in one section close the connection."),
-    Difference("strict-arrays", None, "More than 1,000,000 array elements in one request close the connection."),
+    Difference(
+        "strict-arrays",
+        None,
+        "More than 1,000,000 array elements in one request close the connection; so do, in requests about groups, more than "
+        "100,000, and more than 20,000 groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, "
+        "FindCoordinator).",
+    ),
     Difference(
         "half-frames",
         None,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from libs.rpc.contracts.groups import ELEMENTS_MAX
 from libs.wire.api import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
@@ -44,6 +45,7 @@ def refuse(writer: Writer, key: ApiKey, version: int, body: bytes, error: int, g
     """Writes the response's body. Raises ProtocolError for what is no such request."""
     api = _APIS[key]
     reader = Reader(memoryview(body))
+    reader.elements_left = ELEMENTS_MAX
     request = api.read_request(reader, version)
     reader.expect_end()
     if not group_id and api.of_no_group:

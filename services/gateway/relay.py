@@ -8,6 +8,7 @@ import ipaddress
 import logging
 from functools import lru_cache
 
+from libs.rpc.contracts.groups import GROUPS_MAX
 from libs.telemetry.logs import fields
 from libs.wire.api import ApiKey, is_flexible
 from libs.wire.errors import ErrorCode
@@ -34,9 +35,10 @@ def of_group(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
 
 def of_only_group(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     """For APIs whose first field is an array of group ids, or of what begins with one. False: there is not just one, and the
-    request is for its handler to split. Raises ProtocolError."""
+    request is for its handler to split. Raises ProtocolError, also for more than GROUPS_MAX."""
     flexible = is_flexible(ApiKey(exchange.api_key), exchange.api_version)
     ahead = Reader(reader.view, reader.position)
+    ahead.elements_left = GROUPS_MAX
     if ahead.array_length(flexible) != 1:
         return False
     group_id = ahead.string(flexible)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from libs.rpc.contracts.groups import ELEMENTS_MAX
 from libs.wire.api import ApiKey
 from libs.wire.messages import (
     consumer_group_describe,
@@ -20,11 +21,7 @@ from libs.wire.messages import (
     sync_group,
 )
 from libs.wire.messages.offset_fetch import OffsetFetchRequest
-from libs.wire.primitives import MAX_ELEMENTS, Reader, Writer
-
-ELEMENTS_MAX: Final = 100_000
-"""Of all arrays of one request. Four times as many took the only thread for seconds: the coordinator was taken for dead, and so
-was the next one that was asked. More offsets than that fit into no batch."""
+from libs.wire.primitives import Reader, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ class Api:
     def read(self, body: memoryview, version: int) -> Any:
         """Raises ProtocolError for anything but one whole request."""
         reader = Reader(body)
-        reader.elements = MAX_ELEMENTS - ELEMENTS_MAX
+        reader.elements_left = ELEMENTS_MAX
         request = self.read_request(reader, version)
         reader.expect_end()
         return request

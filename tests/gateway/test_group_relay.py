@@ -9,10 +9,15 @@ from libs.cluster import keys
 from libs.cluster.owners import Owner
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.cluster.store import Delete
+from libs.rpc.contracts.groups import ELEMENTS_MAX, GROUPS_MAX
 from libs.wire.api import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
+    consumer_group_describe,
     consumer_group_heartbeat,
+    delete_groups,
+    describe_groups,
+    find_coordinator,
     heartbeat,
     join_group,
     leave_group,
@@ -160,6 +165,68 @@ async def test_an_array_of_groups_that_is_none_closes_the_connection(groups: Gro
     send(client, ApiKey.DESCRIBE_GROUPS, 4, body)
     assert await client.ended()
     assert groups.coordinators[1].heard == []
+
+
+def naming(key: ApiKey, count: int) -> tuple[int, bytes]:
+    """A request about so many groups, and its version."""
+    names = [f"{number:05}" for number in range(count)]
+    version, request = {
+        ApiKey.DESCRIBE_GROUPS: (4, describe_groups.DescribeGroupsRequest(names)),
+        ApiKey.DELETE_GROUPS: (1, delete_groups.DeleteGroupsRequest(names)),
+        ApiKey.CONSUMER_GROUP_DESCRIBE: (1, consumer_group_describe.ConsumerGroupDescribeRequest(names)),
+        ApiKey.OFFSET_FETCH: (8, offset_fetch.OffsetFetchRequest([offset_fetch.OffsetFetchRequestGroup(n) for n in names])),
+        ApiKey.FIND_COORDINATOR: (4, find_coordinator.FindCoordinatorRequest(coordinator_keys=names)),
+    }[key]
+    return version, request_body(key, version, request)
+
+
+NAME_SEVERAL = [
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+]
+
+
+@pytest.mark.parametrize("key", NAME_SEVERAL)
+async def test_countless_groups_close_the_connection_before_they_are_read(groups: Groups, key: ApiKey) -> None:
+    """Splitting them held up all other clients for seconds."""
+    await groups.start()
+    client = await groups.rig.client(1)
+    send(client, key, *naming(key, GROUPS_MAX + 1))
+    assert await client.ended()
+    assert groups.rig.closed("malformed") == 1
+    assert groups.coordinators[1].heard == []
+
+
+@pytest.mark.parametrize("key", NAME_SEVERAL)
+async def test_as_many_groups_as_may_be_are_answered(groups: Groups, key: ApiKey) -> None:
+    await groups.start()
+    groups.coordinators[1].error = ErrorCode.UNKNOWN_SERVER_ERROR
+    client = await groups.rig.client(1)
+    version, body = naming(key, GROUPS_MAX)
+    send(client, key, version, body)
+    assert len(await answer(client, key, version)) > GROUPS_MAX
+
+
+def one_group_of(partitions: int) -> bytes:
+    topic = offset_fetch.OffsetFetchRequestTopics(name="t", partition_indexes=[0] * partitions)
+    request = offset_fetch.OffsetFetchRequest([offset_fetch.OffsetFetchRequestGroup(GROUP, topics=[topic])])
+    return request_body(ApiKey.OFFSET_FETCH, 8, request)
+
+
+@pytest.mark.parametrize("surplus", [0, 1])
+async def test_countless_elements_are_not_read_either_where_nobody_answers(groups: Groups, surplus: int) -> None:
+    await groups.start()
+    groups.coordinators[1].error = ErrorCode.UNKNOWN_SERVER_ERROR
+    client = await groups.rig.client(1)
+    send(client, ApiKey.OFFSET_FETCH, 8, one_group_of(ELEMENTS_MAX - 2 + surplus))
+    if surplus:
+        assert await client.ended()
+    else:
+        assert (await answered(client, ApiKey.OFFSET_FETCH, 8)).groups[0].error_code == -1
+    assert groups.rig.closed("malformed") == surplus
 
 
 async def test_what_the_coordinator_cannot_read_closes_the_connection(groups: Groups) -> None:

@@ -10,7 +10,7 @@ import pytest
 from libs.cluster.membership import Superseded
 from libs.cluster.records import GROUP_COORDINATOR
 from libs.commitlog.filesystem import OsFileSystem
-from libs.rpc.contracts.groups import ASK, Ask
+from libs.rpc.contracts.groups import ASK, ELEMENTS_MAX, Ask
 from libs.rpc.contracts.groups import Asked as Answered
 from libs.rpc.schema import unpack
 from libs.rpc.socket_transport import SocketTransport
@@ -25,7 +25,6 @@ from libs.wire.messages.join_group import JoinGroupRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, write_request
 from libs.wire.primitives import Writer
-from services.group_coordinator.apis import ELEMENTS_MAX
 from tests.group_coordinator.processes import (
     TOPIC,
     Coordinator,

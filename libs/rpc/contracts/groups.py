@@ -6,8 +6,17 @@ request that names several groups was split by it before: all groups in the payl
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 ASK = "groups.ask"
+
+ELEMENTS_MAX: Final = 100_000
+"""Of all arrays of one request about groups. Four times as many took the only thread of a gateway or a coordinator for seconds:
+it was taken for dead, and so was the next one that was asked. More offsets than that fit into no batch."""
+
+GROUPS_MAX: Final = 20_000
+"""That one request asks about. A gateway takes 0.15 s to split so many; somebody who describes all of ten thousand groups asks
+for them in one request."""
 
 
 @dataclass(frozen=True, slots=True)

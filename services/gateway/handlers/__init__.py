@@ -8,6 +8,7 @@ An API is served if it has a row here, and only then advertised. Its handler is 
 
 from typing import Final
 
+from libs.rpc.contracts.groups import GROUPS_MAX
 from libs.wire.api import ApiKey
 from libs.wire.messages import alter_configs as alter_configs_wire
 from libs.wire.messages import alter_partition_reassignments as alter_partition_reassignments_wire
@@ -110,6 +111,7 @@ _TABLE: Final = (
         find_coordinator_wire.read_request,
         find_coordinator_wire.write_response,
         find_coordinator.handle,
+        elements_max=GROUPS_MAX,
     ),
     Api(
         ApiKey.API_VERSIONS,

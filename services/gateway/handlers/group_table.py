@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from libs.rpc.contracts.groups import ELEMENTS_MAX, GROUPS_MAX
 from libs.wire.api import ApiKey
 from libs.wire.messages import consumer_group_describe as consumer_group_describe_wire
 from libs.wire.messages import delete_groups as delete_groups_wire
@@ -35,6 +36,7 @@ GROUP_TABLE: Final = (
         offset_fetch_wire.write_response,
         offset_fetch.handle,
         begin=offset_fetch.begin,
+        elements_max=ELEMENTS_MAX,
     ),
     Api(ApiKey.JOIN_GROUP, "JoinGroup", 0, 9, begin=join_group.begin),
     Api(ApiKey.HEARTBEAT, "Heartbeat", 0, 4, begin=heartbeat.begin),
@@ -49,6 +51,7 @@ GROUP_TABLE: Final = (
         describe_groups_wire.write_response,
         describe_groups.handle,
         begin=describe_groups.begin,
+        elements_max=GROUPS_MAX,
     ),
     Api(
         ApiKey.LIST_GROUPS,
@@ -58,6 +61,7 @@ GROUP_TABLE: Final = (
         list_groups_wire.read_request,
         list_groups_wire.write_response,
         list_groups.handle,
+        elements_max=ELEMENTS_MAX,
     ),
     Api(
         ApiKey.DELETE_GROUPS,
@@ -68,6 +72,7 @@ GROUP_TABLE: Final = (
         delete_groups_wire.write_response,
         delete_groups.handle,
         begin=delete_groups.begin,
+        elements_max=GROUPS_MAX,
     ),
     Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, begin=offset_delete.begin),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, begin=consumer_group_heartbeat.begin),
@@ -80,5 +85,6 @@ GROUP_TABLE: Final = (
         consumer_group_describe_wire.write_response,
         consumer_group_describe.handle,
         begin=consumer_group_describe.begin,
+        elements_max=GROUPS_MAX,
     ),
 )

@@ -92,5 +92,6 @@ def is_internal(hosted: Hosted) -> bool:
 
 
 def is_owners(part: list[Any]) -> bool:
-    """Whether an append names its owner. A gateway's is four values long."""
+    """Whether an append names its owner, of one that `append_messages.partitions_of` let through, types and all. A gateway's is
+    four values long."""
     return len(part) >= 7 and part[4] >= 0

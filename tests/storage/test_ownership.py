@@ -7,6 +7,7 @@ from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica
 from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
 from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
+from libs.rpc.errors import RpcError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, eventually, fetched
@@ -190,6 +191,21 @@ async def test_other_topics_have_no_owner(cluster: StorageCluster) -> None:
     owner = Owner(cluster, await cluster.topic("lines"), 1)
     assert (await owner.claim()).error == ErrorCode.INVALID_REQUEST
     assert (await owner.append(0)).error == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "owner", [[None], ["1"], [1.5], [True], [None, 1, 0], [1, None, 0], [1, 1, b"0"], [1, [], 0]], ids=repr
+)
+async def test_an_append_that_names_no_owner_as_it_should_is_refused_as_none(cluster: StorageCluster, owner: list[object]) -> None:
+    topic = await cluster.topic(TOPIC)
+    await Owner(cluster, topic, 1).claim()
+    records = batch(b"x")
+    assert cluster.client is not None
+    malformed = [-1, 5000, [[topic, 0, 0, len(records), *owner]]]
+    with pytest.raises(RpcError) as failed:
+        await cluster.client.call(APPEND, malformed, [records], timeout_s=WAIT_S)
+    assert failed.value.code == ErrorCode.INVALID_REQUEST
+    assert (await Owner(cluster, topic, 1).claim(2)).log_end_offset == 0
 
 
 async def test_an_owners_append_is_acknowledged_by_all(cluster: StorageCluster) -> None:

@@ -118,13 +118,6 @@ class Classic:
         """Filters as in ListGroups."""
         return [views.listed(group) for group in self.groups.values() if views.is_asked_for(group, states, kinds)]
 
-    def empty_since_ms(self, name: str) -> int | None:
-        """None: somebody is in it or about to be, or it is not there. -1: nobody knows since when."""
-        group = self.groups.get(name)
-        if group is None or group.state is not State.EMPTY or group.pending:
-            return None
-        return group.facts.since_ms
-
     def removal_error(self, name: str) -> ErrorCode:
         """Of DeleteGroups."""
         group = self.groups.get(name)
@@ -137,11 +130,6 @@ class Classic:
     ) -> ErrorCode:
         """Of a group that is there."""
         return commits.commit_error(self.groups[name], member_id, instance_id, generation, transactional=transactional)
-
-    def subscribed_to(self, name: str, topic: str) -> bool:
-        group = self.groups.get(name)
-        topics = commits.subscribed_topics(group) if group is not None else None
-        return topics is not None and topic in topics
 
     def _draft(self, name: str, now_ms: int) -> Draft:
         group = self.groups.get(name)

@@ -5,6 +5,7 @@ from libs.wire.messages.describe_groups import DescribedGroup, DescribedGroupMem
 from libs.wire.messages.list_groups import ListedGroup
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.quoted import quoted
 
 NOT_FOUND_FROM = 6
 """KIP-1043: DescribeGroups says that there is no such group. Before, a missing group is Dead."""
@@ -14,7 +15,8 @@ KIND = "classic"
 def missing(name: str, version: int) -> DescribedGroup:
     if version < NOT_FOUND_FROM:
         return DescribedGroup(group_id=name, group_state=State.DEAD.value)
-    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} not found.", group_id=name, group_state=State.DEAD.value)
+    message = f"Group {quoted(name)} not found."
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id=name, group_state=State.DEAD.value)
 
 
 def described(group: Group) -> DescribedGroup:

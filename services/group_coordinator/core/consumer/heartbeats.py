@@ -20,6 +20,7 @@ from services.group_coordinator.core.consumer.member import JOINS, LEAVES, LEAVE
 from services.group_coordinator.core.consumer.partitions import Partitions
 from services.group_coordinator.core.consumer.reconciliation import Aim
 from services.group_coordinator.core.consumer.settings import ConsumerSettings, heartbeat_interval_ms
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.records import MemberState, TargetAssignmentChanged
 
 MAKES_ITS_ID_FROM: Final = 1
@@ -52,7 +53,7 @@ def invalid(request: ConsumerGroupHeartbeatRequest, version: int, settings: Cons
     assignor = request.server_assignor
     if assignor is not None and assignor not in settings.assignors:
         offered = ", ".join(settings.assignors)
-        message = f"ServerAssignor {assignor} is not supported. Supported assignors: {offered}."
+        message = f"ServerAssignor {quoted(assignor)} is not supported. Supported assignors: {offered}."
         return Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, message)
     return None
 
@@ -175,8 +176,8 @@ def _admitted_static(draft: Draft, request: ConsumerGroupHeartbeatRequest, insta
             return holder  # it did not hear the answer, or was fenced by its own client: nobody else has this member id
         return Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is owned by "
-            f"{holder_id} member.",
+            f"Static member {quoted(member_id)} with instance id {quoted(instance_id)} cannot join the group because the "
+            f"instance id is owned by {quoted(holder_id)} member.",
         )
     return take_over(draft, holder, member_id)
 

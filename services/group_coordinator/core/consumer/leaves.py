@@ -9,6 +9,7 @@ from services.group_coordinator.core.consumer.draft import Decided, Draft, Refus
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import LEAVES_FOR_A_WHILE, Member
 from services.group_coordinator.core.consumer.partitions import NONE
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.records import (
     ConsumerMemberRemoved,
     CurrentAssignmentRemoved,
@@ -41,17 +42,17 @@ def held_by(group: Group, instance_id: str, member_id: str) -> Member | Refused:
     """The static member, which has that member id."""
     holder = group.statics.get(instance_id)
     if holder is None:
-        return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {quoted(instance_id)} is unknown.")
     if holder != member_id:
         return Refused(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}.",
+            f"Static member {quoted(member_id)} with instance id {quoted(instance_id)} was fenced by member {quoted(holder)}.",
         )
     return group.members[holder]
 
 
 def unknown(group: str, member_id: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group}.")
+    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {quoted(member_id)} is not a member of group {quoted(group)}.")
 
 
 def remove(draft: Draft, member: Member) -> None:

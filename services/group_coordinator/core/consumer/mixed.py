@@ -31,6 +31,7 @@ from services.group_coordinator.core.consumer.draft import Decided, Refused, rev
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import JOINS, Member
 from services.group_coordinator.core.consumer.part import Consumer
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView
 
@@ -68,7 +69,7 @@ class Mixed:
             return refused.decided()
         group = self._classic.groups[request.group_id]
         if request.member_epoch != JOINS:
-            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.name} is not a consumer group.").decided()
+            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(group.name)} is not a consumer group.").decided()
         if group.state is State.EMPTY:
             decision = self._consumer.decide_heartbeat(asked, request, now_ms)
         else:

@@ -19,6 +19,7 @@ from services.group_coordinator.core.consumer.member import JOINS, Member
 from services.group_coordinator.core.consumer.settings import ConsumerSettings, heartbeat_interval_ms, session_timeout_ms
 from services.group_coordinator.core.consumer.states import TRANSITIONS, Fact, State
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.topics_view import TopicsView
 
 _DISABLED = Refused(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is disabled.")
@@ -52,7 +53,7 @@ class Consumer:
         group = self.groups.get(name)
         if group is None and request.member_epoch != JOINS:
             kind = "Group" if request.member_epoch < JOINS else "Consumer group"
-            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {name} not found.").decided()
+            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {quoted(name)} not found.").decided()
         if request.member_epoch < JOINS:
             return leaves.decide_leave(self.draft(name, now_ms), request)
         member = group.members.get(member_id) if group is not None else None
@@ -79,11 +80,11 @@ class Consumer:
 
     # -- what others ask ----------------------------------------------------------------------------------------------------
 
-    def described(self, name: str, *, other_kind: bool = False) -> DescribedGroup:
-        """Of ConsumerGroupDescribe. `other_kind`: if it is not here, it is a group of another protocol."""
+    def described(self, name: str) -> DescribedGroup:
+        """Of ConsumerGroupDescribe."""
         group = self.groups.get(name)
         if group is None:
-            return views.missing(name, other_kind=other_kind)
+            return views.missing(name)
         return views.described(group, self._settings(), self._topics())
 
     def described_as_classic(self, name: str, version: int) -> DescribedAsClassic:
@@ -93,12 +94,6 @@ class Consumer:
     def listed(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
         """Filters as in ListGroups."""
         return [views.listed(group) for group in self.groups.values() if views.is_asked_for(group, states, kinds)]
-
-    def empty_since_ms(self, name: str) -> int | None:
-        """None: somebody is in it, or it is not there. -1: nobody is. The log does not say since when: in Kafka, too, offsets of
-        groups of this protocol grow old from when they were committed."""
-        group = self.groups.get(name)
-        return None if group is None or group.members else -1
 
     def removal_error(self, name: str) -> ErrorCode:
         """Of DeleteGroups."""
@@ -135,10 +130,6 @@ class Consumer:
         """Names that members ask for or their regular expressions match; none of a group that is not there."""
         group = self.groups.get(name)
         return frozenset() if group is None else frozenset(group.subscriptions)
-
-    def subscribed_to(self, name: str, topic: str) -> bool:
-        group = self.groups.get(name)
-        return group is not None and topic in group.subscriptions
 
     def draft(self, name: str, now_ms: int) -> Draft:
         """Of a group that is there, or one that begins."""

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import re2
 
+from services.group_coordinator.core.quoted import quoted
+
 LENGTH_MAX: Final = 4096
 """In characters. Kafka knows no bound."""
 _MEMORY_MAX: Final = 1 << 20  # bytes of one compiled pattern; RE2 refuses what would take more
@@ -58,4 +60,4 @@ def _compiled(regex: str) -> Any:
 
 
 def _invalid(regex: str, why: str) -> InvalidRegularExpression:
-    return InvalidRegularExpression(f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}.")
+    return InvalidRegularExpression(f"SubscribedTopicRegex `{quoted(regex)}` is not a valid regular expression: {why}.")

@@ -23,6 +23,7 @@ from services.group_coordinator.core.consumer import classic_members, partitions
 from services.group_coordinator.core.consumer.draft import Draft, Refused
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partition, Partitions
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.records import (
     ClassicGroupRemoved,
     ClassicProtocol,
@@ -49,7 +50,7 @@ def fault(group: ClassicGroup, policy: MigrationPolicy, size_max: int) -> Refuse
 
 
 def _cannot(name: str, why: str) -> Refused:
-    message = f"Cannot upgrade classic group {name} to consumer group because {why}."
+    message = f"Cannot upgrade classic group {quoted(name)} to consumer group because {why}."
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 

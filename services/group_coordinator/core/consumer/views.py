@@ -13,6 +13,7 @@ from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.partitions import Partitions
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.consumer.states import State
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.topics_view import TopicsView
 
 KIND: Final = "consumer"
@@ -21,9 +22,8 @@ NOT_FOUND_FROM: Final = 6
 SPEAKS_CLASSIC, SPEAKS_CONSUMER = 0, 1
 
 
-def missing(name: str, *, other_kind: bool) -> DescribedGroup:
-    message = f"Group {name} is not a consumer group." if other_kind else f"Group {name} not found."
-    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, name)
+def missing(name: str) -> DescribedGroup:
+    return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(name)} not found.", name)
 
 
 def described(group: Group, settings: ConsumerSettings, topics: TopicsView) -> DescribedGroup:
@@ -57,7 +57,7 @@ def described_as_classic(name: str, version: int) -> DescribedAsClassic:
     """DescribeGroups is of classic groups: others are not there."""
     if version < NOT_FOUND_FROM:
         return DescribedAsClassic(group_id=name, group_state=State.DEAD.value)
-    message = f"Group {name} is not a classic group."
+    message = f"Group {quoted(name)} is not a classic group."
     return DescribedAsClassic(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id=name, group_state=State.DEAD.value)
 
 

@@ -10,6 +10,7 @@ from services.group_coordinator.core.classic.commits import subscribed_topics
 from services.group_coordinator.core.classic.part import Classic
 from services.group_coordinator.core.classic.states import State
 from services.group_coordinator.core.kinds.kind import SINCE_COMMIT, Timers, not_a_consumer_group
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.records import ClassicGroupRemoved, Record
 
 _MAINTAINED_IN = (State.STABLE, State.PREPARING_REBALANCE)
@@ -76,4 +77,4 @@ class ClassicGroups:
         return self._classic.described(name, version)
 
     def consumer_described(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
-        return not_a_consumer_group(name, f"Group {name} is not a consumer group.")
+        return not_a_consumer_group(name, f"Group {quoted(name)} is not a consumer group.")

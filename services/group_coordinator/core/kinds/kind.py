@@ -9,6 +9,7 @@ from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.offset_commit import OffsetCommitRequest
 from services.group_coordinator.core.classic import views
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.records import Record
 
 Timers: TypeAlias = Mapping[TimerKey, int | None]
@@ -95,7 +96,7 @@ class NoGroup:
         return views.missing(name, version)
 
     def consumer_described(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
-        return not_a_consumer_group(name, f"Group {name} not found.")
+        return not_a_consumer_group(name, f"Group {quoted(name)} not found.")
 
 
 class SimpleGroups(NoGroup):
@@ -114,7 +115,7 @@ class SimpleGroups(NoGroup):
         return describe_groups.DescribedGroup(group_id=name, group_state=State.EMPTY.value)
 
     def consumer_described(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
-        return not_a_consumer_group(name, f"Group {name} is not a consumer group.")
+        return not_a_consumer_group(name, f"Group {quoted(name)} is not a consumer group.")
 
 
 def not_a_consumer_group(name: str, why: str) -> consumer_group_describe.DescribedGroup:

@@ -193,10 +193,10 @@ async def test_other_topics_have_no_owner(cluster: StorageCluster) -> None:
     assert (await owner.append(0)).error == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize(
-    "owner", [[None], ["1"], [1.5], [True], [None, 1, 0], [1, None, 0], [1, 1, b"0"], [1, [], 0]], ids=repr
-)
-async def test_an_append_that_names_no_owner_as_it_should_is_refused_as_none(cluster: StorageCluster, owner: list[object]) -> None:
+@pytest.mark.parametrize("owner", [[None], ["1"], [1.5], [True], [None, 1, 0], [1, None, 0], [1, 1, b"0"], [1, [], 0]], ids=repr)
+async def test_an_append_that_names_no_owner_as_it_should_is_refused_as_none(
+    cluster: StorageCluster, owner: list[object]
+) -> None:
     topic = await cluster.topic(TOPIC)
     await Owner(cluster, topic, 1).claim()
     records = batch(b"x")

@@ -5,6 +5,7 @@ looked at. Answers go when what was decided is committed, or when another's deci
 is no deadline but the caller's. A caller that goes away is forgotten, and nothing that was decided for it is taken back.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from libs.wire.errors import ErrorCode
 from libs.wire.primitives import ProtocolError
 from services.group_coordinator.apis import APIS, Api
 from services.group_coordinator.core.asked import Asked, Reply
+from services.group_coordinator.unreadable import Unreadable
 
 log = logging.getLogger(__name__)
 
@@ -38,12 +40,13 @@ Count = Callable[[Api, int, object], None]
 
 
 class GroupsApi:
-    """`random` is for member ids."""
+    """`random` is for member ids. Needs a running loop from its making on."""
 
     def __init__(self, shards: Groups, random: Random, count: Count) -> None:
         self._shards = shards
         self._random = random
         self._count = count
+        self._unreadable = Unreadable(asyncio.get_running_loop().time)
 
     def ask(self, call: Call) -> None:
         """An RPC method. Raises ContractError."""
@@ -57,9 +60,7 @@ class GroupsApi:
         try:
             request = api.read(body, ask.api_version)
         except ProtocolError as error:
-            log.warning(
-                "not a request", extra=fields(api=api.name, version=ask.api_version, peer=call.peer.address, reason=error)
-            )
+            self._unreadable.tell(call.peer.address, api.name, ask.api_version, error)
             call.reply(Answered(INVALID_REQUEST))
             return
         if error_code := self._misplaced(ask.shard, api.groups(request, ask.api_version)):

@@ -118,6 +118,14 @@ async def test_what_is_no_such_request_is_said_to_be_none(owner: Coordinator, ap
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1, "the connection goes on"
 
 
+async def test_what_is_no_request_again_and_again_fills_no_log(owner: Coordinator, caplog: pytest.LogCaptureFixture) -> None:
+    client = owner.gateway()
+    for _ in range(100):
+        response = await client.call(ASK, Ask(SHARD, ApiKey.HEARTBEAT, 4, "", "/"), [b"no"], timeout_s=WAIT_S)
+        assert unpack(Answered, response.body).error == 42
+    assert 1 <= caplog.messages.count("not a request") < 50  # one a second
+
+
 async def test_a_request_of_countless_elements_is_none_before_they_are_read(owner: Coordinator) -> None:
     """It would take so long that the coordinator, and whoever is asked next, were taken for dead."""
     client = owner.gateway()

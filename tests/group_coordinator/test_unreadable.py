@@ -1,0 +1,54 @@
+"""What is no request fills no log."""
+
+import pytest
+
+from services.group_coordinator.unreadable import EVERY_S, PEERS_MAX, Unreadable
+
+
+class Told:
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self.now = 5.0
+        self.unreadable = Unreadable(lambda: self.now)
+        self._caplog = caplog
+
+    def tell(self, peer: str = "a") -> None:
+        self.unreadable.tell(peer, "Heartbeat", 4, ValueError("too short"))
+
+    @property
+    def lines(self) -> list[tuple[str, int]]:
+        """Peer, and how many were passed over."""
+        found = [record.__dict__["fields"] for record in self._caplog.records if record.message == "not a request"]
+        return [(line["peer"], line["untold"]) for line in found]
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Told:
+    return Told(caplog)
+
+
+def test_a_second_has_one_line_and_the_next_says_how_many_there_were(told: Told) -> None:
+    for _ in range(1000):
+        told.tell()
+    assert told.lines == [("a", 0)]
+    told.now += EVERY_S
+    told.tell()
+    told.tell()
+    assert told.lines == [("a", 0), ("a", 999)]
+    told.now += EVERY_S
+    told.tell()
+    assert told.lines[-1] == ("a", 1)
+
+
+def test_each_peer_has_its_own_second(told: Told) -> None:
+    for peer in "abab":
+        told.tell(peer)
+    assert told.lines == [("a", 0), ("b", 0)]
+
+
+def test_peers_without_end_are_not_all_remembered(told: Told) -> None:
+    for number in range(PEERS_MAX * 3):
+        told.tell(str(number))
+        told.tell(str(number))
+    assert len(told.unreadable._told) <= PEERS_MAX
+    assert len(told.unreadable._untold) <= PEERS_MAX
+    assert len(told.lines) == PEERS_MAX * 3

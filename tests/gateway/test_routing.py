@@ -39,6 +39,11 @@ def host_for(at: ClusterImage, node_id: int, client: str = "10.0.0.1", listener:
     return found.host if found is not None else None
 
 
+def hosts(at: Routes, *node_ids: int) -> set[str | None]:
+    found = [at.addresses.of(node_id, "10.0.0.1", "PLAINTEXT") for node_id in node_ids]
+    return {listener.host if listener is not None else None for listener in found}
+
+
 def test_a_gateway_on_the_nodes_host_comes_first_then_one_in_its_zone() -> None:
     at = image(
         dict(
@@ -97,6 +102,26 @@ def test_addresses_are_dealt_again_when_members_change_and_not_for_other_changes
     assert Routes(topic, routes).addresses is routes.addresses
     grown = changed(topic, *gateway(3))
     assert Routes(grown, routes).addresses is not routes.addresses
+
+
+def test_while_no_gateway_is_a_member_the_former_ones_are_named() -> None:
+    """A metadata store that was stopped lets all leases end at once, and librdkafka does not come back from "no brokers"."""
+    nodes = [storage(1), storage(2)]
+    before = Routes(image(dict([gateway(1), gateway(2), *nodes])))
+    without = Routes(image(dict(nodes)), before)
+    still = Routes(image(dict([storage(3), *nodes])), without)
+    back = Routes(image(dict([gateway(2), *nodes])), still)
+    assert [hosts(at, 1, 2) for at in (without, still)] == [hosts(before, 1, 2)] * 2
+    assert hosts(before, 1, 2) == {"gateway-1", "gateway-2"}
+    assert hosts(still, 3) <= {"gateway-1", "gateway-2"}
+    assert hosts(back, 1, 2) == {"gateway-2"}
+
+
+def test_where_the_only_member_has_ended_the_former_others_are_named() -> None:
+    before = Routes(image(dict([gateway(1), gateway(2), storage(1), storage(2)])))
+    without = Routes(image(dict([gateway(1), storage(1), storage(2)])), before, frozenset({(1, 1)}))
+    assert hosts(without, 1, 2) == {"gateway-2"}
+    assert hosts(Routes(image(dict([storage(1)])), Routes(image(dict([gateway(1), storage(1)])))), 1) == {"gateway-1"}
 
 
 def test_only_gateways_with_the_clients_listener_count() -> None:

@@ -4,6 +4,7 @@ The same client gets the same answer whichever gateway it asks, and clients on d
 """
 
 import hashlib
+from collections.abc import Iterable
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, STORAGE, Listener, Member
@@ -18,11 +19,19 @@ NOBODY: Gone = frozenset()
 
 
 class Addresses:
-    """Of the members of one image; `serves` says whether they are those of another."""
+    """Of the members of one image; `serves` says whether they are those of another.
 
-    def __init__(self, image: ClusterImage, gone: Gone = NOBODY) -> None:
+    While no gateway is a member, those of `former` stand: a metadata store that was stopped for a while lets all leases end at
+    once (a lost lease is not a death), and the last gateway that leaves ends its own. A client that is told of no broker at all
+    may not come back: librdkafka forgets all those that it knew, and asks nobody again (its issue 5301).
+    """
+
+    def __init__(self, image: ClusterImage, gone: Gone = NOBODY, former: "Addresses | None" = None) -> None:
         self._gateways, self._nodes, self._known = image.members(GATEWAY), image.members(STORAGE), image.nodes
         self._gone = gone
+        self._serving = _without(gone, self._gateways.values())
+        if not self._serving and former is not None:
+            self._serving = _without(gone, former._serving) or former._serving
         self._broker_ids = sorted(broker_ids(image))
         self._dealt: dict[tuple[str, str], dict[int, Listener]] = {}
 
@@ -49,12 +58,7 @@ class Addresses:
     def _deal_all(self, client_host: str, listener: str) -> dict[int, Listener]:
         """Gateways on the storage node's host come first (records then never cross a wire between the two), then those in its
         zone, then all. Broker ids that have the same choice are dealt evenly."""
-        gateways = tuple(
-            (member, found)
-            for member in self._gateways.values()
-            for found in member.listeners
-            if found.name == listener and (member.node_id, member.incarnation) not in self._gone
-        )
+        gateways = tuple((member, found) for member in self._serving for found in member.listeners if found.name == listener)
         choices: dict[tuple[int, ...], tuple[Gateways, list[int]]] = {}
         for node_id in self._broker_ids:
             nearest = _nearest(gateways, self._nodes.get(node_id))
@@ -89,6 +93,10 @@ def deal(gateways: Gateways, node_ids: list[int], client_host: str) -> dict[int,
         counts[at] += 1
         dealt[node_id] = gateways[at][1]
     return dealt
+
+
+def _without(gone: Gone, gateways: Iterable[Member]) -> list[Member]:
+    return [member for member in gateways if (member.node_id, member.incarnation) not in gone]
 
 
 def _nearest(gateways: Gateways, node: Member | None) -> Gateways:

@@ -31,16 +31,17 @@ class TopicRoute:
 class Routes:
     """Topic routes of one image, made when first asked for: a hot topic costs one dict lookup a request.
 
-    `former` are those of the image before, from which the addresses are taken where they are still the same. `gone` are gateways
-    that have ended, though they are members still.
+    `former` are those of the image before, from which the addresses are taken where they are still the same, or where no gateway
+    is a member. `gone` are gateways that have ended, though they are members still.
     """
 
     __slots__ = ("_by_id", "_by_name", "addresses", "image")
 
     def __init__(self, image: ClusterImage, former: "Routes | None" = None, gone: Gone = NOBODY) -> None:
         self.image = image
-        same = former is not None and former.addresses.serves(image, gone)
-        self.addresses: Addresses = former.addresses if former is not None and same else Addresses(image, gone)
+        before = former.addresses if former is not None else None
+        same = before is not None and before.serves(image, gone)
+        self.addresses: Addresses = before if before is not None and same else Addresses(image, gone, before)
         self._by_name: dict[str, TopicRoute] = {}
         self._by_id: dict[bytes, TopicRoute] = {}
 

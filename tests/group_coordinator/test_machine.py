@@ -1,5 +1,6 @@
 """All kinds of groups in one shard: whose a group is, who takes it over, and what operators see of it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from libs.runtime.shards.decisions import Expired
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.classic.settings import ClassicSettings
@@ -70,6 +72,30 @@ def test_groups_of_each_kind_are_listed_and_described_as_what_they_are() -> None
         "s": (69, "Group s is not a consumer group.", ""),
         "n": (69, "Group n not found.", ""),
     }
+
+
+class Counted(list[str]):
+    looked_at = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.looked_at += 1
+        return super().__iter__()
+
+
+def test_filters_are_looked_at_as_often_for_many_groups_as_for_few() -> None:
+    """A hundred thousand states, once for each group, held a coordinator up for as long as there were groups."""
+    stage = GroupStage()
+    looked_at = []
+    for _ in range(2):
+        for number in range(10):
+            stage.member("t", name=f"classic {len(looked_at)} {number}")
+            join_consumer(stage, "t", name=f"consumer {len(looked_at)} {number}")
+            stage.commit({("t", 0): 1}, name=f"simple {len(looked_at)} {number}")
+        states, kinds = Counted(["stable", "Empty"]), Counted(["Classic", "consumer"])
+        found = stage.ask(ListGroupsRequest(states, kinds), 5).reply.groups
+        assert len(found) == 30 * (1 + len(looked_at))
+        looked_at.append(states.looked_at + kinds.looked_at)
+    assert looked_at[0] == looked_at[1]
 
 
 def test_groups_without_a_name_come_first_and_are_refused_as_consumer_groups() -> None:

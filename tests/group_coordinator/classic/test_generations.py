@@ -2,7 +2,7 @@
 
 from libs.wire.messages.leave_group import LeaveGroupRequest
 from services.group_coordinator.core.classic.commits import commit_error, subscribed_topics
-from services.group_coordinator.core.classic.views import described, is_asked_for, listed, missing
+from services.group_coordinator.core.classic.views import described, listed, listed_where, missing
 from services.group_coordinator.core.record_codec import decode, encode
 from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved
 from tests.group_coordinator.classic.stage import Stage
@@ -333,10 +333,10 @@ def test_groups_are_listed_by_state_and_type_whatever_the_case() -> None:
     stage.stable()
     shown = listed(stage.group())
     assert (shown.group_id, shown.protocol_type, shown.group_state, shown.group_type) == ("g", "consumer", "Stable", "classic")
-    assert is_asked_for(stage.group(), [], [])
-    assert is_asked_for(stage.group(), ["stable", "Empty"], ["Classic"])
-    assert not is_asked_for(stage.group(), ["Empty"], [])
-    assert not is_asked_for(stage.group(), [], ["consumer"])
+    assert listed_where([stage.group()], [], []) == [listed(stage.group())]
+    assert listed_where([stage.group()], ["stable", "Empty"], ["Classic"]) == [listed(stage.group())]
+    assert listed_where([stage.group()], ["Empty"], []) == []
+    assert listed_where([stage.group()], [], ["consumer"]) == []
 
 
 def test_commits_are_let_in_as_the_group_has_it() -> None:

@@ -1,5 +1,7 @@
 """What DescribeGroups and ListGroups say of classic groups."""
 
+from collections.abc import Iterable
+
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from libs.wire.messages.list_groups import ListedGroup
@@ -46,8 +48,9 @@ def listed(group: Group) -> ListedGroup:
     return ListedGroup(group.name, group.facts.protocol_type or "", group.state.value, KIND)
 
 
-def is_asked_for(group: Group, states: list[str], kinds: list[str]) -> bool:
+def listed_where(groups: Iterable[Group], states: list[str], kinds: list[str]) -> list[ListedGroup]:
     """Empty filters let all through. Case does not count."""
-    if states and group.state.value.lower() not in {state.lower() for state in states}:
-        return False
-    return not kinds or KIND in {kind.lower() for kind in kinds}
+    if kinds and KIND not in {kind.lower() for kind in kinds}:
+        return []
+    wanted = {state.lower() for state in states}
+    return [listed(group) for group in groups if not wanted or group.state.value.lower() in wanted]

@@ -93,7 +93,7 @@ class Consumer:
 
     def listed(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
         """Filters as in ListGroups."""
-        return [views.listed(group) for group in self.groups.values() if views.is_asked_for(group, states, kinds)]
+        return views.listed_where(self.groups.values(), states, kinds)
 
     def removal_error(self, name: str) -> ErrorCode:
         """Of DeleteGroups."""

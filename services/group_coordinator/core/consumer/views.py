@@ -1,5 +1,6 @@
 """What ConsumerGroupDescribe, DescribeGroups and ListGroups say of groups of the consumer protocol."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from libs.wire.consumer_protocol import PROTOCOL_TYPE
@@ -65,11 +66,12 @@ def listed(group: Group) -> ListedGroup:
     return ListedGroup(group.name, PROTOCOL_TYPE, group.state.value, KIND)
 
 
-def is_asked_for(group: Group, states: list[str], kinds: list[str]) -> bool:
+def listed_where(groups: Iterable[Group], states: list[str], kinds: list[str]) -> list[ListedGroup]:
     """Empty filters let all through. Case does not count."""
     if kinds and KIND not in {kind.lower() for kind in kinds}:
-        return False
-    return not states or group.state.value.lower() in {state.lower() for state in states}
+        return []
+    wanted = {state.lower() for state in states}
+    return [listed(group) for group in groups if not wanted or group.state.value.lower() in wanted]
 
 
 def _named(partitions: Partitions, topics: TopicsView) -> Assignment:

@@ -58,6 +58,17 @@ async def test_the_controller_is_the_live_broker_that_was_asked_else_the_first()
     assert (await ask(FakeGateway(Cluster(alive=())), 12, MetadataRequest([]))).controller_id == -1
 
 
+async def test_while_no_broker_lives_the_known_ones_are_named_and_lead_nothing() -> None:
+    """A metadata store that was stopped lets all leases end at once. Told of no broker, librdkafka asks nobody again."""
+    response = await ask(
+        FakeGateway(Cluster(alive=(), dead=(1, 2), topics={"a": (1,)}, racks={2: "z2"})), 12, MetadataRequest(None)
+    )
+    assert [tuple(broker) for broker in response.brokers] == [(1, "gateway", 9093, None), (2, "gateway", 9094, "z2")]
+    assert response.controller_id == -1
+    (partition,) = only(response).partitions
+    assert (partition.error_code, partition.leader_id, tuple(partition.offline)) == (ErrorCode.LEADER_NOT_AVAILABLE, -1, (1,))
+
+
 @pytest.mark.parametrize("leader", [-1, 4])
 async def test_a_partition_without_a_live_leader_has_error_5_and_no_leader(leader: int) -> None:
     gateway = FakeGateway(Cluster(dead=(4,), topics={"a": (leader,)}, replicas={"a": (4, 1)}))

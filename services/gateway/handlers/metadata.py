@@ -7,7 +7,8 @@ internal topics · v2 cluster id · v4 allow_auto_topic_creation · v5 offline r
 Differences from Kafka: a topic that is created on demand is in the same answer if it is there within a second; Kafka answers
 UNKNOWN_TOPIC_OR_PARTITION at first, and clients ask again. Of internal topics only `__consumer_offsets` is created on demand,
 while there are no coordinators to own the others. `controller_id` is the broker that was asked, where Kafka names any: each
-forwards anyway.
+forwards anyway. While no broker lives, those that are known are named, whose ports are gateways': librdkafka forgets all brokers
+when it is told of none, and does not come back (its issue 5301), and Java's client passes over such an answer.
 """
 
 from libs.cluster.configs.resolve import effective_broker_bool
@@ -60,7 +61,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Metada
             if topic.name is not None:
                 topic.authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
-        brokers=[MetadataBroker(b.node_id, b.host, b.port, b.rack) for b in view.brokers],
+        brokers=[MetadataBroker(b.node_id, b.host, b.port, b.rack) for b in view.brokers or view.fenced_brokers()],
         cluster_id=image.cluster_id,
         controller_id=view.controller_id(context.broker_id),
         topics=topics,

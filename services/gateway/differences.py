@@ -243,8 +243,8 @@ DIFFERENCES: Final = (
     Difference(
         "metadata-no-broker",
         ApiKey.METADATA,
-        "While no storage node is alive, all that are known are named, whose ports gateways keep open: librdkafka, told of none as "
-        "by Kafka, may never ask again (its issue 5301). They lead nothing.",
+        "While no storage node is alive, all that are known are named, whose ports gateways keep open: librdkafka, told of none "
+        "as by Kafka, may never ask again (its issue 5301). They lead nothing.",
         unseen="no storage node is alive then: tests/gateway/test_metadata.py",
     ),
     Difference(

@@ -1,9 +1,12 @@
 """What a topic's configs mean to its logs, its batches and its replicas on this node."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from libs.cluster.configs.resolve import TopicConfig, effective_topic_config
 from libs.cluster.image import ClusterImage
+from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.commitlog.config import LogConfig
 from libs.wire.batch_layout import Codec
 from libs.wire.batches import ProduceLimits
@@ -18,6 +21,8 @@ CODECS = {
     "zstd": Codec.ZSTD,
 }
 """What `compression.type` means; -1: whatever a batch comes with."""
+
+ANY_MS: Final = (1 << 63) - 1
 
 
 def log_config(config: TopicConfig) -> LogConfig:
@@ -68,13 +73,17 @@ def opening_rules(config: TopicConfig) -> OpeningRules | None:
 
 class TopicConfigs:
     """The configs in force on this node, computed once for all topics that have the same of their own: it takes 0.4 ms, and a
-    change of any of them asks for those of each partition, on the event loop."""
+    change of any of them asks for those of each partition, on the event loop.
+
+    Timestamps of internal topics have no bounds: a coordinator's clock need not agree with its leader's, and a refusal would be
+    told to a client who can do nothing about it.
+    """
 
     def __init__(self, node_id: int, static: Mapping[str, str]) -> None:
         self._node_id = node_id
         self._static = static
         self._image = ClusterImage()
-        self._cached: dict[frozenset[tuple[str, str]], TopicConfig] = {}
+        self._cached: dict[tuple[bool, frozenset[tuple[str, str]]], TopicConfig] = {}
 
     def follow(self, image: ClusterImage) -> set[tuple[str, str]]:
         """Whose overrides changed: (kind, name) of each."""
@@ -86,8 +95,12 @@ class TopicConfigs:
         return {resource for resource in {**before, **after} if before.get(resource) != after.get(resource)}
 
     def of(self, topic: str) -> TopicConfig:
-        own = frozenset(self._image.overrides("topic", topic).items())
+        internal = topic in INTERNAL_TOPICS
+        own = internal, frozenset(self._image.overrides("topic", topic).items())
         config = self._cached.get(own)
         if config is None:
-            config = self._cached[own] = effective_topic_config(self._image, topic, broker_id=self._node_id, static=self._static)
+            config = effective_topic_config(self._image, topic, broker_id=self._node_id, static=self._static)
+            if internal:
+                config = replace(config, message_timestamp_before_max_ms=ANY_MS, message_timestamp_after_max_ms=ANY_MS)
+            self._cached[own] = config
         return config

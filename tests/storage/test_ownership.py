@@ -65,6 +65,13 @@ async def test_a_claim_tells_where_the_log_starts_and_ends_and_what_of_it_is_com
     assert await owner.claim() == Claimed(0, 0, 2, 2)
 
 
+async def test_an_owner_whose_clock_is_days_off_is_not_refused_for_its_timestamps(cluster: StorageCluster) -> None:
+    owner = Owner(cluster, await cluster.topic(TOPIC, cleanup_policy="compact", message_timestamp_before_max_ms="1000"), 1)
+    await owner.claim()
+    assert (await owner.append(0, batch(b"a", timestamp=4_000_000_000_000))).error == 0
+    assert (await owner.append(1, batch(b"b", timestamp=1))).error == 0
+
+
 async def test_a_claim_counts_what_is_not_committed_yet(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic(TOPIC)
     owner = Owner(cluster, topic, 1)

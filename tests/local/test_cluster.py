@@ -40,7 +40,7 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["PENSTOCK_ADMIN_PORT"])), An
 
 @pytest.fixture
 def root(tmp_path) -> Path:
-    for role in ("controller", "storage", "gateway"):
+    for role in ("controller", "storage", "group_coordinator", "gateway"):
         package = tmp_path / "root" / "services" / role
         package.mkdir(parents=True)
         (package / "__init__.py").touch()

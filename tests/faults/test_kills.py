@@ -99,5 +99,6 @@ def test_deleted_records_stay_deleted_when_the_node_is_killed_with_its_answer_on
 def _watermarks(consumer: Consumer, where: TopicPartition) -> tuple[int, int] | None:
     try:
         return consumer.get_watermark_offsets(where, timeout=5, cached=False)
-    except KafkaException:
+    except KafkaException as error:
+        print(f"watermarks of {where}: {error}")  # shown if it fails
         return None

@@ -7,7 +7,8 @@ answered at once with who leads now, or, on the bootstrap port, asked of the new
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from libs.rpc.client import Response
@@ -134,7 +135,7 @@ class PendingFetch:
         if left_s <= 0:
             self._answer({})
         else:
-            self._run(self._ask_later(left_s))
+            self._run(partial(self._ask_later, left_s))
 
     async def _ask_later(self, left_s: float) -> None:
         told = asyncio.Event()
@@ -158,12 +159,13 @@ class PendingFetch:
         except Exception:
             self._give_up()
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Made in the task: one that is cancelled before its first turn would leave a coroutine that nobody awaits."""
         self._task = asyncio.get_running_loop().create_task(self._guarded(work))
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()
         except Exception:
             self._give_up()
 
@@ -216,7 +218,7 @@ class PendingFetch:
                 read_on.learn(self._data_path, self._shape, self._node, incarnation, topic_id, fetched[0], records.get(0, ()))
             self._answer(records)
         else:
-            self._run(self._open_and_answer(self._node, incarnation, ranges, records))
+            self._run(partial(self._open_and_answer, self._node, incarnation, ranges, records))
 
     async def _open_and_answer(
         self, node: StorageNode, incarnation: int, ranges: Ranges, records: dict[int, Sequence[Part]]

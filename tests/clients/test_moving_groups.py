@@ -80,7 +80,16 @@ class Group:
         for message in messages:
             assert message.error() is None, message.error()
             self.read.append(int(message.value() or b""))
-        assert self.consumer.commit(asynchronous=False)
+        assert eventually(self._commit, WAIT_S)
+
+    def _commit(self) -> object:
+        """False: its coordinator is being looked for, which librdkafka leaves to its caller."""
+        try:
+            return self.consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._WAIT_COORD:
+                raise
+            return False
 
     def _assigned(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.assignments += 1

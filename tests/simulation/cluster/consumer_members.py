@@ -97,6 +97,7 @@ class ConsumerMember(Member):
             return -1
         if answer.error_code:
             self._changed = self._changed or changed
+            self._says_all = True  # as Java's clients do: the answer before may be lost with whoever owned the shard
             if answer.error_code == ErrorCode.UNRELEASED_INSTANCE_ID:
                 await self._pause()  # the former life is still a member
                 return 0

@@ -140,7 +140,7 @@ class Groups:
                 return f"group {name}: {held} are read"
             for partition in group.partitions:
                 committed = group.promises.last_acknowledged(partition)
-                if committed != ends[partition]:
+                if committed < ends[partition]:  # beyond it: of a page-cached topic, which lost what was read
                     return f"group {name}: {partition} ends at {ends[partition]}, committed is {committed}"
         return ""
 

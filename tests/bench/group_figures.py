@@ -21,7 +21,9 @@ from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
 from libs.cluster.owners import Owner
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.runtime.shards.placement import shard_of
+from services.local.processes import memory_bytes
 from tests.bench import group_frames as frames
 from tests.bench import load
 from tests.bench.cases import unique
@@ -31,7 +33,6 @@ from tests.bench.systems import start_kafka, start_penstock
 from tests.cluster_harness import LocalCluster
 from tests.storm.topic import set_for_all
 
-OFFSETS = "__consumer_offsets"
 PARTITIONS, GROUPS = 1_000, 100
 """100,000 offsets."""
 MANY = 10_000
@@ -69,11 +70,11 @@ def _die(cluster: LocalCluster) -> tuple[float, float]:
     coordinator_of(side, "somebody")
     image = asyncio.run(_image_with_owners(cluster.etcd_endpoint))
     mine, others = _two_shards(image)
-    victim = image.partition(bytes.fromhex(image.topics[OFFSETS].topic_id), mine)
+    victim = image.partition(bytes.fromhex(image.topics[GROUP_TOPIC].topic_id), mine)
     assert victim is not None
     owner = Owner.named(victim.owner)
     assert owner is not None
-    count = image.topics[OFFSETS].partitions
+    count = image.topics[GROUP_TOPIC].partitions
     groups = _names_in(mine, count, GROUPS)
     for group in groups:
         _commit(side, group, topic, PARTITIONS)
@@ -116,7 +117,7 @@ async def _image_with_owners(endpoint: str) -> ClusterImage:
 
 def _owners(image: ClusterImage) -> set[str]:
     """None as long as a shard has none."""
-    topic = image.topics.get(OFFSETS)
+    topic = image.topics.get(GROUP_TOPIC)
     if topic is None:
         return set()
     owners = {state.owner if state is not None else "" for state in image.partitions_of(bytes.fromhex(topic.topic_id))}
@@ -125,7 +126,7 @@ def _owners(image: ClusterImage) -> set[str]:
 
 def _two_shards(image: ClusterImage) -> tuple[int, int]:
     """Of two owners."""
-    states = image.partitions_of(bytes.fromhex(image.topics[OFFSETS].topic_id))
+    states = image.partitions_of(bytes.fromhex(image.topics[GROUP_TOPIC].topic_id))
     first = states[0]
     assert first is not None
     return 0, next(index for index, state in enumerate(states) if state is not None and state.owner != first.owner)
@@ -194,9 +195,9 @@ def many(*, kafka: bool = False) -> list[dict[str, object]]:
     with start_penstock("replicated") as side:
         port = int(side.bootstrap.rpartition(":")[2])
         asyncio.run(set_for_all((port,), {"group.initial.rebalance.delay.ms": "0"}, random.Random(1)))  # as `KafkaBroker` has it
-        before = _pss(side.pids["group_coordinator-1"])
+        before = _pss(side)
         found = _beat(side)
-        memory = _pss(side.pids["group_coordinator-1"])
+        memory = _pss(side)
     beats = {"penstock": found}
     if kafka:
         with start_kafka("replicated") as side:
@@ -279,11 +280,10 @@ def _open_loop(socks: Sequence[socket.socket], beats: Sequence[bytes], rate: flo
     return load.Latency(latencies[total // 2] * 1e3, latencies[int(total * 0.99)] * 1e3, latencies[-1] * 1e3, total)
 
 
-def _pss(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError(f"{pid} has no Pss")
+def _pss(side: Side) -> int:
+    found = memory_bytes(side.pids["group_coordinator-1"])
+    assert found is not None, "the coordinator is gone"
+    return found
 
 
 def _figure(name: str, value: float, unit: str, mark: str, settings: str, **more: object) -> dict[str, object]:

@@ -16,6 +16,7 @@ from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
 from libs.cluster.owners import Owner
+from libs.cluster.topic_names import GROUP_TOPIC
 from libs.runtime.shards.placement import shard_of
 from libs.wire.api import ApiKey
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -23,7 +24,7 @@ from tests.cluster_harness import LocalCluster
 from tests.storm.topic import await_coordinator
 from tests.storm.wire import Connection
 
-OFFSETS, SHARDS = "__consumer_offsets", 50
+SHARDS = 50
 COMING = {14, 15, 16}
 PACE_S = 0.002
 
@@ -66,7 +67,7 @@ def _told(seconds: list[float]) -> dict[str, float]:
 
 
 def _shards(image: ClusterImage, node_id: int) -> list[int]:
-    topic = image.topics.get(OFFSETS)
+    topic = image.topics.get(GROUP_TOPIC)
     if topic is None:
         return []
     states = [image.partition(bytes.fromhex(topic.topic_id), shard) for shard in range(SHARDS)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.group_coordinator.core.classic.overlay import Overlay
+from services.group_coordinator.core.overlay import Overlay
 from tests.group_coordinator.classic.stage import Stage
 
 

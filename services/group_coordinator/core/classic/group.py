@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 from libs.runtime.shards.tables import Journal, Table
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, from_log
-from services.group_coordinator.core.classic.overlay import Overlay
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
+from services.group_coordinator.core.overlay import Overlay
 from services.group_coordinator.core.records import ClassicGroupChanged
 
 _NOW: Final = "now"

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from libs.runtime.shards.tables import Journal, Table
 from services.group_coordinator.core import records
-from services.group_coordinator.core.classic.overlay import Overlay
 from services.group_coordinator.core.consumer import changes, partitions
 from services.group_coordinator.core.consumer.member import LEAVES, Member
 from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions
 from services.group_coordinator.core.consumer.states import State
+from services.group_coordinator.core.overlay import Overlay
 from services.group_coordinator.core.topics_view import TopicView
 
 _NOW: Final = "now"

@@ -247,7 +247,7 @@ class ClusterRun:
             await reader.poll(behind)
         self.names.left(await self.names_reader.read_all(await self._end(self.names.partition)))
         if await self._until(lambda: self.groups.unsettled(ends), LIVE_S, "groups do not settle"):
-            await self.groups.look(ends)
+            await self.groups.look(ends, self._end)
             await self._until(self.groups.not_as_in_the_log, LIVE_S, "shards cannot be compared with their logs")
         self.groups.stop()
         await self._ended(members, "a member")

@@ -78,6 +78,8 @@ class Groups:
         self.world, self._client, self._coordinators, self._storage = world, client, coordinators, storage
         self._owners: dict[Key, PartitionState] = {}
         self._topic_id = b""
+        self._seen = ""
+        """What a group is found to be, while that is not what it must become."""
         self.groups: dict[str, Group] = {}
         self.members: list[Member] = []
         for name, (kind, count, topics) in GROUPS.items():
@@ -147,16 +149,17 @@ class Groups:
     async def look(self, ends: Mapping[Partition, int], end: Callable[[Partition], Awaitable[int]]) -> None:
         """When all is settled: do those who ask hear that? `end`: of a partition, now."""
         for name, group in self.groups.items():
+            # A member has all that it is to have before it hears of the epoch: with its next heartbeat.
             await self._insist(lambda name=name: self._is_stable(name))  # type: ignore[misc]
+            self._seen = ""
             await self._insist(lambda group=group: self._has_committed(group, ends, end))  # type: ignore[misc]
 
     async def _is_stable(self, name: str) -> bool:
         link = await self._client.any_gateway()
         state, shares = await described(link, name, GROUPS[name][0] is ConsumerMember)
         given = sorted(partition for share in shares for partition in share)
-        if state != STABLE or given != sorted(self.groups[name].partitions):
-            self.world.violation(f"15: group {name} is {state}, {given} are assigned")
-        return True
+        self._seen = f"group {name} is {state}, {given} are assigned"
+        return state == STABLE and given == sorted(self.groups[name].partitions)
 
     async def _has_committed(
         self, group: Group, ends: Mapping[Partition, int], end: Callable[[Partition], Awaitable[int]]
@@ -182,7 +185,7 @@ class Groups:
             except Disconnected:
                 pass
             await asyncio.sleep(RETRY_S)
-        raise TimeoutError("nobody answers")
+        raise TimeoutError(self._seen or "nobody answers")
 
     # --- owners
 

@@ -51,13 +51,13 @@ def main() -> int:
 
 def simulate_components(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
-        return component.replay(chosen.seed, everything=chosen.story)
+        return component.RUNS.replay(chosen.seed, everything=chosen.story)
     return component.run_seeds(chosen.first, chosen.seeds)
 
 
 def simulate_groups(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
-        return groups.replay(chosen.seed, everything=chosen.story)
+        return groups.RUNS.replay(chosen.seed, everything=chosen.story)
     return groups.run_seeds(chosen.first, chosen.seeds)
 
 

@@ -34,7 +34,7 @@ from tests.simulation.cluster import watcher
 from tests.simulation.cluster.many import run_one
 from tests.simulation.cluster.run import Report
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.replication.mutants import Mutant
+from tests.simulation.planted import Mutant
 
 FAULTY_S = 60.0
 

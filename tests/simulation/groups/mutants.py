@@ -3,12 +3,8 @@
 `python -m tests.simulation.groups.mutants` tells how many seeds each takes to be caught; `NAME…` for those alone.
 """
 
-import multiprocessing
-import os
 import sys
-import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 
 from libs.runtime.shards.pending import Pending
 from libs.runtime.shards.shard import Shard
@@ -25,8 +21,9 @@ from services.group_coordinator.core.consumer.group import Group as ConsumerGrou
 from services.group_coordinator.core.offsets import deletions, fetches
 from services.group_coordinator.core.offsets.table import OffsetTable
 from services.storage.core.ownership import Ownership
+from tests.simulation import planted
 from tests.simulation.groups.run import Report, run_one
-from tests.simulation.replication.mutants import Mutant
+from tests.simulation.planted import Mutant
 
 MOST = 3000
 
@@ -110,31 +107,16 @@ GUARDED: dict[str, Mutant] = {
 
 
 def seeds_to_catch(name: str, *, most: int = MOST) -> tuple[int, Report | None]:
-    """How many seeds it took, and what the last one found; `most`, and None, if none did."""
-    with {**MUTANTS, **GUARDED}[name].planted():
-        for seed in range(most):
-            report = run_one(seed)
-            if report.violations:
-                return seed + 1, report
-    return most, None
+    return planted.seeds_to_catch({**MUTANTS, **GUARDED}[name], run_one, most)
 
 
 def told(name: str) -> tuple[str, bool]:
-    began = time.process_time()
-    count, report = seeds_to_catch(name)
-    found = report.violations[0][:120] if report is not None else "NOT CAUGHT"
-    return f"{name}: {count} seeds, {time.process_time() - began:.1f} s: {found}", report is not None
+    return planted.told(name, seeds_to_catch)
 
 
 def tell_all(names: Sequence[str]) -> int:
     """0: each was caught."""
-    workers = min(os.cpu_count() or 1, len(names))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        caught = True
-        for line, found in pool.map(told, names):
-            caught &= found
-            print(line, flush=True)
-    return 0 if caught else 1
+    return planted.tell_all(told, names)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,8 @@
 `python -m tests.simulation.replication.mutants` tells how many seeds each takes to be caught; `NAME…` for those alone.
 """
 
-import inspect
-import multiprocessing
-import os
 import sys
-import textwrap
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from types import CodeType
-from typing import Any
+from collections.abc import Sequence
 
 from libs.commitlog.epochs import LeaderEpochs
 from services.controller.core import brokers, elections, isr, standing
@@ -29,35 +19,11 @@ from services.storage.following.followed import Followed
 from services.storage.following.following import Following
 from services.storage.following.link import LeaderLink
 from services.storage.following.surgery import Surgery
+from tests.simulation import planted
+from tests.simulation.planted import Mutant
 from tests.simulation.replication.run import Report, run_one
 
 MOST = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    where: Callable[..., Any]
-    right: str
-    wrong: str
-
-    @contextmanager
-    def planted(self) -> Iterator[None]:
-        """Whoever has imported the function has the wrong one too: its code is exchanged, not its name."""
-        function: Any = self.where
-        before: CodeType = function.__code__
-        function.__code__ = self._code(function)
-        try:
-            yield
-        finally:
-            function.__code__ = before
-
-    def _code(self, function: Any) -> CodeType:
-        source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(self.right) == 1, f"{self.right!r} does not stand in {function.__qualname__} once: adapt the mutant"
-        made: dict[str, Any] = {}
-        exec(compile(source.replace(self.right, self.wrong), function.__code__.co_filename, "exec"), function.__globals__, made)
-        code: CodeType = made[function.__name__].__code__
-        return code
 
 
 M = Mutant
@@ -198,31 +164,16 @@ RARE = (
 
 
 def seeds_to_catch(name: str, *, most: int = MOST) -> tuple[int, Report | None]:
-    """How many seeds it took, and what the last one found; `most`, and None, if none did."""
-    with {**MUTANTS, **GUARDED}[name].planted():
-        for seed in range(most):
-            report = run_one(seed)
-            if report.violations:
-                return seed + 1, report
-    return most, None
+    return planted.seeds_to_catch({**MUTANTS, **GUARDED}[name], run_one, most)
 
 
 def told(name: str) -> tuple[str, bool]:
-    began = time.process_time()
-    count, report = seeds_to_catch(name)
-    found = report.violations[0][:120] if report is not None else "NOT CAUGHT"
-    return f"{name}: {count} seeds, {time.process_time() - began:.1f} s: {found}", report is not None
+    return planted.told(name, seeds_to_catch)
 
 
 def tell_all(names: Sequence[str]) -> int:
     """0: each was caught."""
-    workers = min(os.cpu_count() or 1, len(names))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        caught = True
-        for line, found in pool.map(told, names):
-            caught &= found
-            print(line, flush=True)
-    return 0 if caught else 1
+    return planted.tell_all(told, names)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from libs.rpc.envelope import Hello
 from libs.rpc.errors import RpcFailure
 from libs.rpc.schema import pack, unpack
 from libs.rpc.socket_transport import SocketTransport
-from tests.cluster.conftest import free_ports
+from tests.ports import reserve_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPES = ((10, 10_000), (3, 10_000))
@@ -51,7 +51,8 @@ TOPIC_SIZE = 100
 @contextmanager
 def processes(folder: Path) -> Iterator[tuple[str, str]]:
     """etcd and a controller: etcd's endpoint and the controller's address."""
-    client, peer, admin = free_ports(3)
+    ports = reserve_ports(3)
+    client, peer, admin = range(ports.first, ports.first + 3)
     etcd = [
         *(str(ROOT / ".tools/etcd/etcd"), "--data-dir", str(folder / "etcd"), "--log-level", "error"),
         *("--listen-client-urls", f"http://127.0.0.1:{client}", "--advertise-client-urls", f"http://127.0.0.1:{client}"),
@@ -76,6 +77,7 @@ def processes(folder: Path) -> Iterator[tuple[str, str]]:
             for process in reversed(running):
                 process.kill()
                 process.wait()
+            ports.release()
 
 
 async def measure(nodes: int, partitions: int, deaths: int) -> dict[str, object]:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from tests.clients.waiting import eventually
 
-REQUEST_S = 30.0
+REQUEST_S = 60.0
 
 
 class Admin:

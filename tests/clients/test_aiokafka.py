@@ -9,7 +9,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from tests.clients.admin import Admin
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @pytest.mark.parametrize(

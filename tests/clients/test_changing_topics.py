@@ -19,7 +19,7 @@ from tests.kafka.jars import KafkaJars
 from tests.kafka.tools import SHORT_LIVED, TOOLS
 from tests.requirements import ROOT, require
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 REFRESH_MS = 300
 # What librdkafka says of a topic that went, by itself or because we told it.
 GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART}

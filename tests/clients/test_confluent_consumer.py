@@ -10,7 +10,7 @@ from tests.clients.admin import Admin
 from tests.clients.five_clients import consume
 from tests.clients.waiting import rounds
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes], *, timestamps: list[int] | None = None, **settings: object) -> None:

@@ -51,7 +51,7 @@ def test_librdkafka_deletes_and_its_consumer_starts_behind(bootstrap: str, admin
         {"bootstrap.servers": bootstrap, "group.id": topic, "enable.auto.commit": False, "auto.offset.reset": "error"}
     )
     try:
-        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30) == (2, 5)
+        assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (2, 5)
         consumer.assign([TopicPartition(topic, 0, 0)])
         message = consumer.poll(30)
         assert message is not None
@@ -59,6 +59,6 @@ def test_librdkafka_deletes_and_its_consumer_starts_behind(bootstrap: str, admin
         assert error is not None
         assert error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
         consumer.assign([TopicPartition(topic, 0, 2)])
-        assert [message.value() for message in consumer.consume(3, timeout=30)] == [b"0-2", b"0-3", b"0-4"]
+        assert [message.value() for message in consumer.consume(3, timeout=60)] == [b"0-2", b"0-3", b"0-4"]
     finally:
         consumer.close()

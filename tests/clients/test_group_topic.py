@@ -22,7 +22,7 @@ def shares(cluster: LocalCluster) -> list[int]:
 
 
 def created_on_demand(admin: AdminClient) -> int:
-    return len(admin.list_topics(GROUP_TOPIC, timeout=30).topics[GROUP_TOPIC].partitions)
+    return len(admin.list_topics(GROUP_TOPIC, timeout=60).topics[GROUP_TOPIC].partitions)
 
 
 def test_the_topic_of_groups_as_kafkas_tools_show_it_and_the_shares_of_its_owners() -> None:

@@ -20,7 +20,7 @@ from tests.clients.kafka_python import (
 )
 from tests.clients.waiting import rounds
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def tell_to_move(admin: Admin, topic: str, path: str) -> None:
     broker = admin.client.list_topics(timeout=10).brokers[1]
     writer = Writer()
     write_request(writer, AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, [0])])]), 1)
-    with socket.create_connection((broker.host, broker.port), timeout=10) as connection:
+    with socket.create_connection((broker.host, broker.port), timeout=60) as connection:
         connection.sendall(frame(ALTER_REPLICA_LOG_DIRS, 1, 1, bytes(writer.buffer)))
         assert connection.recv(4)
 

@@ -16,7 +16,7 @@ Layout = dict[int, list[int]]
 
 
 def layout(admin: Admin, topic: str) -> Layout:
-    return {index: list(p.replicas) for index, p in admin.client.list_topics(topic, timeout=30).topics[topic].partitions.items()}
+    return {index: list(p.replicas) for index, p in admin.client.list_topics(topic, timeout=60).topics[topic].partitions.items()}
 
 
 def plan_of(topic: str, wanted: Layout) -> str:
@@ -109,7 +109,7 @@ def test_kafkas_tool_gives_leadership_back_to_the_preferred_replica(
         return run_tool("kafka-leader-election", "--bootstrap-server", bootstrap, *asked).text
 
     assert f"Successfully completed leader election (PREFERRED) for partitions {topic}-0" in elect("preferred")
-    eventually(lambda: admin.client.list_topics(topic, timeout=30).topics[topic].partitions[0].leader == 2)
+    eventually(lambda: admin.client.list_topics(topic, timeout=60).topics[topic].partitions[0].leader == 2)
     assert f"Valid replica already elected for partitions {topic}-0" in elect("preferred")
     assert f"Valid replica already elected for partitions {topic}-0" in elect("unclean")
 

@@ -29,7 +29,7 @@ def led(racks: LocalCluster, topic: str) -> int:
     admin = Admin(racks.bootstrap)
     admin.create(topic, replicas=3)
     CLIENTS["confluent-kafka"].write(racks.bootstrap, topic, RECORDS)
-    leader = admin.client.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
+    leader = admin.client.list_topics(topic, timeout=60).topics[topic].partitions[0].leader
     admin.close()
     return int(leader)
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 _PACE = threading.Event()  # never set: it only paces the questions
 
 
-def eventually(question: Callable[[], T], within_s: float = 20.0) -> T:
+def eventually(question: Callable[[], T], within_s: float = 60.0) -> T:
     """Asks until the answer is truthy, and returns that answer."""
     deadline = time.monotonic() + within_s
     while not (answer := question()):
@@ -19,7 +19,7 @@ def eventually(question: Callable[[], T], within_s: float = 20.0) -> T:
     return answer
 
 
-def rounds(what: str, within_s: float = 30.0) -> Iterator[int]:
+def rounds(what: str, within_s: float = 60.0) -> Iterator[int]:
     """Rounds of a loop that waits by other means, e.g. in a client's own poll; fails, with those words, when time is over."""
     deadline = time.monotonic() + within_s
     number = 0

@@ -5,13 +5,14 @@ import os
 import selectors
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+
+from tests.ports import reserve_ports
 
 T = TypeVar("T")
 REPOSITORY = Path(__file__).parents[2]
@@ -32,7 +33,8 @@ class EtcdServer:
     def __init__(self, binary: str, folder: Path) -> None:
         self._binary = binary
         self._folder = folder
-        self._client_port, self._peer_port = free_ports(2)
+        self._ports = reserve_ports(2)
+        self._client_port, self._peer_port = self._ports.first, self._ports.first + 1
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -60,6 +62,10 @@ class EtcdServer:
             self._process.wait()
             self._process = None
 
+    def close(self) -> None:
+        self.stop()
+        self._ports.release()
+
     def wipe(self) -> None:
         shutil.rmtree(self._folder / "data")
 
@@ -79,7 +85,7 @@ def shared_etcd(etcd_binary: str, tmp_path_factory: pytest.TempPathFactory) -> I
     server = EtcdServer(etcd_binary, tmp_path_factory.mktemp("etcd"))
     server.start()
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture
@@ -88,7 +94,7 @@ def own_etcd(etcd_binary: str, tmp_path: Path) -> Iterator[EtcdServer]:
     server = EtcdServer(etcd_binary, tmp_path)
     server.start()
     yield server
-    server.stop()
+    server.close()
 
 
 class LossyProxy:
@@ -182,13 +188,3 @@ def run_virtually(main: Coroutine[Any, Any, T]) -> T:
 def virtually() -> Callable[[Coroutine[Any, Any, Any]], Any]:
     """Runs a coroutine in virtual time: `virtually(scenario())`."""
     return run_virtually
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports

@@ -35,9 +35,10 @@ from libs.rpc.errors import RpcError
 from libs.rpc.schema import unpack
 from libs.rpc.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
-from tests.cluster.conftest import EtcdServer, free_ports
+from tests.cluster.conftest import EtcdServer
 from tests.controller.images import storage
 from tests.controller.office import until
+from tests.ports import reserve_ports
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,8 @@ class Process:
 
     def __init__(self, node_id: int, etcd: EtcdServer, folder: Path) -> None:
         self._socket = str(folder / f"c{node_id}.sock")
-        (self._admin,) = free_ports(1)
+        self._ports = reserve_ports(1)
+        self._admin = self._ports.first
         self._environment = {
             **os.environ,
             "PENSTOCK_NODE_ID": str(node_id),
@@ -71,6 +73,9 @@ class Process:
             self.process.send_signal(number)
         return await self.process.wait()
 
+    def close(self) -> None:
+        self._ports.release()
+
     async def page(self, path: str) -> str:
         def read() -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}{path}", timeout=5) as answer:
@@ -81,13 +86,13 @@ class Process:
     async def ask(self, method: str, body: object, reply_type: type[T]) -> T:
         client = RpcClient(f"unix:{self._socket}", Hello("gateway", -1, 1, "test", 1), SocketTransport())
         try:
-            return unpack(reply_type, (await client.call(method, body, timeout_s=20)).body)
+            return unpack(reply_type, (await client.call(method, body, timeout_s=60)).body)
         finally:
             await client.close()
 
 
 async def until_ready(controller: Process) -> None:
-    deadline = asyncio.get_running_loop().time() + 30
+    deadline = asyncio.get_running_loop().time() + 60
     while True:
         try:
             await controller.page("/readyz")
@@ -112,6 +117,7 @@ async def cluster(etcd: EtcdServer) -> AsyncIterator[tuple[Process, ImageFollowe
             yield controller, follower, store
         finally:
             await controller.end(signal.SIGKILL)
+            controller.close()
             await member.close()
             await follower.close()
             await store.close()
@@ -121,7 +127,7 @@ async def test_topics_are_created_seen_and_deleted(own_etcd: EtcdServer) -> None
     async with cluster(own_etcd) as (controller, follower, store):
         created = await controller.ask(CREATE_TOPICS, CreateTopics((NewTopic("t", 150, 1), NewTopic("u", 3, 2))), TopicsReply)
         assert [r.error for r in created.topics] == [0, ErrorCode.INVALID_REPLICATION_FACTOR]
-        image = await follower.wait_for(created.revision, 10)
+        image = await follower.wait_for(created.revision, 60)
         assert [state is not None and state.leader for state in image.partitions_of(created.topics[0].topic_id)] == [1] * 150
         assert "activecontrollercount 1.0" in await controller.page("/metrics")
         assert "globalpartitioncount 150.0" in await controller.page("/metrics")
@@ -138,7 +144,7 @@ async def test_a_killed_controller_is_succeeded_and_gives_no_producer_id_twice(o
         await controller.start()
         second = await controller.ask(ALLOCATE_PRODUCER_IDS, AllocateProducerIds(), ProducerIdBlock)
         assert second.first >= first.first + first.count
-        image = await follower.wait_for(created.revision, 10)
+        image = await follower.wait_for(created.revision, 60)
         assert image.topics["t"].topic_id == created.topics[0].topic_id.hex()
 
 

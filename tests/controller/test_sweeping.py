@@ -35,7 +35,7 @@ async def test_the_end_of_a_creation_that_comes_after_its_sweeping_creates_nothi
     for _ in range(2):
         step, _ = next(steps)
         assert await apply(store, step) is Outcome.OK
-        await follower.wait_for(store.keyspace.revision, 5)
+        await follower.wait_for(store.keyspace.revision, 60)
     late, _ = next(steps)
     (sweep,) = writes.sweeping(follower.image)
     assert await apply(store, sweep) is Outcome.OK
@@ -52,7 +52,7 @@ async def test_a_sweep_that_comes_after_the_end_of_its_creation_deletes_nothing(
     for step, _ in writes.creation(lambda: follower.image, [planned(130)]):
         late = writes.sweeping(follower.image)
         assert await apply(store, step) is Outcome.OK
-        await follower.wait_for(store.keyspace.revision, 5)
+        await follower.wait_for(store.keyspace.revision, 60)
     assert await apply(store, late[0]) is Outcome.CONFLICT
     assert writes.sweeping(follower.image) == []
     assert len((await store.range(keys.partitions_of(topic_id(7)))).items) == 130
@@ -66,15 +66,15 @@ async def test_of_a_growth_and_its_sweeping_only_one_is_applied(first: str) -> N
     await follower.start()
     before = Topic("t", topic_id(3).hex(), 1)
     await store.txn([], [Put(keys.partition(topic_id(3), 0), encode(led_by(1))), Put(keys.topic("t"), encode(before))])
-    await follower.wait_for(store.keyspace.revision, 5)
+    await follower.wait_for(store.keyspace.revision, 60)
     growth = PlannedGrowth(before, replace(before, partitions=101), (led_by(1),) * 100, TopicResult("t", 0))
     half, end = writes.growth(follower.image, growth)
     assert await apply(store, half) is Outcome.OK
-    await follower.wait_for(store.keyspace.revision, 5)
+    await follower.wait_for(store.keyspace.revision, 60)
     (sweep,) = writes.sweeping(follower.image)
     one, other = (sweep, end) if first == "sweep" else (end, sweep)
     assert await apply(store, one) is Outcome.OK
     assert await apply(store, other) is Outcome.CONFLICT
-    await follower.wait_for(store.keyspace.revision, 5)
+    await follower.wait_for(store.keyspace.revision, 60)
     assert len((await store.range(keys.partitions_of(topic_id(3)))).items) == follower.image.topics["t"].partitions
     await follower.close()

@@ -19,7 +19,7 @@ from tests.clients.waiting import eventually
 from tests.storm.wire import Connection
 
 WITHIN_S = 60.0
-CLOSES_WITHIN_S = 20.0
+CLOSES_WITHIN_S = 60.0
 COMING = {14, 15, 16}
 """A coordinator that is being found or loaded: all that may be answered to a question for offsets."""
 PASSING = {

@@ -145,7 +145,7 @@ def read_all(bootstrap: str, topic: str, partition: int) -> list[tuple[int, int]
     found: list[tuple[int, int]] = []
     with consumer(bootstrap, topic, 0) as reader:
         where = TopicPartition(topic, partition, OFFSET_BEGINNING)
-        _, end = reader.get_watermark_offsets(where, timeout=30)
+        _, end = reader.get_watermark_offsets(where, timeout=60)
         reader.assign([where])
         for _ in rounds(f"{end} records of {topic}-{partition}", WITHIN_S):
             if (found and found[-1][0] >= end - 1) or end == 0:

@@ -72,7 +72,7 @@ class Filler:
                 raise AssertionError("it never got full")
 
     async def readable(self, client: RawClient, offset: int = 0) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (found := await self._fetch(client, offset)).error != 0 or not found.records:
                 pass
 
@@ -163,7 +163,7 @@ async def test_a_topic_that_does_not_fit_any_more_is_there_once_it_fits(small: t
         assert await late.write(100_000) in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         await kept.check(client)
         ballast.unlink()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while await late.write(100_000) != 0:
                 pass
         await late.check(client)

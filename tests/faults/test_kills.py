@@ -83,22 +83,23 @@ def test_deleted_records_stay_deleted_when_the_node_is_killed_with_its_answer_on
     producer = Producer({"bootstrap.servers": healed.bootstrap})
     for number in range(10):
         producer.produce(topic, str(number))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     where = TopicPartition(topic, 0)
     leader = admin.client.list_topics(topic).topics[topic].partitions[0].leader
     (done,) = admin.client.delete_records([TopicPartition(topic, 0, 4 + repeat)]).values()
     assert done.result().low_watermark == 4 + repeat
     healed.restart(f"storage-{leader}", 9)
-    consumer = Consumer({"bootstrap.servers": healed.bootstrap, "group.id": topic})
-    try:
-        assert eventually(lambda: _watermarks(consumer, where)) == (4 + repeat, 10)
-    finally:
-        consumer.close()
+    assert eventually(lambda: _watermarks(healed.bootstrap, where)) == (4 + repeat, 10)
 
 
-def _watermarks(consumer: Consumer, where: TopicPartition) -> tuple[int, int] | None:
+def _watermarks(bootstrap: str, where: TopicPartition) -> tuple[int, int] | None:
+    """By a new client: one of librdkafka 2.16 that was once told of a partition without a leader, as right after a restart, says
+    UNKNOWN_PARTITION of it for minutes, and asks nobody. So it does with Apache Kafka."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     try:
-        return consumer.get_watermark_offsets(where, timeout=5, cached=False)
+        return consumer.get_watermark_offsets(where, timeout=60, cached=False)
     except KafkaException as error:
         print(f"watermarks of {where}: {error}")  # shown if it fails
         return None
+    finally:
+        consumer.close()

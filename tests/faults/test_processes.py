@@ -48,7 +48,7 @@ def test_a_second_storage_process_on_the_same_data_refuses_to_start(alone: Local
             env=environment,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
         )
         assert second.returncode not in (0, -signal.SIGSEGV)
         assert "is in use by another storage process" in second.stderr

@@ -29,13 +29,13 @@ def cluster_on(disk: Path) -> Iterator[LocalCluster]:
 
 
 def mounts(*command: str) -> bool:
-    return subprocess.run(command, check=False, capture_output=True, timeout=30).returncode == 0
+    return subprocess.run(command, check=False, capture_output=True, timeout=60).returncode == 0
 
 
 def find_an_error(disk: Path) -> None:
     """Makes ext4 believe that it met damage, upon which it takes no more writes: what a failing disk does to a node."""
-    subprocess.run(["mount", "-o", "remount,errors=remount-ro", str(disk)], check=True, timeout=30)
-    device = subprocess.run(["findmnt", "-no", "SOURCE", str(disk)], capture_output=True, text=True, check=True, timeout=30)
+    subprocess.run(["mount", "-o", "remount,errors=remount-ro", str(disk)], check=True, timeout=60)
+    device = subprocess.run(["findmnt", "-no", "SOURCE", str(disk)], capture_output=True, text=True, check=True, timeout=60)
     Path("/sys/fs/ext4", Path(device.stdout.strip()).name, "trigger_fs_error").write_text("a test\n")
 
 
@@ -45,7 +45,7 @@ async def produce(client: RawClient, value: bytes) -> int:
 
 
 async def values(client: RawClient) -> bytes:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             _, (found,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [("t", [(0, 0)])]))
             if found.error == 0:

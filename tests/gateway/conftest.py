@@ -30,7 +30,7 @@ TOPIC_ID = bytes(range(16))
 OFFSETS_ID = bytes(range(16, 32))
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - conditions of many kinds, none of which announces itself
             await asyncio.sleep(0.002)

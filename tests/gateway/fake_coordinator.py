@@ -81,6 +81,6 @@ class FakeCoordinator:
 
 async def heard(coordinator: FakeCoordinator, count: int) -> None:
     """Returns once it was asked so often."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(coordinator.heard) < count:  # noqa: ASYNC110 - a fake announces nothing
             await asyncio.sleep(0.002)

@@ -201,7 +201,7 @@ class RawClient:
 
     async def answer(self, api_key: int = -1, version: int = -1) -> tuple[int, Reader]:
         """(correlation id, reader of the body). Raises IncompleteReadError when the connection ends first."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             (length,) = struct.unpack(">i", await self._reader.readexactly(4))
             reader = Reader(memoryview(await self._reader.readexactly(length)))
         correlation_id = reader.int32()
@@ -219,7 +219,7 @@ class RawClient:
 
     async def ended(self) -> bool:
         """Waits until the gateway closes the connection; whatever else it sends is passed over."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             try:
                 while await self._reader.read(1 << 16):
                     pass

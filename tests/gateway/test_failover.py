@@ -107,7 +107,7 @@ async def test_nobody_waits_longer_than_half_of_the_requests_timeout(rig: Rig) -
     ask(client, 2, plain(2), timeout_ms=60_000)
     assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert await error_of(client, 2) == ErrorCode.NOT_LEADER_OR_FOLLOWER, "it would have been stored before the one it follows"
-    assert 0.19 < loop.time() - begun < 2
+    assert 0.19 < loop.time() - begun < 4.9, "nor do later ones for it, whose own time is up after five seconds"
 
 
 async def test_nobody_waits_longer_than_five_seconds(rig: Rig) -> None:

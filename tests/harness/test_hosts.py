@@ -16,16 +16,18 @@ def test_what_is_dropped_one_way_does_not_arrive_and_the_other_way_goes_on() -> 
 
 
 def deliver(hosts: Hosts, sender: str, receiver: str) -> bool:
-    """Whether one datagram from the one arrives at the other."""
-    hears = "import socket as s; u = s.socket(2, 2); u.bind((%r, %d)); u.settimeout(0.5); print('ready', flush=True); u.recv(9)"
-    says = "import socket as s; s.socket(2, 2).sendto(b'?', (%r, %d))"
+    """Whether a datagram from the one arrives at the other before a later one that the other sends itself."""
+    hears = "import socket as s; u = s.socket(2, 2); u.bind((%r, %d)); print('ready', flush=True); print(u.recv(9).decode())"
+    says = "import socket as s; s.socket(2, 2).sendto(%r, (%r, %d))"
     where = (hosts.address[receiver], PORT)
     command = [*hosts.inside(receiver), sys.executable, "-c", hears % where]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as ear:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as ear:
         assert ear.stdout is not None
-        assert ear.stdout.readline() == b"ready\n"
-        subprocess.run([*hosts.inside(sender), sys.executable, "-c", says % where], check=True, timeout=30)
-        return ear.wait(30) == 0
+        assert ear.stdout.readline() == "ready\n"
+        for host in (sender, receiver):
+            say = [*hosts.inside(host), sys.executable, "-c", says % (host.encode(), *where)]
+            subprocess.run(say, check=True, timeout=60)
+        return ear.communicate(timeout=60)[0] == f"{sender}\n"
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from libs.rpc.server import Accept, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 — what is waited for knows of no event
             await asyncio.sleep(0.002)

@@ -23,7 +23,7 @@ def echo(call: Call) -> None:
 async def test_a_call_brings_its_body_and_payload_back(network: Network, address: str) -> None:
     _, at = await network.serve(address, {"echo": echo})
     client = await network.client(at)
-    response = await client.call("echo", [1, "two", b"three"], [b"pay", b"load"], timeout_s=5)
+    response = await client.call("echo", [1, "two", b"three"], [b"pay", b"load"], timeout_s=60)
     assert (response.body, bytes(response.payload)) == ([1, "two", b"three"], b"payload")
     assert client.outstanding == 0
 
@@ -37,7 +37,7 @@ async def test_contracts_travel_both_ways(network: Network, address: str) -> Non
 
     _, at = await network.serve(address, {OPEN_FILE: accept})
     client = await network.client(at)
-    response = await client.call(OPEN_FILE, OpenFile(9), timeout_s=5)
+    response = await client.call(OPEN_FILE, OpenFile(9), timeout_s=60)
     assert unpack(AppendReply, response.body) == AppendReply((Appended(0, 5),))
     assert asked == [OpenFile(9)]
 
@@ -53,9 +53,9 @@ async def test_calls_are_accepted_in_the_order_in_which_they_were_made_even_befo
 
     _, at = await network.serve(address, {"n": accept})
     client = await network.client(at, ready=False)
-    futures = [client.call("n", [number], [bytes(number * 10)], timeout_s=5) for number in range(300)]
-    await asyncio.wait_for(futures[0], 5)
-    futures += [client.call("n", [number], timeout_s=5) for number in range(300, 400)]
+    futures = [client.call("n", [number], [bytes(number * 10)], timeout_s=60) for number in range(300)]
+    await asyncio.wait_for(futures[0], 60)
+    futures += [client.call("n", [number], timeout_s=60) for number in range(300, 400)]
     await asyncio.gather(*futures)
     assert seen == list(range(400))
 
@@ -75,9 +75,9 @@ async def test_many_frames_of_one_read_are_answered_with_one_system_call(network
     (connection,) = server._connections.values()
     ours: Any = client._link.stream  # type: ignore[union-attr]
     theirs: Any = connection._stream
-    await client.call("n", [], timeout_s=5)
+    await client.call("n", [], timeout_s=60)
     before = ours.sends, theirs.receives, theirs.sends, ours.receives
-    await asyncio.gather(*(client.call("n", [], [b"x" * 100], timeout_s=5) for _ in range(50)))
+    await asyncio.gather(*(client.call("n", [], [b"x" * 100], timeout_s=60) for _ in range(50)))
     after = ours.sends, theirs.receives, theirs.sends, ours.receives
     assert [now - then for now, then in zip(after, before, strict=True)] == [1, 1, 1, 1]
     assert turns[-1] == 50
@@ -89,7 +89,7 @@ async def test_more_buffers_than_one_system_call_takes_arrive_all_the_same(netwo
 
     _, at = await network.serve(address, {"many": accept})
     client = await network.client(at)
-    response = await client.call("many", [], [b"%d," % n for n in range(3000)], timeout_s=5)
+    response = await client.call("many", [], [b"%d," % n for n in range(3000)], timeout_s=60)
     assert bytes(response.payload) == bytes(n % 256 for n in range(5000))
 
 
@@ -97,7 +97,7 @@ async def test_large_payloads_go_both_ways_at_once(network: Network, address: st
     _, at = await network.serve(address, {"echo": echo})
     client = await network.client(at)
     payloads = [bytes([number]) * (1 << 20) + b"end" for number in range(12)]
-    responses = await asyncio.gather(*(client.call("echo", [], [payload], timeout_s=20) for payload in payloads))
+    responses = await asyncio.gather(*(client.call("echo", [], [payload], timeout_s=60) for payload in payloads))
     assert [bytes(response.payload) for response in responses] == payloads
 
 
@@ -106,7 +106,7 @@ async def test_the_callback_form_is_called_once_for_every_request(network: Netwo
     client = await network.client(at)
     got: list[object] = []
     for number in range(5):
-        client.send("echo", [number], (), lambda r: got.append(r.body if isinstance(r, Response) else r), timeout_s=5)
+        client.send("echo", [number], (), lambda r: got.append(r.body if isinstance(r, Response) else r), timeout_s=60)
     assert got == []
     await until(lambda: len(got) == 5)
     assert got == [[0], [1], [2], [3], [4]]
@@ -118,8 +118,8 @@ async def test_a_callback_that_fails_harms_no_other(network: Network, address: s
 
     _, at = await network.serve(address, {"echo": echo})
     client = await network.client(at)
-    client.send("echo", [], (), fail, timeout_s=5)
-    assert (await client.call("echo", [2], timeout_s=5)).body == [2]
+    client.send("echo", [], (), fail, timeout_s=60)
+    assert (await client.call("echo", [2], timeout_s=60)).body == [2]
     assert "on_reply failed" in caplog.text
 
 
@@ -135,8 +135,8 @@ async def test_finish_runs_as_a_task_and_may_answer_later(network: Network, addr
 
     _, at = await network.serve(address, {"slow": accept, "echo": echo})
     client = await network.client(at)
-    slow = client.call("slow", [], timeout_s=5)
-    assert (await client.call("echo", ["quick"], timeout_s=5)).body == ["quick"]
+    slow = client.call("slow", [], timeout_s=60)
+    assert (await client.call("echo", ["quick"], timeout_s=60)).body == ["quick"]
     assert not slow.done()
     gate.set()
     assert (await slow).body == ["late"]
@@ -164,16 +164,16 @@ async def test_an_exception_of_a_handler_is_an_error_of_its_call_only(
     _, at = await network.serve(f"unix:{short_dir}/s", {"bad": raising(error, when), "echo": echo})
     client = await network.client(at)
     with pytest.raises(RpcError) as raised:
-        await client.call("bad", [], timeout_s=5)
+        await client.call("bad", [], timeout_s=60)
     assert raised.value.code == code
-    assert (await client.call("echo", [1], timeout_s=5)).body == [1]
+    assert (await client.call("echo", [1], timeout_s=60)).body == [1]
 
 
 async def test_a_method_that_the_server_does_not_have_is_refused(network: Network, address: str) -> None:
     _, at = await network.serve(address, {})
     client = await network.client(at)
     with pytest.raises(RpcError) as raised:
-        await client.call("new.method", [], timeout_s=5)
+        await client.call("new.method", [], timeout_s=60)
     assert raised.value.code == 35
 
 
@@ -193,7 +193,7 @@ async def test_an_answer_that_does_not_come_in_time_cancels_the_work(network: Ne
     await until(lambda: cancelled == ["told"])
     assert calls[0].cancelled
     calls[0].reply(["too late"])  # dropped quietly
-    assert (await client.call("echo", [1], timeout_s=5)).body == [1]
+    assert (await client.call("echo", [1], timeout_s=60)).body == [1]
     assert client.outstanding == 0
 
 
@@ -246,7 +246,7 @@ async def test_a_oneway_gets_there_and_needs_no_answer(network: Network, address
     _, at = await network.serve(address, {"progress": accept, "echo": echo})
     client = await network.client(at)
     assert client.oneway("progress", [5])
-    await client.call("echo", [], timeout_s=5)
+    await client.call("echo", [], timeout_s=60)
     assert seen == [[5]]
 
 
@@ -258,7 +258,7 @@ async def test_a_oneway_without_a_connection_says_that_it_was_not_sent(network: 
 async def test_what_was_never_sent_says_so(network: Network, short_dir: str) -> None:
     client = await network.client(f"unix:{short_dir}/nobody", ready=False)
     with pytest.raises(Disconnected) as raised:
-        await client.call("echo", [], timeout_s=5)
+        await client.call("echo", [], timeout_s=60)
     assert not raised.value.sent
 
 
@@ -299,12 +299,12 @@ async def test_the_client_comes_back_by_itself_when_the_server_does(network: Net
     await first.close(0.1)
     await until(lambda: not client.connected)
     with pytest.raises(Disconnected):
-        await client.call("echo", [], timeout_s=5)
+        await client.call("echo", [], timeout_s=60)
     with pytest.raises(DeadlineExceeded):
         await client.ready(0.05)
     await network.serve(at, {"echo": echo})
     await client.ready(5)
-    assert (await client.call("echo", [1], timeout_s=5)).body == [1]
+    assert (await client.call("echo", [1], timeout_s=60)).body == [1]
 
 
 async def test_a_call_after_close_is_refused(network: Network, address: str) -> None:
@@ -312,7 +312,7 @@ async def test_a_call_after_close_is_refused(network: Network, address: str) -> 
     client = await network.client(at)
     await client.close()
     with pytest.raises(Disconnected) as raised:
-        await client.call("echo", [], timeout_s=5)
+        await client.call("echo", [], timeout_s=60)
     assert not raised.value.sent
 
 
@@ -355,12 +355,12 @@ async def test_closing_lets_accepted_calls_be_answered_and_refuses_new_ones(netw
     waiting: list[Call] = []
     server, at = await network.serve(address, {"wait": waiting.append})
     client = await network.client(at)
-    accepted = client.call("wait", [], timeout_s=5)
+    accepted = client.call("wait", [], timeout_s=60)
     await until(lambda: len(waiting) == 1)
     closing = asyncio.create_task(server.close(5))
     await asyncio.sleep(0)
     with pytest.raises(ShuttingDown) as raised:
-        await client.call("wait", [], timeout_s=5)
+        await client.call("wait", [], timeout_s=60)
     assert not raised.value.sent
     waiting[0].reply(["done"])
     assert (await accepted).body == ["done"]
@@ -377,7 +377,7 @@ async def test_a_failing_end_of_turn_is_logged_and_harms_nobody(
     _, at = await network.serve(address, {"echo": echo}, on_turn_end=fail)
     client = await network.client(at)
     with caplog.at_level(logging.ERROR):
-        assert (await client.call("echo", [1], timeout_s=5)).body == [1]
+        assert (await client.call("echo", [1], timeout_s=60)).body == [1]
     assert "end of turn failed" in caplog.text
 
 
@@ -390,7 +390,7 @@ async def test_the_peer_is_known_by_its_hello(network: Network, address: str) ->
 
     _, at = await network.serve(address, {"who": accept}, hello=Hello("storage", 4, 44, "0.1", 2, "c"))
     client = await network.client(at, hello=Hello("gateway", 7, 70, "0.2", 3, "c"))
-    await client.call("who", [], timeout_s=5)
+    await client.call("who", [], timeout_s=60)
     (peer,) = peers
     assert (peer.role, peer.node_id, peer.incarnation, peer.version, peer.feature_level) == ("gateway", 7, 70, "0.2", 3)
     assert client.peer == Hello("storage", 4, 44, "0.1", 2, "c")

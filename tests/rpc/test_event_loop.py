@@ -22,7 +22,7 @@ def test_it_sends_before_it_sleeps() -> None:
         with ours, theirs:
             ours.setblocking(False)
             outbox_of(loop).add(lambda: theirs.sendall(b"sent"))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 return await loop.sock_recv(ours, 4)
 
     assert run(body) == b"sent"
@@ -38,7 +38,7 @@ def test_it_does_not_sleep_over_what_sending_has_given_it_to_do() -> None:
             loop.call_soon(done.set)
 
         outbox.add(send)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await done.wait()
 
     run(body)
@@ -59,7 +59,7 @@ def test_what_is_added_while_sending_is_sent_after_other_events() -> None:
             outbox.add(again)
 
         outbox.add(send)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await done.wait()
         return order
 
@@ -79,7 +79,7 @@ def test_a_failure_to_send_is_told_and_keeps_nobody_from_sending() -> None:
 
         outbox.add(fail)
         outbox.add(lambda: loop.call_soon(done.set) and None)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await done.wait()
 
     run(body)
@@ -98,7 +98,7 @@ def test_any_loop_has_an_outbox(factory: Callable[[], asyncio.AbstractEventLoop]
             done.set()
 
         outbox.add(send)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await done.wait()
 
     with asyncio.Runner(loop_factory=factory) as runner:

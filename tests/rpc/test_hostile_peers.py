@@ -34,7 +34,7 @@ class Raw:
     async def receive(self) -> list[tuple[int, int, list[object]]]:
         """(kind, request id, body) of what comes next; [] at the end of the connection."""
         while True:
-            data = await asyncio.wait_for(self.loop.sock_recv(self.socket, 65_536), 5)
+            data = await asyncio.wait_for(self.loop.sock_recv(self.socket, 65_536), 60)
             if not data:
                 return []
             self.reader.buffer()[: len(data)] = data
@@ -45,7 +45,7 @@ class Raw:
 
     async def closed(self) -> bool:
         try:
-            while await asyncio.wait_for(self.loop.sock_recv(self.socket, 65_536), 5):
+            while await asyncio.wait_for(self.loop.sock_recv(self.socket, 65_536), 60):
                 pass
         except ConnectionError:
             pass

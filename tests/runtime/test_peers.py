@@ -185,7 +185,7 @@ async def noted(town: Town) -> tuple[MemoryStore, ImageFollower, Callable[..., o
     async def write(*operations: Operation) -> None:
         result = await store.txn([], operations)
         assert result.outcome is Outcome.OK
-        await follower.wait_for(result.revision, 5)
+        await follower.wait_for(result.revision, 60)
 
     follower = ImageFollower(store.peer())
     await follower.start()

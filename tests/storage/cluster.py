@@ -52,7 +52,7 @@ from services.storage.service import StorageNode
 from services.storage.surroundings import Surroundings
 
 NODE_ID = 1
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class StorageCluster:

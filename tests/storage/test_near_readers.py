@@ -81,7 +81,7 @@ async def test_a_read_from_a_follower_waits_for_what_is_committed_next(three: No
     assert node is not None
     await eventually(lambda: node._fetches.parked == 1)
     await three[1].append(topic, batch(b"b"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         read = await reading
     assert (read.error, read.high_watermark) == (0, 2)
     assert read.inline_length

@@ -99,9 +99,9 @@ def librdkafka(bootstrap: str) -> None:
     producer.flush(20)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
     consumer.list_topics(timeout=20)
-    consumer.offsets_for_times([TopicPartition("recorded-c", 0, 1)], timeout=20)
+    consumer.offsets_for_times([TopicPartition("recorded-c", 0, 1)], timeout=60)
     consumer.assign([TopicPartition("recorded-c", 0, OFFSET_BEGINNING)])
-    assert len(consumer.consume(5, timeout=20)) == 5
+    assert len(consumer.consume(5, timeout=60)) == 5
     consumer.close()
     resource = ConfigResource(ResourceType.TOPIC, "recorded-c")
     admin.describe_configs([resource])[resource].result(20)

@@ -103,7 +103,7 @@ class Worker:
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"http://{self.id}{path}", body, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             with contextlib.closing(error):

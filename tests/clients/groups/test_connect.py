@@ -12,7 +12,7 @@ from tests.clients.groups.connect import Worker
 from tests.clients.groups.offsets import GroupAdmin
 from tests.clients.waiting import eventually
 
-WITHIN_S = 40.0
+WITHIN_S = 60.0
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.clients.groups.writing import write
 from tests.clients.waiting import eventually
 from tests.kafka.tools import ToolResult, run_tool, run_tools
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 HOUR_MS = 3_600_000
 Shared = tuple[Crew, str, dict[Partition, int]]
 

@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from tests.clients.groups.member import Partition
 
-FLUSH_S = 30.0
+FLUSH_S = 60.0
 ROUND_S = 0.02  # a record to each partition, then this
 
 

@@ -44,7 +44,7 @@ async def run(partition: Partition) -> AsyncIterator[Run]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for happens in the code under test
             await asyncio.sleep(0)
 
@@ -54,7 +54,7 @@ async def reaches(driver: Driver, state: State) -> None:
 
 
 async def is_gone(driver: Driver, key: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await said(driver, Read(key)) != "nothing":  # noqa: ASYNC110 - time has to pass
             await asyncio.sleep(0.005)
 
@@ -66,7 +66,7 @@ async def serving(run: Run, owner_epoch: int = 1) -> Driver:
 
 
 async def said(driver: Driver, event: Event) -> str | int:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         answer = await driver.submit(event)
     return answer.error or answer.reply
 
@@ -249,7 +249,7 @@ async def test_a_damaged_log_is_not_served(partition: Partition, run: Run) -> No
     base, batch = partition.batches[0]
     partition.batches[0] = base, batch[:-1] + b"?"
     driver = run()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(partition.claims) < 3:
             assert await said(driver, Read("a")) == 14
             await asyncio.sleep(0.001)
@@ -260,7 +260,7 @@ async def test_a_damaged_log_is_not_served(partition: Partition, run: Run) -> No
 async def test_a_record_that_cannot_be_read_is_not_passed_over(partition: Partition, run: Run) -> None:
     partition.write((b"a", b"nonsense"))
     driver = run()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(partition.claims) < 3:
             assert await said(driver, Read("a")) == 14
             await asyncio.sleep(0.001)

@@ -1,11 +1,9 @@
 """A coordinator of one shard with classic groups alone, on a log in memory, and clients that ask it."""
 
 from collections.abc import Iterable
-from itertools import count
 from typing import Any
 
 from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.shard import Shard
 from libs.runtime.shards.tables import Journal
 from libs.runtime.shards.timers import TimerKey
 from libs.wire.messages.heartbeat import HeartbeatRequest
@@ -17,6 +15,7 @@ from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.part import Classic
 from services.group_coordinator.core.classic.settings import ClassicSettings
+from tests.group_coordinator.one_shard import Asking, OneShard
 
 
 class ClassicMachine:
@@ -50,112 +49,15 @@ class ClassicMachine:
         return self.classic.timers(now_ms)
 
 
-class Asking:
-    """A request, and what became of it."""
-
-    def __init__(self, request: Any) -> None:
-        self.request = request
-        self.answered = False
-        self.failure = 0
-        self.reply: Any = None
-
-    @property
-    def error(self) -> int:
-        assert self.answered, "still waits"
-        return self.failure or int(self.reply.error_code)
-
-    @property
-    def waits(self) -> bool:
-        return not self.answered
-
-
-class Stage:
+class Stage(OneShard):
     def __init__(self, *, initial_delay_ms: int = 0, size_max: int = 1000) -> None:
         self.settings = ClassicSettings(initial_delay_ms=initial_delay_ms, size_max=size_max)
-        self.now_ms = 1_000_000
-        self.log: list[KeyValue] = []
-        self.holds = False
-        """Appends are not answered while it does."""
-        self.stopped = False
-        """Timers are."""
-        self.ids = count()
-        self.epoch = 0
-        self.shard: Shard[Asked, Any, Any, Asking]
-        self.fail_over()
-
-    # -- the log ------------------------------------------------------------------------------------------------------------
+        super().__init__()
 
     def make(self, journal: Journal) -> Any:
         return ClassicMachine(journal, self.settings)
 
-    def fail_over(self) -> None:
-        """The owner is gone. Another reads the log."""
-        self.epoch += 1
-        self.shard = Shard(self.make, self.epoch)
-        self._load()
-        self.settle()
-
-    def lose_sight(self, *, stored: bool) -> None:
-        """Nobody answers an append: it is in the log, or it is not."""
-        planned = self.shard.next_append() if not self.under_way else self.under_way
-        self.under_way = None
-        if stored and planned is not None:
-            self.log += planned.records
-        self.shard.unsure()
-        self._answers()
-        self._load()
-        self.settle()
-
-    under_way: Any = None
-
-    def _load(self) -> None:
-        self.shard.next_claim(0)
-        self.shard.claimed(0, len(self.log))
-        self.shard.replay_committed(self.log[self.shard.position :])
-        self.shard.loaded(len(self.log), self.now_ms)
-
-    def settle(self) -> None:
-        """All that is due, and all that may be appended."""
-        for _ in range(10_000):
-            while self._append():
-                pass
-            self._answers()
-            if self.stopped or not self.shard.expire(self.now_ms):
-                return
-        raise AssertionError("it does not come to rest")
-
-    def _append(self) -> bool:
-        if self.under_way is None:
-            self.under_way = self.shard.next_append()
-        if self.under_way is None or self.holds:
-            return False
-        self.log += self.under_way.records
-        self.under_way = None
-        self.shard.appended()
-        return True
-
-    def refuse(self, error: int) -> None:
-        self._append()
-        self.under_way = None
-        self.shard.refused(error)
-        self.holds = False
-        self._answers()
-
-    def _answers(self) -> None:
-        for ticket, error, reply in self.shard.take_answers():
-            assert not ticket.answered, "one question, one answer"
-            ticket.answered, ticket.failure, ticket.reply = True, error, reply
-
-    def wait(self, ms: int) -> None:
-        until = self.now_ms + ms
-        while True:
-            deadline = self.shard.next_deadline()
-            if deadline is None or deadline > until:
-                break
-            self.now_ms = max(self.now_ms, deadline)
-            self.settle()
-        self.now_ms = until
-        self.settle()
+    # -- clients ------------------------------------------------------------------------------------------------------------
 
     def wait_alive(self, ms: int, *members: tuple[str, int], name: str = "g") -> None:
         """While those members, each with its generation, send heartbeats."""
@@ -165,13 +67,9 @@ class Stage:
             for member_id, generation in members:
                 self.heartbeat(member_id, generation, name=name)
 
-    # -- clients ------------------------------------------------------------------------------------------------------------
-
     def ask(self, request: Any, version: int, client_id: str = "c") -> Asking:
         asking = Asking(request)
-        asked = Asked(request, version, client_id, "/127.0.0.1", f"id{next(self.ids)}")
-        self.shard.submit(asked, self.now_ms, asking)
-        self.settle()
+        self.submit(asking, version, client_id)
         return asking
 
     def join(

@@ -13,7 +13,7 @@ from itertools import count
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from libs.runtime.shards.states import State as Life
 from services.group_coordinator.core.classic.draft import join_park, joins_key, session_key, sync_park, syncs_key
@@ -23,7 +23,9 @@ from services.group_coordinator.core.classic.settings import ClassicSettings
 from services.group_coordinator.core.classic.states import State
 from services.group_coordinator.core.record_codec import decode
 from services.group_coordinator.core.records import ClassicGroupChanged
-from tests.group_coordinator.classic.stage import Asking, Stage
+from tests.group_coordinator.classic.stage import Stage
+from tests.group_coordinator.one_shard import Asking
+from tests.group_coordinator.one_shard_model import OneShardModel
 
 SESSION_MS = 10_000
 PROTOCOLS = {
@@ -52,10 +54,10 @@ class Client:
         return {1: 3, 4: 8}.get(self.number, 9)
 
 
-class ClassicModel(RuleBasedStateMachine):
+class ClassicModel(OneShardModel):
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage()
+        self.stage: Stage = Stage()
         self.clients = [Client(number) for number in range(6)]
         self.askings: list[Asking] = []
         self.owners: dict[str, int] = {}
@@ -201,41 +203,11 @@ class ClassicModel(RuleBasedStateMachine):
             for client in self.clients:
                 self.heartbeat(client.number)
 
-    # -- the log and its owners -------------------------------------------------------------------------------------------
-
-    @rule()
-    def hold(self) -> None:
-        self.stage.holds = True
-
-    @precondition(lambda self: self.stage.holds)
-    @rule()
-    def release(self) -> None:
-        self.stage.holds = False
-        self.stage.settle()
-
-    @precondition(lambda self: self.stage.holds and self.stage.under_way is not None)
-    @rule(error=st.sampled_from([19, 10]))
-    def refuse(self, error: int) -> None:
-        self.stage.refuse(error)
-        if self.stage.shard.state is not Life.SERVING:
-            self.stage._load()
-        self.stage.settle()
-
-    @precondition(lambda self: self.stage.holds and self.stage.under_way is not None)
-    @rule(stored=st.booleans())
-    def lose_sight(self, stored: bool) -> None:
-        self.stage.holds = False
-        self.stage.lose_sight(stored=stored)
+    # -- owners ------------------------------------------------------------------------------------------------------------
 
     @rule(stored=st.booleans())
     def fail_over(self, stored: bool) -> None:
-        stage = self.stage
-        if stage.under_way is not None and stored:
-            stage.log += stage.under_way.records
-        stage.under_way, stage.holds = None, False
-        stage.shard.fenced()
-        stage._answers()
-        stage.fail_over()
+        self.stage.fence(stored=stored)
 
     # -- what holds -------------------------------------------------------------------------------------------------------
 
@@ -351,10 +323,6 @@ def random_run(seed: int, steps: int = 150) -> None:
     run.begin(draw.choice([0, 3000]), draw.choice([100, 100, 3]), draw.choice([30_000, 8_000]))
     protocols = sorted(PROTOCOLS)
 
-    def held(what: Callable[[], None]) -> None:
-        if run.stage.holds and run.stage.under_way is not None:
-            what()
-
     moves: list[tuple[float, Callable[[int], None]]] = [
         (5, lambda number: run.join(number, draw.choice(protocols), draw.random() < 0.1)),
         (20, lambda number: run.go_on(number, draw.choice(protocols))),
@@ -368,8 +336,8 @@ def random_run(seed: int, steps: int = 150) -> None:
         (2, lambda _: run.wait(draw.choice([9_000, 10_000, 30_000]), draw.random() < 0.8)),
         (3, lambda _: run.hold()),
         (1, lambda _: run.release() if run.stage.holds else None),
-        (2, lambda _: held(lambda: run.refuse(draw.choice([19, 10])))),
-        (2, lambda _: held(lambda: run.lose_sight(draw.random() < 0.5))),
+        (2, lambda _: run.refuse(draw.choice([19, 10])) if run.has_held else None),
+        (2, lambda _: run.lose_sight(draw.random() < 0.5) if run.has_held else None),
         (0.5, lambda _: run.fail_over(draw.random() < 0.5)),
     ]
     for move in draw.choices([made for _, made in moves], [weight for weight, _ in moves], k=steps):

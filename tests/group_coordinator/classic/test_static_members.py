@@ -1,7 +1,8 @@
 """KIP-345: members with an instance id may be restarted without a rebalance."""
 
 from services.group_coordinator.core.classic.member import Offered
-from tests.group_coordinator.classic.stage import Asking, Stage
+from tests.group_coordinator.classic.stage import Stage
+from tests.group_coordinator.one_shard import Asking
 
 
 def pair(stage: Stage, **how: object) -> tuple[list[str], int]:

@@ -1,11 +1,9 @@
 """A coordinator of one shard with groups of the consumer protocol alone, on a log in memory, and clients that ask it."""
 
 from collections.abc import Iterable, Mapping
-from itertools import count
 from typing import Any
 
 from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.shard import Shard
 from libs.runtime.shards.tables import Journal
 from libs.runtime.shards.timers import TimerKey
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -15,6 +13,7 @@ from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.part import Consumer
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from tests.group_coordinator.one_shard import Asking, OneShard
 
 Owned = Mapping[str, Iterable[int]]
 """Topic → partitions."""
@@ -43,20 +42,7 @@ class ConsumerMachine:
         return self.consumer.timers(now_ms)
 
 
-class Asking:
-    """A heartbeat, and what became of it."""
-
-    def __init__(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        self.request = request
-        self.answered = False
-        self.failure = 0
-        self.reply: Any = None
-
-    @property
-    def error(self) -> int:
-        assert self.answered, "still waits"
-        return self.failure or int(self.reply.error_code)
-
+class Heartbeat(Asking):
     @property
     def epoch(self) -> int:
         assert self.error == 0, (self.error, self.reply)
@@ -78,24 +64,17 @@ def topic_name(found: bytes) -> str:
     return found.rstrip(b".").decode()
 
 
-class Stage:
+class Stage(OneShard):
     def __init__(self, **topics: int) -> None:
         """Topics, each with its number of partitions. Two, "t" and "u", if none are named."""
         self.settings = ConsumerSettings()
         self.configs: dict[str, dict[str, str]] = {}
         self.topics = TopicsView()
-        self.now_ms = 1_000_000
-        self.log: list[KeyValue] = []
-        self.holds = False
-        """Appends are not answered while it does."""
-        self.stopped = False
-        """Timers are."""
-        self.ids = count()
-        self.epoch = 0
-        self.under_way: Any = None
-        self.shard: Shard[Asked, Any, Any, Asking]
         self.set_topics(**(topics or {"t": 2, "u": 2}))
-        self.fail_over()
+        super().__init__()
+
+    def make(self, journal: Journal) -> Any:
+        return ConsumerMachine(journal, self)
 
     def set_topics(self, **topics: int) -> None:
         """All that there are from now on."""
@@ -103,85 +82,14 @@ class Stage:
             self.topics.version + 1, [TopicView(topic_id(name), name, partitions) for name, partitions in topics.items()]
         )
 
-    # -- the log ------------------------------------------------------------------------------------------------------------
-
-    def fail_over(self) -> None:
-        """The owner is gone. Another reads the log."""
-        self.epoch += 1
-        self.shard = Shard(lambda journal: ConsumerMachine(journal, self), self.epoch)
-        self._load()
-        self.settle()
-
-    def lose_sight(self, *, stored: bool) -> None:
-        """Nobody answers an append: it is in the log, or it is not."""
-        planned = self.shard.next_append() if not self.under_way else self.under_way
-        self.under_way = None
-        if stored and planned is not None:
-            self.log += planned.records
-        self.shard.unsure()
-        self._answers()
-        self._load()
-        self.settle()
-
-    def _load(self) -> None:
-        self.shard.next_claim(0)
-        self.shard.claimed(0, len(self.log))
-        self.shard.replay_committed(self.log[self.shard.position :])
-        self.shard.loaded(len(self.log), self.now_ms)
-
-    def settle(self) -> None:
-        """All that is due, and all that may be appended."""
-        for _ in range(10_000):
-            while self._append():
-                pass
-            self._answers()
-            if self.stopped or not self.shard.expire(self.now_ms):
-                return
-        raise AssertionError("it does not come to rest")
-
-    def _append(self) -> bool:
-        if self.under_way is None:
-            self.under_way = self.shard.next_append()
-        if self.under_way is None or self.holds:
-            return False
-        self.log += self.under_way.records
-        self.under_way = None
-        self.shard.appended()
-        return True
-
-    def refuse(self, error: int) -> None:
-        self._append()
-        self.under_way = None
-        self.shard.refused(error)
-        self.holds = False
-        self._answers()
-
-    def _answers(self) -> None:
-        for ticket, error, reply in self.shard.take_answers():
-            assert not ticket.answered, "one question, one answer"
-            ticket.answered, ticket.failure, ticket.reply = True, error, reply
-
-    def wait(self, ms: int) -> None:
-        until = self.now_ms + ms
-        while True:
-            deadline = self.shard.next_deadline()
-            if deadline is None or deadline > until:
-                break
-            self.now_ms = max(self.now_ms, deadline)
-            self.settle()
-        self.now_ms = until
-        self.settle()
-
     # -- clients ------------------------------------------------------------------------------------------------------------
 
     def ask(
         self, request: ConsumerGroupHeartbeatRequest, version: int = 1, client_id: str = "c", host: str = "/127.0.0.1"
-    ) -> Asking:
-        asking = Asking(request)
-        asked = Asked(request, version, client_id, host, f"id{next(self.ids)}")
-        self.shard.submit(asked, self.now_ms, asking)
-        self.settle()
-        return asking
+    ) -> Heartbeat:
+        heartbeat = Heartbeat(request)
+        self.submit(heartbeat, version, client_id, host)
+        return heartbeat
 
     def join(
         self,
@@ -194,7 +102,7 @@ class Stage:
         assignor: str | None = None,
         rebalance_ms: int = 60_000,
         version: int = 1,
-    ) -> Asking:
+    ) -> Heartbeat:
         names = list(topics) if topics or regex is None else None
         return self.ask(
             ConsumerGroupHeartbeatRequest(group, member_id, 0, instance, rack, rebalance_ms, names, regex, assignor, []), version
@@ -212,13 +120,13 @@ class Stage:
         regex: str | None = None,
         rebalance_ms: int = -1,
         assignor: str | None = None,
-    ) -> Asking:
+    ) -> Heartbeat:
         said = None if owned is None else [TopicPartitions(topic_id(name), list(numbers)) for name, numbers in owned.items()]
         return self.ask(
             ConsumerGroupHeartbeatRequest(group, member_id, epoch, instance, None, rebalance_ms, topics, regex, assignor, said)
         )
 
-    def leave(self, member_id: str, *, group: str = "g", instance: str | None = None, epoch: int = -1) -> Asking:
+    def leave(self, member_id: str, *, group: str = "g", instance: str | None = None, epoch: int = -1) -> Heartbeat:
         return self.beat(member_id, epoch, group=group, instance=instance)
 
     # -- scenes -------------------------------------------------------------------------------------------------------------
@@ -242,7 +150,3 @@ class Stage:
     def has(self, member_id: str, name: str = "g") -> dict[str, list[int]]:
         assigned = self.group(name).members[member_id].assigned
         return {topic_name(found): sorted(assigned[found]) for found in sorted(assigned)}
-
-    def written(self, since: int = 0) -> list[Any]:
-        """Records of the log from there on."""
-        return [record_codec.decode(*kept) for kept in self.log[since:]]

@@ -12,13 +12,14 @@ from itertools import combinations, count
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, rule
 
 from libs.runtime.shards.states import State as Life
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.consumer.states import State
 from tests.group_coordinator.consumer.checks import agrees, is_looked_at_again, leads_to, survives
-from tests.group_coordinator.consumer.stage import Asking, Stage
+from tests.group_coordinator.consumer.stage import Heartbeat, Stage
+from tests.group_coordinator.one_shard_model import OneShardModel
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
@@ -47,7 +48,7 @@ class Client:
     owned: Owned = field(default_factory=set)
     told: Owned | None = None
     """To be made its own: the last word it had."""
-    asking: Asking | None = None
+    asking: Heartbeat | None = None
     sent_ms: int = 0
     asked: tuple[str, ...] | None = None
     """What it said that it wants, as far as it knows."""
@@ -86,10 +87,10 @@ class Client:
         self.member_id, self.asking, self.unsure = "", None, False
 
 
-class ConsumerModel(RuleBasedStateMachine):
+class ConsumerModel(OneShardModel):
     def __init__(self) -> None:
         super().__init__()
-        self.stage = Stage(**TOPICS[0])
+        self.stage: Stage = Stage(**TOPICS[0])
         self.clients = [Client(number) for number in range(6)]
         self.incarnations = count()
         self.state = State.EMPTY
@@ -247,51 +248,18 @@ class ConsumerModel(RuleBasedStateMachine):
             client.lose()
             client.asking = None
 
-    # -- topics, the log and its owners -----------------------------------------------------------------------------------
+    # -- topics and owners ----------------------------------------------------------------------------------------------
 
     @rule(topics=st.sampled_from(TOPICS))
     def set_topics(self, topics: dict[str, int]) -> None:
         self.stage.set_topics(**topics)
 
-    @rule()
-    def hold(self) -> None:
-        self.stage.holds = True
-
-    @precondition(lambda self: self.stage.holds)
-    @rule()
-    def release(self) -> None:
-        self.stage.holds = False
-        self.stage.settle()
-
-    @precondition(lambda self: self.stage.holds and self.stage.under_way is not None)
-    @rule(error=st.sampled_from([19, 10]))
-    def refuse(self, error: int) -> None:
-        self.stage.refuse(error)
-        if self.stage.shard.state is not Life.SERVING:
-            self.stage._load()
-        self.stage.settle()
-        self._look()
-
-    @precondition(lambda self: self.stage.holds and self.stage.under_way is not None)
-    @rule(stored=st.booleans())
-    def lose_sight(self, stored: bool) -> None:
-        self.stage.holds = False
-        self.stage.lose_sight(stored=stored)
-        self._look()
-
     @rule(stored=st.booleans())
     def fail_over(self, stored: bool) -> None:
-        stage = self.stage
-        if stage.under_way is not None and stored:
-            stage.log += stage.under_way.records
-        stage.under_way, stage.holds = None, False
-        stage.shard.fenced()
-        stage._answers()
-        stage.fail_over()
-        self._look()
+        self.stage.fence(stored=stored)
+        self.taken_back()
 
-    def _look(self) -> None:
-        """What was taken back did not happen."""
+    def taken_back(self) -> None:
         group = self.stage.groups.get("g")
         self.state = group.state if group is not None else State.EMPTY
 
@@ -370,10 +338,6 @@ def random_run(seed: int, steps: int = 120) -> None:
     run = ConsumerModel()
     run.begin(draw.choice([100, 100, 3]))
 
-    def held(what: Callable[[], None]) -> None:
-        if run.stage.holds and run.stage.under_way is not None:
-            what()
-
     moves: list[tuple[float, Callable[[int], None]]] = [
         (10, lambda number: run.send(number, draw.random() < 0.1)),
         (10, lambda number: run.hear(number, draw.random() < 0.8)),
@@ -390,8 +354,8 @@ def random_run(seed: int, steps: int = 120) -> None:
         (1, lambda _: run.set_topics(draw.choice(TOPICS))),
         (2, lambda _: run.hold()),
         (2, lambda _: run.release() if run.stage.holds else None),
-        (1.5, lambda _: held(lambda: run.refuse(draw.choice([19, 10])))),
-        (1.5, lambda _: held(lambda: run.lose_sight(draw.random() < 0.5))),
+        (1.5, lambda _: run.refuse(draw.choice([19, 10])) if run.has_held else None),
+        (1.5, lambda _: run.lose_sight(draw.random() < 0.5) if run.has_held else None),
         (0.7, lambda _: run.fail_over(draw.random() < 0.5)),
         (0.5, lambda _: run.the_log_says_the_same()),
     ]

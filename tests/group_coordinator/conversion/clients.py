@@ -10,8 +10,8 @@ from libs.wire.consumer_protocol import read_subscription
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
-from tests.group_coordinator.classic.stage import Asking
 from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told, topic_id
+from tests.group_coordinator.one_shard import Asking
 
 Partition = tuple[str, int]
 LOST = (22, 25, 82, 110)

@@ -14,14 +14,13 @@ from libs.wire.consumer_protocol import (
     write_subscription,
 )
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from services.group_coordinator.core import record_codec
 from services.group_coordinator.core.classic.settings import ClassicSettings
 from services.group_coordinator.core.consumer.group import Group as ConsumerGroup
 from services.group_coordinator.core.machine import GroupMachine
 from services.group_coordinator.core.settings import GroupSettings, MigrationPolicy
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
-from tests.group_coordinator.classic.stage import Asking
 from tests.group_coordinator.classic.stage import Stage as ClassicStage
+from tests.group_coordinator.one_shard import Asking
 
 Owned = Mapping[str, Iterable[int]]
 """Topic → partitions."""
@@ -136,9 +135,6 @@ class Stage(ClassicStage):
     def is_classic(self, name: str = "g") -> bool:
         assert not (name in self.machine.classic.groups and name in self.machine.consumer.groups)
         return name in self.machine.classic.groups
-
-    def written(self, since: int = 0) -> list[Any]:
-        return [record_codec.decode(*kept) for kept in self.log[since:]]
 
 
 def assignment(**topics: Iterable[int]) -> bytes:

@@ -102,18 +102,12 @@ class Run:
         if what == "refuse" and stage.under_way is not None:
             stage.refuse(self.random.choice([19, 10]))
             if stage.shard.state is not Life.SERVING:
-                stage._load()
+                stage.load()
         elif what == "lose" and stage.under_way is not None:
             stage.holds = False
             stage.lose_sight(stored=stored)
         elif what == "fail over":
-            if stage.under_way is not None and stored:
-                stage.log += stage.under_way.records
-            stage.under_way = None
-            stage.shard.fenced()
-            stage._answers()
-            stage.holds = False
-            stage.fail_over()
+            stage.fence(stored=stored)
         stage.holds = False
         stage.settle()
         self.former = None

@@ -20,10 +20,10 @@ from libs.wire.messages.offset_fetch import (
 )
 from services.group_coordinator.core.classic.settings import ClassicSettings
 from services.group_coordinator.core.machine import GroupMachine
-from services.group_coordinator.core.record_codec import decode
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
-from tests.group_coordinator.classic.stage import Asking, Stage
+from tests.group_coordinator.classic.stage import Stage
+from tests.group_coordinator.one_shard import Asking
 
 HOUR_MS = 3_600_000
 CHECK_MS = 600_000
@@ -185,6 +185,3 @@ class GroupStage(Stage):
         """The only one of a stable group."""
         ids, generation = self.stable(protocols=reads(*topics), name=name, kind=kind)
         return ids[0], generation
-
-    def logged(self) -> list[Any]:
-        return [decode(*kept) for kept in self.log]

@@ -19,7 +19,7 @@ def test_an_offset_is_kept_and_found_again_in_each_version(version: int) -> None
 def test_all_that_is_said_of_an_offset_is_in_the_log() -> None:
     stage = GroupStage()
     stage.commit({("t", 1): 5}, metadata="here", epoch=3)
-    assert stage.logged() == [OffsetCommitted("g", "t", 1, 5, 3, "here", stage.now_ms, -1, topic_id("t"))]
+    assert stage.written() == [OffsetCommitted("g", "t", 1, 5, 3, "here", stage.now_ms, -1, topic_id("t"))]
 
 
 def test_metadata_that_is_null_is_empty() -> None:
@@ -31,7 +31,7 @@ def test_metadata_that_is_null_is_empty() -> None:
 def test_a_retention_of_its_own_is_kept_as_a_moment() -> None:
     stage = GroupStage()
     stage.commit({("t", 1): 5}, version=4, retention_ms=1000)
-    (record,) = stage.logged()
+    (record,) = stage.written()
     assert record.expire_ms == stage.now_ms + 1000
 
 

@@ -64,7 +64,7 @@ def test_what_is_not_there_leaves_no_tombstone() -> None:
     stage.commit({("t", 0): 1})
     stage.delete_offsets({"t": [1]})
     stage.delete_offsets({"t": [0, 0]})
-    assert stage.logged()[1:] == [OffsetRemoved("g", "t", 0)]
+    assert stage.written()[1:] == [OffsetRemoved("g", "t", 0)]
 
 
 def test_groups_that_nobody_is_in_are_deleted_with_their_offsets() -> None:
@@ -79,7 +79,7 @@ def test_groups_that_nobody_is_in_are_deleted_with_their_offsets() -> None:
         "empty": 0, "full": 68, "simple": 0, "nowhere": 69,
     }  # fmt: skip
     assert stage.listed() == {"full": ("consumer", "Stable", "classic")}
-    assert set(stage.logged()) == {
+    assert set(stage.written()) == {
         OffsetRemoved("empty", "t", 0),
         ClassicGroupRemoved("empty"),
         OffsetRemoved("simple", "t", 0),

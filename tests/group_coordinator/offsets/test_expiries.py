@@ -17,7 +17,7 @@ def test_offsets_of_a_simple_group_get_old_from_their_commit_on() -> None:
     stage.wait(12 * HOUR_MS)
     assert stage.fetch() == {}
     assert stage.listed() == {}
-    assert stage.logged()[-1] == OffsetRemoved("g", "t", 1)
+    assert stage.written()[-1] == OffsetRemoved("g", "t", 1)
 
 
 def test_offsets_of_an_empty_group_get_old_from_when_it_became_empty() -> None:
@@ -34,7 +34,7 @@ def test_offsets_of_an_empty_group_get_old_from_when_it_became_empty() -> None:
     stage.wait(2 * CHECK_MS)
     assert stage.fetch() == {}
     assert stage.listed() == {}
-    assert stage.logged()[-1] == ClassicGroupRemoved("g")
+    assert stage.written()[-1] == ClassicGroupRemoved("g")
 
 
 def test_what_is_committed_to_an_empty_group_goes_with_it_as_in_kafka() -> None:
@@ -85,7 +85,7 @@ def test_offsets_of_a_topic_that_was_deleted_are_removed_whatever_its_group_does
     stage.commit({("u", 1): 4}, member_id=member_id, generation=generation)
     stage.wait_alive(2 * CHECK_MS, (member_id, generation))
     assert stage.fetch() == {("t", 0): 1, ("u", 1): 4}
-    assert stage.logged()[-1] == OffsetRemoved("g", "u", 0)
+    assert stage.written()[-1] == OffsetRemoved("g", "u", 0)
     assert stage.state() == "Stable"
 
 
@@ -140,7 +140,7 @@ def test_many_offsets_expire_in_batches_that_the_log_takes() -> None:
         stage.commit({("t", 0): number}, name=f"g{number}")
     stage.wait(HOUR_MS + CHECK_MS)
     assert stage.listed() == {}
-    tombstones = [record for record in stage.logged() if isinstance(record, OffsetRemoved)]
+    tombstones = [record for record in stage.written() if isinstance(record, OffsetRemoved)]
     assert len(tombstones) == len(set(tombstones)) == 30_500
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from libs.runtime.shards.decisions import KeyValue
 from libs.runtime.shards.shard import Shard
@@ -26,8 +26,9 @@ from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.record_codec import decode
 from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved, OffsetCommitted, OffsetRemoved
 from services.group_coordinator.core.topics_view import TopicView
-from tests.group_coordinator.classic.stage import Asking
 from tests.group_coordinator.offsets.stage import CHECK_MS, GroupStage, topic_id
+from tests.group_coordinator.one_shard import Asking
+from tests.group_coordinator.one_shard_model import OneShardModel
 
 RETENTION_MS = 4 * CHECK_MS
 LONG_MS = 2 * RETENTION_MS
@@ -48,17 +49,10 @@ class LoggedStage(GroupStage):
         self.times: list[int] = []
         super().__init__(retention_ms=RETENTION_MS)
 
-    def stored(self, planned: Any) -> None:
+    def store(self, planned: Any) -> None:
+        super().store(planned)
         self.history += planned.records
         self.times += [self.now_ms] * len(planned.records)
-
-    def _append(self) -> bool:
-        planned = self.shard.next_append() if self.under_way is None else self.under_way
-        self.under_way = planned
-        appended = super()._append()
-        if appended:
-            self.stored(planned)
-        return appended
 
 
 @dataclass
@@ -93,10 +87,10 @@ class Deleting(NamedTuple):
     """Offsets below this were asked for before."""
 
 
-class OffsetsModel(RuleBasedStateMachine):
+class OffsetsModel(OneShardModel):
     def __init__(self) -> None:
         super().__init__()
-        self.stage = LoggedStage()
+        self.stage: LoggedStage = LoggedStage()
         self.former: Shard[Asked, Any, Any, Asking] | None = None
         self.former_length = 0
         self.offsets = count(1)
@@ -210,45 +204,18 @@ class OffsetsModel(RuleBasedStateMachine):
         elif ms <= CHECK_MS:
             self.stage.wait_alive(ms, self.member, name="m")
 
-    @rule()
-    def hold(self) -> None:
-        self.stage.holds = True
-
-    @precondition(lambda self: self.stage.holds)
-    @rule()
-    def release(self) -> None:
-        self.stage.holds = False
-        self.stage.settle()
-
-    @precondition(lambda self: self.stage.holds and self.stage.under_way is not None)
-    @rule(error=st.sampled_from([19, 10]))
-    def refuse(self, error: int) -> None:
-        self.stage.refuse(error)
-        if self.stage.shard.state is not Life.SERVING:
-            self.stage._load()
-        self.stage.settle()
-
-    @precondition(lambda self: self.stage.holds and self.stage.under_way is not None)
-    @rule(stored=st.booleans())
-    def lose_sight(self, stored: bool) -> None:
-        if stored:
-            self.stage.stored(self.stage.under_way)
-        self.stage.holds = False
-        self.stage.lose_sight(stored=stored)
-
     @rule(stored=st.booleans(), compacted=st.booleans())
     def fail_over(self, stored: bool, compacted: bool) -> None:
         stage = self.stage
         if stage.under_way is not None:
             if stored:
-                stage.log += stage.under_way.records
-                stage.stored(stage.under_way)
+                stage.store(stage.under_way)
             stage.under_way = None
             stage.shard.fenced()
             self.former = None
         else:
             self.former = stage.shard  # nobody told it
-        stage._answers()
+        stage.answer()
         stage.holds = False
         if compacted:
             stage.log = list({kept.key: kept for kept in stage.log}.values())
@@ -393,10 +360,6 @@ def random_run(seed: int, steps: int = 120) -> None:
     draw = random.Random(seed)
     run = OffsetsModel()
 
-    def held(what: Callable[[], None]) -> None:
-        if run.stage.holds and run.stage.under_way is not None:
-            what()
-
     def when(true: bool, what: Callable[[], None]) -> None:
         if true:
             what()
@@ -427,8 +390,8 @@ def random_run(seed: int, steps: int = 120) -> None:
         (1, lambda: run.wait(draw.choice([CHECK_MS, RETENTION_MS]), draw.random() < 0.5)),
         (4, run.hold),
         (1, lambda: when(run.stage.holds, run.release)),
-        (2, lambda: held(lambda: run.refuse(draw.choice([19, 10])))),
-        (2, lambda: held(lambda: run.lose_sight(draw.random() < 0.5))),
+        (2, lambda: when(run.has_held, lambda: run.refuse(draw.choice([19, 10])))),
+        (2, lambda: when(run.has_held, lambda: run.lose_sight(draw.random() < 0.5))),
         (2, lambda: run.fail_over(draw.random() < 0.5, draw.random() < 0.5)),
     ]
     for move in draw.choices([made for _, made in moves], [weight for weight, _ in moves], k=steps):

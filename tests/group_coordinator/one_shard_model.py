@@ -1,0 +1,47 @@
+"""What happens to a shard's log and to its owners in the models of groups, whatever its groups are."""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from libs.runtime.shards.states import State as Life
+from tests.group_coordinator.one_shard import OneShard
+
+
+class OneShardModel(RuleBasedStateMachine):
+    """Appends are held, refused, or lost with nobody knowing. That owners fail is for each model to say."""
+
+    stage: OneShard
+
+    @property
+    def has_held(self) -> bool:
+        """An append, which may be refused or lost."""
+        return self.stage.holds and self.stage.under_way is not None
+
+    @rule()
+    def hold(self) -> None:
+        self.stage.holds = True
+
+    @precondition(lambda self: self.stage.holds)
+    @rule()
+    def release(self) -> None:
+        self.stage.holds = False
+        self.stage.settle()
+
+    @precondition(lambda self: self.has_held)
+    @rule(error=st.sampled_from([19, 10]))
+    def refuse(self, error: int) -> None:
+        self.stage.refuse(error)
+        if self.stage.shard.state is not Life.SERVING:
+            self.stage.load()
+        self.stage.settle()
+        self.taken_back()
+
+    @precondition(lambda self: self.has_held)
+    @rule(stored=st.booleans())
+    def lose_sight(self, stored: bool) -> None:
+        self.stage.holds = False
+        self.stage.lose_sight(stored=stored)
+        self.taken_back()
+
+    def taken_back(self) -> None:
+        """What was decided and not stored did not happen: a model that remembers what it saw looks again."""

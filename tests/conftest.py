@@ -1,5 +1,7 @@
 """Fixtures for all tests. Heavy things are imported when a test asks for them: unit tests should not pay for clusters."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,3 +44,11 @@ def topic(request: pytest.FixtureRequest) -> str:
 def root() -> Path:
     """The root of the repository."""
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    """For Unix sockets, whose paths may have 107 bytes: pytest's own directories may have longer ones."""
+    path = Path(tempfile.mkdtemp(prefix="ps-"))
+    yield path
+    shutil.rmtree(path)

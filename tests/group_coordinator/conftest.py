@@ -1,5 +1,3 @@
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -11,14 +9,6 @@ from tests.group_coordinator.counting import Counting
 from tests.group_coordinator.processes import Coordinator
 from tests.storage.cluster import WAIT_S, StorageCluster, storage_cluster
 from tests.storage.held_disk import HeldDisk
-
-
-@pytest.fixture
-def short_dir() -> Iterator[Path]:
-    """For Unix sockets, whose paths may have 107 bytes."""
-    path = Path(tempfile.mkdtemp(prefix="ps-"))
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -65,13 +63,6 @@ class Town:
     async def close(self) -> None:
         for server in self._servers:
             await server.close(0.0)
-
-
-@pytest.fixture
-def short_dir() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="ps-"))
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.fixture

@@ -1,5 +1,3 @@
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -8,14 +6,6 @@ import pytest
 from tests.storage.cluster import StorageCluster, storage_cluster
 from tests.storage.held_disk import HeldDisk
 from tests.storage.set_clock import SetClock
-
-
-@pytest.fixture
-def short_dir() -> Iterator[Path]:
-    """For Unix sockets, whose paths may have 107 bytes."""
-    path = Path(tempfile.mkdtemp(prefix="ps-"))
-    yield path
-    shutil.rmtree(path)
 
 
 @pytest.fixture

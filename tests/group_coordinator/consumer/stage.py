@@ -1,6 +1,6 @@
 """A coordinator of one shard with groups of the consumer protocol alone, on a log in memory, and clients that ask it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from libs.runtime.shards.decisions import Decision, Expired, KeyValue
@@ -12,11 +12,9 @@ from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.part import Consumer
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.topics_view import TopicsView
+from tests.group_coordinator.named_topics import Owned, given, topic_id, topic_name, view_of
 from tests.group_coordinator.one_shard import Asking, OneShard
-
-Owned = Mapping[str, Iterable[int]]
-"""Topic → partitions."""
 
 
 class ConsumerMachine:
@@ -52,16 +50,7 @@ class Heartbeat(Asking):
     def assigned(self) -> dict[str, list[int]] | None:
         """None: as before."""
         assert self.error == 0, (self.error, self.reply)
-        given = self.reply.assignment
-        return None if given is None else {topic_name(t.topic_id): list(t.partitions) for t in given.topic_partitions}
-
-
-def topic_id(name: str) -> bytes:
-    return name.encode().ljust(16, b".")
-
-
-def topic_name(found: bytes) -> str:
-    return found.rstrip(b".").decode()
+        return given(self.reply)
 
 
 class Stage(OneShard):
@@ -78,9 +67,7 @@ class Stage(OneShard):
 
     def set_topics(self, **topics: int) -> None:
         """All that there are from now on."""
-        self.topics = TopicsView.of(
-            self.topics.version + 1, [TopicView(topic_id(name), name, partitions) for name, partitions in topics.items()]
-        )
+        self.topics = view_of(topics, self.topics.version + 1)
 
     # -- clients ------------------------------------------------------------------------------------------------------------
 

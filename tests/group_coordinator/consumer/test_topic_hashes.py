@@ -2,7 +2,7 @@
 
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes, topic_hash
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
-from tests.group_coordinator.consumer.stage import topic_id
+from tests.group_coordinator.named_topics import topic_id
 
 T = TopicView(topic_id("t"), "t", 2, (frozenset({"r2", "r1"}), frozenset()))
 

@@ -14,7 +14,8 @@ from services.group_coordinator.core.records import (
     TargetEpochChanged,
 )
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
-from tests.group_coordinator.consumer.stage import Stage, topic_id
+from tests.group_coordinator.consumer.stage import Stage
+from tests.group_coordinator.named_topics import topic_id
 
 
 def test_a_topic_that_gains_partitions_is_assigned_anew() -> None:

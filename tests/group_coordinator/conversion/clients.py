@@ -10,7 +10,8 @@ from libs.wire.consumer_protocol import read_subscription
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
-from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told, topic_id
+from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told
+from tests.group_coordinator.named_topics import topic_id
 from tests.group_coordinator.one_shard import Asking
 
 Partition = tuple[str, int]

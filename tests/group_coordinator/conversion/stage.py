@@ -1,6 +1,6 @@
 """A coordinator of one shard with groups of both protocols, on a log in memory, and clients of both that ask it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -18,16 +18,10 @@ from services.group_coordinator.core.classic.settings import ClassicSettings
 from services.group_coordinator.core.consumer.group import Group as ConsumerGroup
 from services.group_coordinator.core.machine import GroupMachine
 from services.group_coordinator.core.settings import GroupSettings, MigrationPolicy
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.topics_view import TopicsView
 from tests.group_coordinator.classic.stage import Stage as ClassicStage
+from tests.group_coordinator.named_topics import Owned, topic_id, view_of
 from tests.group_coordinator.one_shard import Asking
-
-Owned = Mapping[str, Iterable[int]]
-"""Topic → partitions."""
-
-
-def topic_id(name: str) -> bytes:
-    return name.encode().ljust(16, b".")
 
 
 def subscription(
@@ -46,14 +40,6 @@ def told(data: bytes) -> dict[str, list[int]]:
     return {one.topic: list(one.partitions) for one in read_assignment(data).assigned_partitions}
 
 
-def given(reply: Any) -> dict[str, list[int]] | None:
-    """What a ConsumerGroupHeartbeat says. None: as before."""
-    assignment = reply.assignment
-    if assignment is None:
-        return None
-    return {one.topic_id.rstrip(b".").decode(): list(one.partitions) for one in assignment.topic_partitions}
-
-
 class Stage(ClassicStage):
     def __init__(self, policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL, **topics: int) -> None:
         self.group_settings = GroupSettings(ClassicSettings(initial_delay_ms=0), consumer_migration_policy=policy)
@@ -65,9 +51,7 @@ class Stage(ClassicStage):
         self.group_settings = replace(self.group_settings, **settings)
 
     def set_topics(self, **topics: int) -> None:
-        self.topics = TopicsView.of(
-            self.topics.version + 1, [TopicView(topic_id(name), name, partitions) for name, partitions in topics.items()]
-        )
+        self.topics = view_of(topics, self.topics.version + 1)
 
     def make(self, journal: Journal) -> Any:
         return GroupMachine(journal, lambda: self.group_settings, lambda _: {}, lambda: self.topics)

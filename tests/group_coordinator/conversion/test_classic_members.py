@@ -2,7 +2,8 @@
 
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
-from tests.group_coordinator.conversion.stage import Stage, given, offers, subscription, told
+from tests.group_coordinator.conversion.stage import Stage, offers, subscription, told
+from tests.group_coordinator.named_topics import given
 
 
 def grown(**topics: int) -> tuple[Stage, str]:

@@ -4,7 +4,8 @@ import pytest
 
 from services.group_coordinator.core import records
 from services.group_coordinator.core.settings import MigrationPolicy
-from tests.group_coordinator.conversion.stage import Stage, assignment, given, offers, told
+from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told
+from tests.group_coordinator.named_topics import given
 
 
 def mixed(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> tuple[Stage, str]:

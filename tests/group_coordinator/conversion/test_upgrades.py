@@ -5,7 +5,8 @@ import pytest
 from services.group_coordinator.core import records
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.settings import MigrationPolicy
-from tests.group_coordinator.conversion.stage import Stage, assignment, given, offers, subscription, told, topic_id
+from tests.group_coordinator.conversion.stage import Stage, assignment, offers, subscription, told
+from tests.group_coordinator.named_topics import given, topic_id
 
 ALL = {"t": [0, 1, 2, 3]}
 COOPERATIVE = ("cooperative-sticky",)

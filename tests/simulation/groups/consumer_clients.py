@@ -4,7 +4,7 @@ from typing import Any
 
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tests.group_coordinator.conversion.clients import Partition, by_topic
-from tests.group_coordinator.conversion.stage import given, topic_id
+from tests.group_coordinator.named_topics import given, topic_id
 from tests.simulation.groups.lines import Call
 from tests.simulation.groups.reading import GROUP, REBALANCE_MS, RETRY_MS, SESSION_MS, Client, World
 

@@ -7,7 +7,7 @@ from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRe
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from services.group_coordinator.core.topics_view import TopicsView
 from tests.group_coordinator.conversion.clients import Partition, by_topic
-from tests.group_coordinator.conversion.stage import topic_id
+from tests.group_coordinator.named_topics import topic_id
 from tests.simulation.groups.bench import Bench
 from tests.simulation.groups.lines import Call, Line, Lines
 

@@ -13,7 +13,7 @@ from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.machine import GroupMachine
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
-from tests.group_coordinator.conversion.stage import topic_id
+from tests.group_coordinator.named_topics import topic_id
 from tests.simulation.groups.bench import Bench, Violated
 from tests.simulation.groups.checks import Checks
 from tests.simulation.groups.classic_clients import Classic, SelfAssigned

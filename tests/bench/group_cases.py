@@ -14,14 +14,13 @@ from typing import TypeVar
 from tests.bench import group_frames as frames
 from tests.bench import load
 from tests.bench.cases import Case, Measured, unique
+from tests.bench.coordinators import COMING, commit, coordinator_of
 from tests.bench.sides import Side
 
 MEMBERS = 100
 BEAT_S = 0.1
 STABLE_WITHIN_S = 60.0
 REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 27, 79
-COMING = (14, 15, 16)
-"""A coordinator that is being found or loaded."""
 
 T = TypeVar("T")
 
@@ -44,23 +43,6 @@ def replicated_group_cases() -> list[Case]:
     ]
 
 
-def coordinator_of(side: Side, group: str) -> load.Address:
-    """Waits until there is one."""
-    host, _, port = side.bootstrap.split(",")[0].rpartition(":")
-    sock, deadline = load.connect((host, int(port))), time.monotonic() + 60
-    try:
-        while True:
-            sock.sendall(frames.find_coordinator_frame(group))
-            found = frames.coordinator_found(load.read_frame(sock))
-            if not found.error:
-                return found.host, found.port
-            if found.error not in COMING or time.monotonic() > deadline:
-                raise load.BenchError(f"{side.name}: FindCoordinator answered error {found.error}")
-            time.sleep(0.05)
-    finally:
-        sock.close()
-
-
 @dataclass
 class Commits:
     topic: str
@@ -70,22 +52,7 @@ class Commits:
 def _prepared_commits(side: Side, name: str, connections: int) -> Commits:
     topic = unique(name)
     side.create_topic(topic, 1)
-    targets = []
-    for number in range(connections):
-        group = f"{topic}-{number}"
-        address = coordinator_of(side, group)
-        frame = frames.commit_frame(group, topic, 1)
-        sock, deadline = load.connect(address), time.monotonic() + 60
-        while True:
-            sock.sendall(frame)
-            (error,) = struct.unpack_from(">h", load.read_frame(sock), frames.commit_error_position(topic))
-            if not error:
-                break
-            if error not in (*COMING, 3) or time.monotonic() > deadline:
-                raise load.BenchError(f"{side.name}: a commit was answered with error {error}")
-            time.sleep(0.05)
-        sock.close()
-        targets.append((address, frame))
+    targets = [commit(side, f"{topic}-{number}", topic) for number in range(connections)]
     return Commits(topic, targets)
 
 

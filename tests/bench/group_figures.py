@@ -11,45 +11,31 @@ import selectors
 import socket
 import struct
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.follower import ImageFollower
-from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
-from libs.cluster.topic_names import GROUP_TOPIC
-from libs.runtime.shards.placement import shard_of
 from services.local.processes import memory_bytes
 from tests.bench import group_frames as frames
 from tests.bench import load
 from tests.bench.cases import unique
-from tests.bench.group_cases import COMING, MEMBER_ID_REQUIRED, coordinator_of
+from tests.bench.coordinators import COMING, coordinator_of
+from tests.bench.group_cases import MEMBER_ID_REQUIRED
+from tests.bench.shard_takeover import GROUPS, PARTITIONS, full_shard, two_coordinators
 from tests.bench.sides import Side
 from tests.bench.systems import start_kafka, start_penstock
-from tests.cluster_harness import LocalCluster
 from tests.storm.topic import set_for_all
 
-PARTITIONS, GROUPS = 1_000, 100
-"""100,000 offsets."""
 MANY = 10_000
 CONNECTIONS = 16
 CLASSIC_HEARTBEAT_S = 3.0
 MB = 1_000_000
 
 
-# -- takeover -----------------------------------------------------------------------------------------------------------------
-
-
 def takeover(deaths: int = 3) -> list[dict[str, object]]:
-    """Two coordinators; the one whose shard has all of the offsets is killed, and the other one's groups commit meanwhile."""
     waited, gaps = [], []
     for _ in range(deaths):
-        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, _two_coordinators(root) as cluster:
-            took, gap = _die(cluster)
+        with two_coordinators() as cluster:
+            took, gap = full_shard(cluster)
         waited.append(took)
         gaps.append(gap)
     settings = f"{GROUPS * PARTITIONS} offsets in one shard of two coordinators, SIGKILL of its owner, {deaths} times"
@@ -57,138 +43,6 @@ def takeover(deaths: int = 3) -> list[dict[str, object]]:
         _figure("coordinator-takeover", sorted(waited)[len(waited) // 2], "s", "≤ 2 s", settings, max=round(max(waited), 3)),
         _figure("commits-of-other-shards-meanwhile", max(gaps), "s (longest gap)", "untouched", settings),
     ]
-
-
-def _two_coordinators(root: str) -> LocalCluster:
-    return LocalCluster(Path(root), storage=1, coordinators=2)
-
-
-def _die(cluster: LocalCluster) -> tuple[float, float]:
-    side = Side("penstock", cluster.bootstrap)
-    topic = unique("taken-over")
-    side.create_topic(topic, PARTITIONS)
-    coordinator_of(side, "somebody")
-    image = asyncio.run(_image_with_owners(cluster.etcd_endpoint))
-    mine, others = _two_shards(image)
-    victim = image.partition(bytes.fromhex(image.topics[GROUP_TOPIC].topic_id), mine)
-    assert victim is not None
-    owner = Owner.named(victim.owner)
-    assert owner is not None
-    count = image.topics[GROUP_TOPIC].partitions
-    groups = _names_in(mine, count, GROUPS)
-    for group in groups:
-        _commit(side, group, topic, PARTITIONS)
-    [witness] = _names_in(others, count, 1)
-    _commit(side, witness, topic, 1)
-    watching = _Witness(side, witness, topic)
-    fetch = frames.offset_fetch_frame(groups[-1], topic, PARTITIONS - 1)
-    sock = load.connect(coordinator_of(side, groups[-1]))
-    cluster.kill(f"group_coordinator-{owner.node_id}")
-    began = time.perf_counter()
-    while True:
-        sock.sendall(fetch)
-        offset, error = frames.offset_fetched(load.read_frame(sock), topic)
-        if not error:
-            break
-        if error not in COMING or time.perf_counter() - began > 60:
-            raise load.BenchError(f"OffsetFetch answered error {error}")
-        time.sleep(0.005)
-    took = time.perf_counter() - began
-    assert offset == 1, f"the offset went back to {offset}"
-    sock.close()
-    return took, watching.longest_gap()
-
-
-async def _image_with_owners(endpoint: str) -> ClusterImage:
-    store = EtcdStore((endpoint,))
-    follower, moved = ImageFollower(store), asyncio.Event()
-    follower.subscribe(lambda _, new: moved.set())
-    await follower.start()
-    try:
-        async with asyncio.timeout(60):
-            while len(_owners(follower.image)) < 2:
-                moved.clear()
-                await moved.wait()
-        return follower.image
-    finally:
-        await follower.close()
-        await store.close()
-
-
-def _owners(image: ClusterImage) -> set[str]:
-    """None as long as a shard has none."""
-    topic = image.topics.get(GROUP_TOPIC)
-    if topic is None:
-        return set()
-    owners = {state.owner if state is not None else "" for state in image.partitions_of(bytes.fromhex(topic.topic_id))}
-    return set() if "" in owners else owners
-
-
-def _two_shards(image: ClusterImage) -> tuple[int, int]:
-    """Of two owners."""
-    states = image.partitions_of(bytes.fromhex(image.topics[GROUP_TOPIC].topic_id))
-    first = states[0]
-    assert first is not None
-    return 0, next(index for index, state in enumerate(states) if state is not None and state.owner != first.owner)
-
-
-def _names_in(shard: int, count: int, wanted: int) -> list[str]:
-    found: list[str] = []
-    number = 0
-    while len(found) < wanted:
-        if shard_of(f"group-{number}", count) == shard:
-            found.append(f"group-{number}")
-        number += 1
-    return found
-
-
-def _commit(side: Side, group: str, topic: str, partitions: int) -> None:
-    sock, deadline = load.connect(coordinator_of(side, group)), time.monotonic() + 60
-    while True:
-        sock.sendall(frames.commit_frame(group, topic, 1, partitions))
-        (error,) = struct.unpack_from(">h", load.read_frame(sock), frames.commit_error_position(topic))
-        if not error:
-            break
-        if error not in COMING or time.monotonic() > deadline:
-            raise load.BenchError(f"a commit was answered with error {error}")
-        time.sleep(0.02)
-    sock.close()
-
-
-class _Witness:
-    """Commits again and again from a thread of its own, to a shard that nobody takes away."""
-
-    def __init__(self, side: Side, group: str, topic: str) -> None:
-        self._sock = load.connect(coordinator_of(side, group))
-        self._frame = frames.commit_frame(group, topic, 2)
-        self._position = frames.commit_error_position(topic)
-        self._done = threading.Event()
-        self._gap = 0.0
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        last = time.perf_counter()
-        try:
-            while not self._done.is_set():
-                self._sock.sendall(self._frame)
-                load.check_answer(load.read_frame(self._sock), self._position)
-                now = time.perf_counter()
-                self._gap, last = max(self._gap, now - last), now
-        except BaseException as error:  # told by `longest_gap`
-            self._failure = error
-
-    def longest_gap(self) -> float:
-        self._done.set()
-        self._thread.join()
-        self._sock.close()
-        if self._failure is not None:
-            raise self._failure
-        return self._gap
-
-
-# -- many groups --------------------------------------------------------------------------------------------------------------
 
 
 def many(*, kafka: bool = False) -> list[dict[str, object]]:
@@ -227,16 +81,14 @@ def _beat(side: Side, seconds: float = 12.0) -> load.Latency:
 
 def _joined(sock: socket.socket, group: str) -> bytes:
     """Its member's heartbeat."""
-    member, deadline = "", time.monotonic() + 60
-    while True:
-        sock.sendall(frames.join_frame(group, member))
-        found = frames.joined(load.read_frame(sock))
-        if not found.error:
-            break
-        if found.error == MEMBER_ID_REQUIRED:
-            member = found.member_id
-        elif found.error not in COMING or time.monotonic() > deadline:
-            raise load.BenchError(f"JoinGroup answered error {found.error}")
+
+    def error_of(answer: bytes) -> int:
+        error = frames.joined(answer).error
+        return error if error != MEMBER_ID_REQUIRED else 0
+
+    member = frames.joined(load.ask_until_taken(sock, frames.join_frame(group, ""), error_of, COMING, what="JoinGroup"))
+    join = frames.join_frame(group, member.member_id)
+    found = frames.joined(load.ask_until_taken(sock, join, lambda answer: frames.joined(answer).error, COMING, what="JoinGroup"))
     sock.sendall(frames.sync_frame(group, found.generation, found.member_id, found.members))
     error = frames.error_after_throttle(load.read_frame(sock))
     if error:

@@ -4,7 +4,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.bench import frames
@@ -55,17 +55,39 @@ def _read_exactly(sock: socket.socket, size: int) -> bytes:
     return bytes(out)
 
 
-def first_answer(sock: socket.socket, frame: bytes, error_position: int) -> bytes:
-    """Sends until the answer is not one that a just created topic gives: 3, 5, 6 (still becoming leader)."""
-    deadline = time.monotonic() + 30
+def error_at(position: int) -> Callable[[bytes], int]:
+    return lambda answer: int(struct.unpack_from(">h", answer, position)[0])
+
+
+def ask_until_taken(
+    sock: socket.socket,
+    frame: bytes,
+    error_of: Callable[[bytes], int],
+    passing: Collection[int],
+    *,
+    what: str,
+    pace_s: float = 0.02,
+    within_s: float = 60.0,
+) -> bytes:
+    """Sends again as long as the answer's error is one of `passing`, which pass by themselves; returns the first without any.
+    Raises BenchError for others, and after `within_s`."""
+    deadline = time.monotonic() + within_s
     while True:
         sock.sendall(frame)
         answer = read_frame(sock)
-        (error,) = struct.unpack_from(">h", answer, error_position)
-        if error == 0:
+        error = error_of(answer)
+        if not error:
             return answer
-        if error not in (3, 5, 6) or time.monotonic() > deadline:
-            raise BenchError(f"the first request was answered with error {error}")
+        if error not in passing or time.monotonic() > deadline:
+            raise BenchError(f"{what} was answered with error {error}")
+        time.sleep(pace_s)
+
+
+def first_answer(sock: socket.socket, frame: bytes, error_position: int) -> bytes:
+    """Of a topic that was created just now: 3, 5 and 6 pass, it is still becoming leader."""
+    return ask_until_taken(
+        *(sock, frame, error_at(error_position), (3, 5, 6)), what="the first request", pace_s=0.002, within_s=30
+    )
 
 
 def check_answer(answer: bytes, error_position: int) -> None:

@@ -2,31 +2,39 @@
 
 Two coordinators, one storage node, 50 shards. Each repetition kills one and asks for the committed offset of one group in each of
 its shards, again and again on a connection for each, until every one of them was answered; then it starts it again, and waits
-until it has its share.
+until it has its share. `full_shard` is of one shard with 100,000 offsets; `group_figures` prints it.
 """
 
 import asyncio
 import json
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable
 
 from libs.cluster.etcd_store import EtcdStore
 from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
-from libs.cluster.topic_names import GROUP_TOPIC
-from libs.runtime.shards.placement import shard_of
 from libs.wire.api import ApiKey
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.bench import group_frames as frames
+from tests.bench import load
+from tests.bench.cases import unique
+from tests.bench.coordinators import COMING, commit, coordinator_of, groups_in, shards_by_owner
+from tests.bench.sides import Side
 from tests.cluster_harness import LocalCluster
 from tests.storm.topic import await_coordinator
 from tests.storm.wire import Connection
 
 SHARDS = 50
-COMING = {14, 15, 16}
 PACE_S = 0.002
+PARTITIONS, GROUPS = 1_000, 100
+"""100,000 offsets, in a full shard."""
+
+
+def two_coordinators() -> LocalCluster:
+    return LocalCluster(storage=1, coordinators=2)
 
 
 async def measure(cluster: LocalCluster, repetitions: int) -> dict[str, object]:
@@ -36,19 +44,19 @@ async def measure(cluster: LocalCluster, repetitions: int) -> dict[str, object]:
     store = EtcdStore((cluster.etcd_endpoint,))
     follower = ImageFollower(store)
     await follower.start()
-    groups = {shard_of(f"group-{number}", SHARDS): f"group-{number}" for number in range(2_000)}
+    groups = {shard: groups_in(shard, SHARDS, 1)[0] for shard in range(SHARDS)}
     moved, served = [], []
     try:
         for repetition in range(repetitions):
             victim = 1 + repetition % 2
-            await _until(lambda: len(_shards(follower.image, 1)) == len(_shards(follower.image, 2)) == SHARDS // 2)
-            mine = _shards(follower.image, victim)
+            await _until(lambda: _are_shared(follower.image))
+            mine = shards_by_owner(follower.image)[victim]
             connections = {shard: Connection(ports, chance, "asker") for shard in mine}
             for shard, connection in connections.items():
                 await _answered(connection, groups[shard])
             began = time.monotonic()
             await asyncio.to_thread(cluster.kill, f"group_coordinator-{victim}")
-            image = asyncio.create_task(_until(lambda victim=victim: not _shards(follower.image, victim)))
+            image = asyncio.create_task(_until(lambda victim=victim: victim not in shards_by_owner(follower.image)))
             ends = await asyncio.gather(*(_answered(connection, groups[shard]) for shard, connection in connections.items()))
             served.append(max(ends) - began)
             moved.append(await image - began)
@@ -66,13 +74,9 @@ def _told(seconds: list[float]) -> dict[str, float]:
     return {"p50": round(ordered[len(ordered) // 2] * 1e3, 1), "max": round(ordered[-1] * 1e3, 1)}
 
 
-def _shards(image: ClusterImage, node_id: int) -> list[int]:
-    topic = image.topics.get(GROUP_TOPIC)
-    if topic is None:
-        return []
-    states = [image.partition(bytes.fromhex(topic.topic_id), shard) for shard in range(SHARDS)]
-    owners = [Owner.named(state.owner) if state is not None else None for state in states]
-    return [shard for shard, owner in enumerate(owners) if owner is not None and owner.node_id == node_id]
+def _are_shared(image: ClusterImage) -> bool:
+    """Half of them each."""
+    return [len(theirs) for theirs in shards_by_owner(image).values()] == [SHARDS // 2] * 2
 
 
 async def _answered(connection: Connection, group: str) -> float:
@@ -93,8 +97,84 @@ async def _until(question: Callable[[], bool], within_s: float = 60.0) -> float:
             await asyncio.sleep(PACE_S)
 
 
+# -- a full shard -------------------------------------------------------------------------------------------------------------
+
+
+def full_shard(cluster: LocalCluster) -> tuple[float, float]:
+    """Seconds from the kill of its owner until one of its last offsets is told; the longest gap between commits to a shard of the
+    other coordinator meanwhile."""
+    side = Side("penstock", cluster.bootstrap)
+    topic = unique("taken-over")
+    side.create_topic(topic, PARTITIONS)
+    coordinator_of(side, "somebody")
+    (victim, (mine, *_)), (_, (others, *_)) = asyncio.run(_owned_by_two(cluster.etcd_endpoint)).items()
+    groups = groups_in(mine, SHARDS, GROUPS)
+    for group in groups:
+        commit(side, group, topic, partitions=PARTITIONS)
+    [witness] = groups_in(others, SHARDS, 1)
+    watching = _Witness(*commit(side, witness, topic), topic)
+    fetch = frames.offset_fetch_frame(groups[-1], topic, PARTITIONS - 1)
+    sock = load.connect(coordinator_of(side, groups[-1]))
+    cluster.kill(f"group_coordinator-{victim}")
+    began = time.perf_counter()
+    answer = load.ask_until_taken(
+        *(sock, fetch, lambda answer: frames.offset_fetched(answer, topic)[1], COMING), what="OffsetFetch", pace_s=0.005
+    )
+    took = time.perf_counter() - began
+    offset, _ = frames.offset_fetched(answer, topic)
+    assert offset == 1, f"the offset went back to {offset}"
+    sock.close()
+    return took, watching.longest_gap()
+
+
+async def _owned_by_two(endpoint: str) -> dict[int, list[int]]:
+    """Once both have their share."""
+    store = EtcdStore((endpoint,))
+    follower = ImageFollower(store)
+    await follower.start()
+    try:
+        await _until(lambda: _are_shared(follower.image))
+        return shards_by_owner(follower.image)
+    finally:
+        await follower.close()
+        await store.close()
+
+
+class _Witness:
+    """Commits again and again from a thread of its own, to a shard that nobody takes away."""
+
+    def __init__(self, address: load.Address, frame: bytes, topic: str) -> None:
+        self._sock = load.connect(address)
+        self._frame = frame
+        self._position = frames.commit_error_position(topic)
+        self._done = threading.Event()
+        self._gap = 0.0
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        last = time.perf_counter()
+        try:
+            while not self._done.is_set():
+                self._sock.sendall(self._frame)
+                load.check_answer(load.read_frame(self._sock), self._position)
+                now = time.perf_counter()
+                self._gap, last = max(self._gap, now - last), now
+        except BaseException as error:  # told by `longest_gap`
+            self._failure = error
+
+    def longest_gap(self) -> float:
+        self._done.set()
+        self._thread.join()
+        self._sock.close()
+        if self._failure is not None:
+            raise self._failure
+        return self._gap
+
+
 def main() -> int:
-    with LocalCluster(storage=1, coordinators=2) as cluster:
+    with two_coordinators() as cluster:
         found = asyncio.run(measure(cluster, int(sys.argv[1]) if len(sys.argv) > 1 else 10))
     print(json.dumps(found))
     return 0

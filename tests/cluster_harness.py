@@ -22,6 +22,7 @@ from tests.requirements import ROOT, require
 COMPLAINTS = re.compile(
     r"Traceback \(most recent call last\)|was never retrieved|was never awaited|Fatal Python error|level=critical"
 )
+STOP_WITHIN_S = 90.0  # the machine may be busy with other tests
 
 
 class LocalCluster:
@@ -58,6 +59,7 @@ class LocalCluster:
             etcd=etcd_binary(ROOT),
             environment=environment,
             environment_of=environment_of,
+            stop_within_s=STOP_WITHIN_S,
         )
 
     def alter_plans(self, altered: Callable[[ProcessPlan], ProcessPlan]) -> None:
@@ -102,13 +104,13 @@ class LocalCluster:
         self.start(name)
         self.wait_ready([name])
 
-    def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = 60.0) -> None:
+    def wait_ready(self, names: Sequence[str] | None = None, *, within_s: float = 120.0) -> None:
         self._cluster.wait_ready(names, within_s=within_s)
 
     def admin(self, name: str, path: str) -> str:
         """What the process says at that path of its admin port, e.g. `/metrics`."""
         plan = self._cluster.plans[name]
-        ok, said = ask(plan.probe_port, path, timeout_s=5.0, host=plan.probe_host)
+        ok, said = ask(plan.probe_port, path, timeout_s=60.0, host=plan.probe_host)
         assert ok, f"{name}{path}: {said}"
         return said
 

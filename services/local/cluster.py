@@ -51,12 +51,14 @@ class Cluster:
         etcd: Path,
         environment: Mapping[str, str] | None = None,
         environment_of: Mapping[str, Mapping[str, str]] | None = None,
+        stop_within_s: float = STOP_WITHIN_S,
     ) -> None:
         self.shape = shape
         self.run = run
         self._root = root
         self._environment = environment or {}
         self._environment_of = environment_of or {}
+        self._stop_within_s = stop_within_s
         self._children: dict[int, subprocess.Popen[bytes]] = {}  # those started by this very process, which must reap them
         self._log_starts: dict[str, int] = {}  # where in its log the latest run of a process begins
         self.plans = {plan.name: plan for plan in plan_cluster(shape, run, python=python, etcd=etcd)}
@@ -163,7 +165,7 @@ class Cluster:
         """Stops everything of this run directory, those in front first. Returns the names of those that had to be killed."""
         running = self.running()
         killed = self._end_hung_etcd(running)
-        until = time.monotonic() + STOP_WITHIN_S
+        until = time.monotonic() + self._stop_within_s
         for role in STOP_ORDER:
             names = {pid: name for pid, name in running.items() if name.partition("-")[0] == role and name not in killed}
             killed += self._end(names, patience_s=max(until - time.monotonic(), STOP_AT_LEAST_S))
@@ -196,7 +198,7 @@ class Cluster:
         def tell(pids: Sequence[int]) -> None:
             print(f"still waiting for {', '.join(sorted(names[pid] for pid in pids))} to stop", flush=True)
 
-        patience_s = STOP_WITHIN_S if patience_s is None else patience_s
+        patience_s = self._stop_within_s if patience_s is None else patience_s
         killed = processes.end(list(names), patience_s=patience_s, tell=tell, tell_after_s=TELL_AFTER_S)
         for pid in names:
             if child := self._children.pop(pid, None):

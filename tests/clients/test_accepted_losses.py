@@ -41,7 +41,7 @@ def cut() -> Iterator[LocalCluster]:
         cluster.start("storage-1")
         eventually(lambda: "partition is offline: what was synced is not there" in cluster.log("storage-1"))
         assert inspection.main(["accept-loss", str(path)]) == inspection.CLEAN
-        eventually(lambda: not (path / "accept-loss").exists(), within_s=30)
+        eventually(lambda: not (path / "accept-loss").exists())
         yield cluster
 
 
@@ -80,7 +80,7 @@ def test_a_consumer_comes_to_the_end_before_anybody_writes(cut: LocalCluster) ->
 
 
 def test_kcat_reads_what_is_left_and_ends(cut: LocalCluster) -> None:
-    read = run_kcat("-C", "-e", "-q", "-b", cut.bootstrap, "-t", TOPIC, "-p", "0", "-o", "beginning", "-f", "%o\n", timeout_s=30)
+    read = run_kcat("-C", "-e", "-q", "-b", cut.bootstrap, "-t", TOPIC, "-p", "0", "-o", "beginning", "-f", "%o\n")
     assert [int(line) for line in read.text.split()] == list(range(KEPT))
 
 

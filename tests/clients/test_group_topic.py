@@ -1,7 +1,6 @@
 """`__consumer_offsets` as clients and Kafka's own tools see it, and who owns its shards while coordinators come and go."""
 
 import json
-import time
 
 from confluent_kafka.admin import AdminClient
 
@@ -11,8 +10,8 @@ from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
 from tests.kafka.tools import run_tools
 
-REFUSED_S = 1.5
-"""300 ms, and what else the machine does; who is only silent is missed after two seconds."""
+LEASE = {"PENSTOCK_MEMBER_TTL_S": "300"}
+"""No shard is given to another because a lease ran out."""
 
 
 def shares(cluster: LocalCluster) -> list[int]:
@@ -26,7 +25,7 @@ def created_on_demand(admin: AdminClient) -> int:
 
 
 def test_the_topic_of_groups_as_kafkas_tools_show_it_and_the_shares_of_its_owners() -> None:
-    with LocalCluster(storage=3, coordinators=2) as cluster:
+    with LocalCluster(storage=3, coordinators=2, environment=LEASE) as cluster:
         admin = Admin(cluster.bootstrap)
         eventually(lambda: created_on_demand(admin.client) == 50)
         of_it = ("--bootstrap-server", cluster.bootstrap, "--describe")
@@ -43,9 +42,7 @@ def test_the_topic_of_groups_as_kafkas_tools_show_it_and_the_shares_of_its_owner
 
         eventually(lambda: shares(cluster) == [25, 25])
         cluster.kill("group_coordinator-1")
-        begun = time.monotonic()
         eventually(lambda: shares(cluster) == [50])
-        assert time.monotonic() - begun < REFUSED_S
         cluster.start("group_coordinator-1")
         eventually(lambda: shares(cluster) == [25, 25])
         cluster.restart("group_coordinator-2")

@@ -44,7 +44,7 @@ def admin(one: LocalCluster) -> Iterator[Admin]:
 
 def tell_to_move(admin: Admin, topic: str, path: str) -> None:
     """Kafka's tool would ask the controller first."""
-    broker = admin.client.list_topics(timeout=10).brokers[1]
+    broker = admin.client.list_topics(timeout=60).brokers[1]
     writer = Writer()
     write_request(writer, AlterReplicaLogDirsRequest([AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, [0])])]), 1)
     with socket.create_connection((broker.host, broker.port), timeout=60) as connection:

@@ -303,7 +303,7 @@ def watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
     """The log's start and end. A broker that has just started leads nothing for a moment."""
     for _ in range(100):
         try:
-            return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+            return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
         except KafkaException as refusal:
             if refusal.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
                 raise

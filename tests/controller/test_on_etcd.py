@@ -78,7 +78,7 @@ class Process:
 
     async def page(self, path: str) -> str:
         def read() -> str:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}{path}", timeout=60) as answer:
                 return str(answer.read().decode())
 
         return await asyncio.to_thread(read)

@@ -10,10 +10,10 @@ from typing import Any
 from libs.runtime.shards.placement import shard_of
 from tests.differential.comparison import Path, differences, normalise
 from tests.differential.scenario import Fields, Scenario, Step, World
-from tests.differential.systems import PATIENCE_S, Awaited, System
+from tests.differential.systems import KAFKA, PATIENCE_S, Awaited, System
 
 TOPICS_AT_ONCE = 50
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 OFFSETS_VERSION = 7
 A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number in range(1000)}.values())
 
@@ -81,11 +81,12 @@ def _state_of(system: System, group_id: str) -> str:
 def _told(system: System, scenario: Scenario, world: World, left: list[bool]) -> Any:
     version = world.version
     asked = scenario.ask(world)
+    patience_s = scenario.patience_s if system.name == KAFKA else PATIENCE_S
     if isinstance(asked, bytes):
         answered_in = version if scenario.answer_version is None else scenario.answer_version
-        answer: Any = system.ask_raw(scenario.api, answered_in, asked, patience_s=scenario.patience_s)
+        answer: Any = system.ask_raw(scenario.api, answered_in, asked, patience_s=patience_s)
     else:
-        answer = system.ask(scenario.api, version, asked, patience_s=scenario.patience_s)
+        answer = system.ask(scenario.api, version, asked, patience_s=patience_s)
     told = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.told) if not left[i]}
     answer = normalise(answer, system)
     if not told:

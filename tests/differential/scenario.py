@@ -7,7 +7,7 @@ from typing import Any
 
 from services.gateway.handlers import APIS
 from tests.differential.messages import message_class, versions_of
-from tests.differential.systems import Awaited, System
+from tests.differential.systems import PATIENCE_S, Awaited, System
 
 Fields = dict[str, Any]
 ANY = object()
@@ -96,8 +96,8 @@ class Scenario:
     differs: tuple[Differs, ...] = ()
     answer_version: int | None = None
     """The version of the answer, where it is not that of the request."""
-    patience_s: float = 10.0
-    """For an answer; after it, the system counts as stuck."""
+    patience_s: float = PATIENCE_S
+    """For an answer of Kafka; after it, it counts as stuck."""
 
     @property
     def slug(self) -> str:

@@ -18,7 +18,7 @@ class Behaviour:
 
 
 def _half_a_frame(system: System) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", system.port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", system.port), timeout=60)
     connection.sendall(encode_request("metadata", 12, {}, correlation_id=1)[:-1])
     return connection
 

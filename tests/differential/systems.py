@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.differential.messages import decode_response, encode_request
 
+KAFKA = "Apache Kafka"
 CLOSED = "the connection closed"
 SILENT = "no answer"
 """Nothing came back, and the connection goes on."""
@@ -14,7 +15,7 @@ SILENT = "no answer"
 STUCK = "no answer, and none to what comes after it"
 
 ASKED, PROBED = 7, 0x7F000001
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 
 from libs.wire.errors import ErrorCode
 from tests.cluster_harness import LocalCluster
-from tests.differential.systems import System
+from tests.differential.systems import KAFKA, System
 from tests.differential.three_nodes import Side, Story, differing, tell
 from tests.kafka.trio import KafkaTrio
 from tests.requirements import require
@@ -31,7 +31,7 @@ def threes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Threes]:
         LocalCluster(storage=3) as cluster,
     ):
         port = int(trio.bootstrap.split(",")[0].split(":")[1])
-        yield Threes(trio, cluster, System("Apache Kafka", port), System("Penstock", cluster.shape.port + 1))
+        yield Threes(trio, cluster, System(KAFKA, port), System("Penstock", cluster.shape.port + 1))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
 from tests.differential.comparison import differences, normalise
-from tests.differential.systems import System
+from tests.differential.systems import KAFKA, System
 from tests.kafka.broker import QUICK, KafkaBroker
 from tests.requirements import require
 
@@ -51,7 +51,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, 
         KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=TOLD, options=QUICK) as kafka,
         LocalCluster(storage=1, gateways=1, environment_of={"storage-1": environment}) as penstock,
     ):
-        both = System("Apache Kafka", kafka.port), System("Penstock", penstock.shape.port + 1)
+        both = System(KAFKA, kafka.port), System("Penstock", penstock.shape.port + 1)
         for system in both:
             wanted = {"name": NAME, "num_partitions": 1, "replication_factor": 1, "configs": []}
             answer = system.ask("create_topics", 7, {"topics": [wanted], "timeout": 30_000})

@@ -18,7 +18,7 @@ from services.local.shape import PORTS_PER_GATEWAY
 from tests.clients.waiting import eventually
 from tests.storm.wire import Connection
 
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 CLOSES_WITHIN_S = 60.0
 COMING = {14, 15, 16}
 """A coordinator that is being found or loaded: all that may be answered to a question for offsets."""
@@ -218,7 +218,7 @@ class Watcher:
         try:
             while not self._stopping.is_set():
                 try:
-                    async with asyncio.timeout(1.0):  # else it would be held by a gateway that says nothing
+                    async with asyncio.timeout(5.0):  # else it would be held by a gateway that says nothing
                         await self._look(connection)
                 except TimeoutError:
                     connection.cut()

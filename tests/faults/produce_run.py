@@ -8,7 +8,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from tests.clients.waiting import eventually, rounds
 
-WITHIN_S = 60.0
+WITHIN_S = 120.0
 
 
 class ProduceRun:

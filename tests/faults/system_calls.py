@@ -60,7 +60,7 @@ def traced(pid: int, *options: str) -> Iterator[Trace]:
             yield trace
         finally:
             strace.send_signal(signal.SIGINT)
-            strace.communicate(timeout=30)
+            strace.communicate(timeout=60)
             trace.calls = list(_parse(output.read_text(errors="replace")))
 
 

@@ -24,7 +24,7 @@ def go_on_for(seconds: float, *runs: ProduceRun) -> None:
 
 
 def said_by_controllers(cluster: LocalCluster) -> set[str]:
-    return {ask(cluster.shape.admin_port("controller", number), "/readyz", timeout_s=5.0)[1] for number in (1, 2)}
+    return {ask(cluster.shape.admin_port("controller", number), "/readyz", timeout_s=60)[1] for number in (1, 2)}
 
 
 @pytest.mark.parametrize("how", ["killed", "hanging"])

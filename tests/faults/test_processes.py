@@ -1,9 +1,9 @@
 """Processes that should not run, that come back after a crash, or that run on another host."""
 
 import os
+import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def identity_of(data: Path) -> dict[Path, tuple[int, bytes]]:
     }
 
 
-async def test_a_node_with_a_gigabyte_of_log_is_ready_soon_after_a_crash(alone: LocalCluster, topic: str) -> None:
+async def test_of_a_gigabyte_of_log_a_node_reads_little_before_it_is_ready_after_a_crash(alone: LocalCluster, topic: str) -> None:
     Admin(alone.bootstrap).create(topic, config={"durability": "replicated"})
     records = batch(os.urandom(1_000_000))
     count = GIB // len(records) + 1
@@ -80,12 +80,10 @@ async def test_a_node_with_a_gigabyte_of_log_is_ready_soon_after_a_crash(alone: 
             for _ in range(start, min(start + 4, count)):
                 await client.answer(0, VERSION)
     alone.kill("storage-1")
-    started = time.monotonic()
     alone.start("storage-1")
-    alone.wait_ready(["storage-1"], within_s=30)
-    took = time.monotonic() - started
-    print(f"ready {took:.2f} s after SIGKILL with {count * len(records) / GIB:.2f} GiB of log")
-    assert took < 10
+    alone.wait_ready(["storage-1"])
+    (scanned,) = re.findall(r'event="recovered" .*scanned=(\d+)', alone.log("storage-1"))
+    assert int(scanned) < GIB / 4
     async with raw_client(alone.shape.port + 1) as client:
         _, (found,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [(topic, [(0, count - 1)])]))
     assert (found.error, found.high_watermark) == (0, count)

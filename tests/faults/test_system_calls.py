@@ -141,5 +141,5 @@ async def test_a_disk_that_fails_to_sync_is_retired_and_never_acknowledges_again
             for acks in (-1, 1):
                 assert await produce(client, topic, batch(b"x"), acks=acks, partition=of_1[0], timeout_ms=200) in REFUSED
             assert [await produce(client, topic, batch(b"x"), partition=partition) for partition in of_2] == [0] * len(of_2)
-        assert "every log directory has failed" in ask(cluster.shape.admin_port("storage", 1), "/readyz", timeout_s=5.0)[1]
+        assert "every log directory has failed" in ask(cluster.shape.admin_port("storage", 1), "/readyz", timeout_s=60)[1]
         assert cluster.is_running("storage-1")

@@ -49,11 +49,11 @@ async def test_a_call_waits_for_an_election_and_goes_to_whoever_won(rig: Rig) ->
     first, second = Controller(rig, 1), Controller(rig, 2)
     await first.start()
     await second.start()
-    call = asyncio.create_task(gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=10))
+    call = asyncio.create_task(gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=60))
     await first.elect()
     assert (await call).revision == 1
     first.refuse_with = ErrorCode.NOT_CONTROLLER
-    call = asyncio.create_task(gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=10))
+    call = asyncio.create_task(gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=60))
     await until(lambda: first.asked > 1)
     await second.elect()
     assert (await call).revision == 2
@@ -70,6 +70,6 @@ async def test_a_refusal_is_passed_on_and_silence_is_said(rig: Rig) -> None:
     await controller.elect()
     controller.refuse_with = ErrorCode.POLICY_VIOLATION
     with pytest.raises(RpcError) as refused:
-        await gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=10)
+        await gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=60)
     assert refused.value.code == ErrorCode.POLICY_VIOLATION
     await controller.server.close(0)

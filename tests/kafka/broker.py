@@ -14,7 +14,7 @@ from tests.ports import reserve_ports
 from tests.requirements import ROOT
 
 CLUSTER_ID = "cGVuc3RvY2stdGVzdHMtMQ"  # any 16 bytes in base64url
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 LOG_TAIL_BYTES = 6000
 QUICK = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """Options for a broker that nobody measures: it starts in half the time."""
@@ -67,7 +67,7 @@ class KafkaBroker:
             format_it = self._jars.command(
                 "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(config), options=quick
             )
-            subprocess.run(format_it, check=True, capture_output=True, timeout=60)
+            subprocess.run(format_it, check=True, capture_output=True, timeout=120)
         with open(self.directory / "broker.log", "ab") as log:
             command = self._jars.command("kafka.Kafka", str(config), heap=self._heap, options=("-XX:+UseG1GC", *self._options))
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
@@ -81,10 +81,10 @@ class KafkaBroker:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
         try:
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=60)
         self._process = None
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ def run_tool(
     tool: str,
     *arguments: str,
     stdin: bytes = b"",
-    timeout_s: float = 60.0,
+    timeout_s: float = 120.0,
     check: bool = True,
     heap: str = "256m",
     options: tuple[str, ...] = SHORT_LIVED,
@@ -102,7 +102,7 @@ def run_tools(*runs: tuple[str, ...]) -> list[ToolResult]:
         return list(pool.map(lambda run: run_tool(*run), runs))
 
 
-def run_kcat(*arguments: str, stdin: bytes = b"", timeout_s: float = 60.0, check: bool = True) -> ToolResult:
+def run_kcat(*arguments: str, stdin: bytes = b"", timeout_s: float = 120.0, check: bool = True) -> ToolResult:
     """Runs kcat to its end."""
     require("kcat")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KCAT_")}

@@ -144,20 +144,18 @@ def test_a_service_that_is_never_ready_is_reported_with_its_reason(make):
         cluster.wait_ready(["storage-1"], within_s=0.5)
 
 
-def test_who_ignores_sigterm_is_killed_and_named(make, monkeypatch):
-    monkeypatch.setattr("services.local.cluster.STOP_WITHIN_S", 0.3)
-    cluster = make(environment_of={"gateway-1": {"IGNORES_SIGTERM": "1"}})
+def test_who_ignores_sigterm_is_killed_and_named(make):
+    cluster = make(environment_of={"gateway-1": {"IGNORES_SIGTERM": "1"}}, stop_within_s=0.3)
     cluster.up()
     assert cluster.down() == ["gateway-1"]
 
 
 def test_stopping_tells_for_whom_it_waits_and_gives_all_of_them_together_so_long(make, monkeypatch, capsys):
     monkeypatch.setattr("services.local.cluster.TELL_AFTER_S", 0.1)
-    monkeypatch.setattr("services.local.cluster.STOP_WITHIN_S", 1.0)
     monkeypatch.setattr("services.local.cluster.STOP_AT_LEAST_S", 0.3)
     stubborn = {"IGNORES_SIGTERM": "1"}
     services = ["gateway-1", "group_coordinator-1", "storage-1", "controller-1"]
-    cluster = make(environment_of=dict.fromkeys(services, stubborn))
+    cluster = make(environment_of=dict.fromkeys(services, stubborn), stop_within_s=1.0)
     cluster.up()
     patience = []
     end = processes.end

@@ -31,7 +31,7 @@ def penstock(tmp_path):
 def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
     bootstrap = f"127.0.0.1:{penstock.port}"
     assert penstock("up", f"--port={penstock.port}", "--storage=2")[-1] == f"bootstrap.servers={bootstrap}"
-    socket.create_connection(("127.0.0.1", penstock.port), timeout=5).close()
+    socket.create_connection(("127.0.0.1", penstock.port), timeout=60).close()
 
     table = {line.split()[0]: line.split() for line in penstock("status")}
     assert {name for name, row in table.items() if row[3:4] == ["yes"]} == {

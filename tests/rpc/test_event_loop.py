@@ -3,11 +3,12 @@
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from libs.rpc.event_loop import EventLoop, outbox_of
+from libs.rpc.event_loop import EARLY, EventLoop, outbox_of
 
 
 def run(body: Callable[[], Any]) -> Any:
@@ -51,6 +52,7 @@ def test_what_is_added_while_sending_is_sent_after_other_events() -> None:
 
         def again() -> None:
             order.append("again")
+            outbox.wakeful = True
             done.set()
 
         def send() -> None:
@@ -103,3 +105,18 @@ def test_any_loop_has_an_outbox(factory: Callable[[], asyncio.AbstractEventLoop]
 
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(body())
+
+
+def test_where_many_have_something_to_send_the_first_do_not_wait_for_the_last() -> None:
+    async def body() -> list[str]:
+        loop = asyncio.get_running_loop()
+        outbox, order = outbox_of(loop), list[str]()
+        for number in range(EARLY + 2):
+            outbox.add(partial(order.append, f"send {number}"), partial(order.append, f"early {number}"))
+            if number == EARLY - 2:
+                assert order == []
+        assert order == [f"early {number}" for number in range(EARLY)]
+        await asyncio.sleep(0)
+        return order[EARLY:]
+
+    assert run(body) == [f"send {number}" for number in range(EARLY + 2)]

@@ -27,7 +27,7 @@ async def test_an_answer_holds_memory_and_file_ranges_as_one_payload(network: Ne
     _, at = await network.serve(address, {"read": accept})
     client = await network.client(at)
     for _ in range(2):
-        response = await client.call("read", [], timeout_s=5)
+        response = await client.call("read", [], timeout_s=60)
         data = segment.read_bytes()
         assert response.payload == b"header" + data[:100] + data[1_000_000:3_000_000]
 
@@ -46,7 +46,7 @@ async def test_a_descriptor_arrives_with_its_own_answer(network: Network, short_
 
     _, at = await network.serve(f"unix:{short_dir}/s", {"open": accept})
     client = await network.client(at)
-    futures = [client.call("open", [number], [bytes(50_000)], timeout_s=5) for number in range(6)]
+    futures = [client.call("open", [number], [bytes(50_000)], timeout_s=60) for number in range(6)]
     for number, future in enumerate(futures):
         response = await future
         assert response.body == [number]
@@ -67,13 +67,13 @@ async def test_descriptors_of_an_answer_that_nobody_waits_for_are_closed(network
 
     _, at = await network.serve(f"unix:{short_dir}/s", {"open": calls.append, "echo": echo})
     client = await network.client(at)
-    future = client.call("open", [], timeout_s=5)
+    future = client.call("open", [], timeout_s=60)
     await until(lambda: len(calls) == 1)
     fd = os.open(segment, os.O_RDONLY)
     calls[0].reply([], descriptors=[fd])
     os.close(fd)
     future.cancel()
-    await client.call("echo", [], timeout_s=5)  # the leak check of the fixture looks
+    await client.call("echo", [], timeout_s=60)  # the leak check of the fixture looks
 
 
 async def test_descriptors_that_a_caller_sends_unasked_are_closed(network: Network, short_dir: str, segment: Path) -> None:
@@ -84,7 +84,7 @@ async def test_descriptors_that_a_caller_sends_unasked_are_closed(network: Netwo
     client = await network.client(at)
     with open(segment) as file:
         client._link.stream.attach_descriptors([file.fileno()])  # type: ignore[union-attr]
-    await client.call("echo", [], timeout_s=5)
+    await client.call("echo", [], timeout_s=60)
 
 
 async def test_a_descriptor_cannot_be_passed_over_tcp_and_the_caller_hears_of_it(network: Network, segment: Path) -> None:
@@ -95,4 +95,4 @@ async def test_a_descriptor_cannot_be_passed_over_tcp_and_the_caller_hears_of_it
     _, at = await network.serve("tcp:127.0.0.1:0", {"open": accept})
     client = await network.client(at)
     with pytest.raises(Exception, match="failed"):
-        await client.call("open", [], timeout_s=5)
+        await client.call("open", [], timeout_s=60)

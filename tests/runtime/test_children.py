@@ -122,11 +122,12 @@ def test_a_child_that_tells_of_no_progress_is_killed_and_the_next_job_gets_anoth
     async def main() -> None:
         children = ChildProcesses("test", 1)
         progress: list[object] = []
-        hung = children.run(stop_after_a_while, 20, progress.append, quiet_s=1.5)
-        after = children.run(add_one, 1, quiet_s=20)
-        with pytest.raises(ChildStalled, match=r"no progress for 1.5 s"):
+        await children.run(add_one, 1)  # it has begun
+        hung = children.run(stop_after_a_while, 60, progress.append, quiet_s=5)
+        after = children.run(add_one, 1, quiet_s=60)
+        with pytest.raises(ChildStalled, match=r"no progress for 5 s"):
             await hung
-        assert progress == list(range(20))  # and so it ran for longer than it may be quiet
+        assert progress == list(range(60))  # and so it ran for longer than it may be quiet
         assert (await after)[0] == 2
         children.close()
 

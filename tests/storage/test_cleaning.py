@@ -497,7 +497,7 @@ async def test_a_reader_that_has_a_file_open_reads_on(cluster: StorageCluster, c
     found = await cluster.fetch(topic, 0)
     (piece,) = found.ranges
     assert cluster.client is not None
-    response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=5)
+    response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=60)
     assert unpack(OpenFileReply, response.body).found
     fd = response.descriptors[0]
     before = os.pread(fd, piece.length, piece.position)
@@ -505,7 +505,7 @@ async def test_a_reader_that_has_a_file_open_reads_on(cluster: StorageCluster, c
     await eventually(lambda: not [name for name in os.listdir(directory(cluster, "read")) if name.endswith(".deleted")])
     assert os.pread(fd, piece.length, piece.position) == before
     os.close(fd)
-    response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=5)
+    response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=60)
     assert not unpack(OpenFileReply, response.body).found
     again = await cluster.fetch(topic, 0)
     assert (again.error, again.ranges[0].file_id != piece.file_id) == (0, True)

@@ -157,7 +157,7 @@ async def test_logs_of_one_directory_are_opened_side_by_side(
 ) -> None:
     topic = await cluster.topic("many", partitions=2)
     await cluster.stop()
-    together = threading.Barrier(2, timeout=5)
+    together = threading.Barrier(2, timeout=60)
     list_directory = disk.list_directory
 
     def meet(path: str) -> list[str]:

@@ -35,7 +35,7 @@ async def ask(
     assert client is not None
     wanted = FetchPartition(topic, 0, offset, 1 << 20, epoch)
     fetch = Fetch(wait_ms, 1, 1 << 20, 0, (wanted,), inline=True, rack=rack, as_follower=as_follower)
-    return unpack(FetchReply, (await client.call(FETCH, fetch, timeout_s=30)).body).partitions[0]
+    return unpack(FetchReply, (await client.call(FETCH, fetch, timeout_s=60)).body).partitions[0]
 
 
 async def test_a_leader_names_the_in_sync_follower_in_the_readers_rack(three: Nodes) -> None:

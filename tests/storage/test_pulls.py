@@ -360,7 +360,7 @@ async def test_pulls_that_are_not_what_they_should_be_are_refused(cluster: Stora
 
     for wrong in ([], [1], [2, 10, 1, 0, 0, 1, 1, "x"]):
         with pytest.raises(RpcError) as refused:
-            await two.client.call(PULL, wrong, timeout_s=5)
+            await two.client.call(PULL, wrong, timeout_s=60)
         assert refused.value.code == ErrorCode.INVALID_REQUEST
         assert two.client.oneway(PROGRESS, wrong)
     assert await two.pull() == []

@@ -219,7 +219,7 @@ async def test_readers_keep_the_files_that_they_opened(cluster: StorageCluster, 
     await fill(cluster, clock, topic)
     (found,) = (await cluster.fetch(topic, 0)).ranges
     assert cluster.client is not None
-    opened = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=5)
+    opened = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=60)
     (descriptor,) = opened.descriptors
     before = os.pread(descriptor, found.length, found.position)
     clock.now_ms += HOUR + 1
@@ -228,7 +228,7 @@ async def test_readers_keep_the_files_that_they_opened(cluster: StorageCluster, 
     assert len(before) == found.length
     assert os.pread(descriptor, found.length, found.position) == before
     os.close(descriptor)
-    again = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=5)
+    again = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=60)
     assert not unpack(OpenFileReply, again.body).found
 
 

@@ -98,7 +98,7 @@ def librdkafka(bootstrap: str) -> None:
         producer.produce("recorded-c", b"value %d" % number, key=b"key", partition=0, headers={"header": b"1"})
     producer.flush(20)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False})
-    consumer.list_topics(timeout=20)
+    consumer.list_topics(timeout=60)
     consumer.offsets_for_times([TopicPartition("recorded-c", 0, 1)], timeout=60)
     consumer.assign([TopicPartition("recorded-c", 0, OFFSET_BEGINNING)])
     assert len(consumer.consume(5, timeout=60)) == 5

@@ -9,7 +9,7 @@ from tests.clients.groups.writing import Writing
 from tests.kafka.tools import run_tool
 
 PARTITIONS = 4
-PATIENT_MS = 30_000  # longer than any restart here
+PATIENT_MS = 60_000  # longer than any restart here
 # kafkajs has none; franz-go 1.22 leaves a group of the new protocol without its instance id, and so for good.
 WITHOUT = ("kafkajs, round robin", "franz-go, KIP-848")
 KNOWING_INSTANCES = [kind for kind in KINDS if kind.strategy != "cooperative-sticky" and str(kind) not in WITHOUT]

@@ -113,7 +113,7 @@ async def test_a_group_is_not_decided_by_the_shard_of_another(owner: Coordinator
 )
 async def test_what_is_no_such_request_is_said_to_be_none(owner: Coordinator, api_key: int, version: int, body: bytes) -> None:
     client = owner.gateway()
-    response = await client.call(ASK, Ask(SHARD, api_key, version, "", "/"), [body], timeout_s=5.0)
+    response = await client.call(ASK, Ask(SHARD, api_key, version, "", "/"), [body], timeout_s=WAIT_S)
     assert (unpack(Answered, response.body).error, len(response.payload)) == (42, 0)
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1, "the connection goes on"
 

@@ -57,10 +57,10 @@ class Caller:
 
     async def create_topic(self) -> None:
         response = await self.client(CONTROLLER, 1).call(
-            CREATE_INTERNAL_TOPIC, pack(CreateInternalTopic(GROUP_TOPIC)), timeout_s=10.0
+            CREATE_INTERNAL_TOPIC, pack(CreateInternalTopic(GROUP_TOPIC)), timeout_s=60.0
         )
         reply = unpack(TopicsReply, response.body)
-        await self.follower.wait_for(reply.revision, 10.0)
+        await self.follower.wait_for(reply.revision, 60.0)
 
     def owners(self) -> list[Owner | None]:
         topic = self.follower.image.topics[GROUP_TOPIC]
@@ -148,8 +148,10 @@ async def test_it_tells_of_its_shards_and_is_small(two: LocalCluster) -> None:
     async with calling(two):
         assert two.admin("group_coordinator-1", "/healthz") == "ok"
         two.wait_ready(["group_coordinator-1"])
-        shards = json.loads(two.admin("group_coordinator-1", "/debug/shards"))
-        assert shards
-        assert all(shard["state"] == "serving" for shard in shards.values())
+
+        def states() -> set[str]:
+            return {shard["state"] for shard in json.loads(two.admin("group_coordinator-1", "/debug/shards")).values()}
+
+        await eventually(lambda: states() == {"serving"})  # it may be given some of the other's, or give some to it
         assert "penstock_groups_shard_load_seconds_count" in two.admin("group_coordinator-1", "/metrics")
         assert two.memory_bytes("group_coordinator-1") < MEMORY_BYTES_MAX

@@ -11,7 +11,7 @@ from pathlib import Path
 from services.local.errors import LauncherError
 
 OLDEST_PYTHON = (3, 11)
-RUNTIME = "gateway,storage,controller,group_coordinator"  # extras of pyproject.toml
+RUNTIME = "gateway,storage,controller,group-coordinator"  # extras of pyproject.toml, as its metadata names them
 DEVELOPMENT = "dev"  # includes the above
 LOG_TAIL_LINES = 25
 
@@ -64,6 +64,8 @@ def _ignore(line: str) -> None:
 
 
 def _tell(line: str, say: Callable[[str], None]) -> None:
+    if "does not provide the extra" in line:  # pip goes on without it, and ends well
+        raise LauncherError(f"pip: {line}")
     if line.startswith(("Collecting ", "Installing collected", "Building ")):
         say("python: " + line.partition(" (from")[0].partition(":")[0])
 

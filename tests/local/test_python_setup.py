@@ -1,4 +1,7 @@
+import re
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +9,7 @@ from services.local import python_setup
 from services.local.errors import LauncherError
 from services.local.python_setup import set_up_python, venv_python
 
+ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = """
 [build-system]
 requires = ["setuptools"]
@@ -44,7 +48,27 @@ def set_up(tmp_path, monkeypatch) -> SetUp:
 
 
 def test_running_needs_no_more_than_the_services_do(set_up):
-    assert set_up(False) == [".[gateway,storage,controller,group_coordinator]"]
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator]"]
+
+
+def test_extras_are_spelt_as_metadata_does():
+    """Setuptools writes a hyphen for an underscore, and an older pip finds only what it spells so."""
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = pyproject["project"]["optional-dependencies"]
+    assert set(python_setup.RUNTIME.split(",")) <= extras.keys()
+    assert [extra for extra in extras if re.sub("[-_.]+", "-", extra).lower() != extra] == []
+
+
+def test_an_extra_that_pip_passes_over_fails_the_set_up(tmp_path, monkeypatch):
+    def warn(argv, root, log, on_line) -> None:
+        on_line("WARNING: penstock 0.1.0 does not provide the extra 'gateway'")
+
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    (tmp_path / "constraints.txt").write_text("")
+    monkeypatch.setattr(python_setup, "_run", warn)
+    with pytest.raises(LauncherError, match="does not provide the extra 'gateway'"):
+        set_up_python(tmp_path, development=False, say=lambda line: None)
+    assert not list(tmp_path.glob(".venv/*.stamp"))
 
 
 def test_a_second_set_up_installs_nothing(set_up):
@@ -65,7 +89,7 @@ def test_what_tests_need_is_enough_to_run(set_up):
 def test_another_version_in_constraints_is_installed(set_up, tmp_path):
     set_up(False)
     (tmp_path / "constraints.txt").write_text("aiohttp==3.1\n")
-    assert set_up(False) == [".[gateway,storage,controller,group_coordinator]"]
+    assert set_up(False) == [".[gateway,storage,controller,group-coordinator]"]
 
 
 def test_a_new_dependency_is_installed(set_up, tmp_path):

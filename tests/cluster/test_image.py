@@ -236,10 +236,10 @@ def test_one_change_among_ten_thousand_partitions_is_cheap_and_shares_the_rest()
     batch = WatchBatch((WatchEvent(keys.partition(ids[500], 3), encode(state(2)), 3, 2),), 3)
     best = 1.0
     for _ in range(5):
-        begun = time.perf_counter()
+        begun = time.thread_time()
         after = image.apply(batch)
         changes = list(after.partition_changes_since(image))
-        best = min(best, time.perf_counter() - begun)
+        best = min(best, time.thread_time() - begun)
     assert changes == [PartitionChange(ids[500], 3, state(), state(2))]
     assert after.topics is image.topics
     assert all(after.partitions_of(id_) is image.partitions_of(id_) for id_ in ids if id_ != ids[500])

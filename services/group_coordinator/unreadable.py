@@ -19,17 +19,23 @@ class Unreadable:
         self._now = now
         self._told: dict[str, float] = {}
         self._untold: dict[str, int] = {}
+        self._untold_of_others = 0
+        """Of peers that are not remembered any more."""
 
     def tell(self, peer: str, api: str, version: int, reason: Exception) -> None:
-        """`untold`: so many of that peer were passed over since the last line about it."""
+        """`untold`: so many of that peer were passed over since the last line about it. `untold_of_others`: so many of peers that
+        were forgotten, since the last line about anybody. Each that was passed over is counted once."""
         now = self._now()
         told = self._told.get(peer)
         if told is not None and now - told < EVERY_S:
             self._untold[peer] = self._untold.get(peer, 0) + 1
             return
         if told is None and len(self._told) >= PEERS_MAX:
+            self._untold_of_others += sum(self._untold.values())
             self._told.clear()
             self._untold.clear()
         self._told[peer] = now
-        untold = self._untold.pop(peer, 0)
-        log.warning("not a request", extra=fields(api=api, version=version, peer=peer, reason=reason, untold=untold))
+        counts = {"untold": self._untold.pop(peer, 0)}
+        if self._untold_of_others:
+            counts["untold_of_others"], self._untold_of_others = self._untold_of_others, 0
+        log.warning("not a request", extra=fields(api=api, version=version, peer=peer, reason=reason, **counts))

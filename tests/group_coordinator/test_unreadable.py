@@ -20,6 +20,12 @@ class Told:
         found = [record.__dict__["fields"] for record in self._caplog.records if record.message == "not a request"]
         return [(line["peer"], line["untold"]) for line in found]
 
+    @property
+    def others(self) -> list[int]:
+        """How many of peers that are forgotten, where a line says so."""
+        found = [record.__dict__["fields"] for record in self._caplog.records if record.message == "not a request"]
+        return [line["untold_of_others"] for line in found if "untold_of_others" in line]
+
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> Told:
@@ -52,3 +58,17 @@ def test_peers_without_end_are_not_all_remembered(told: Told) -> None:
     assert len(told.unreadable._told) <= PEERS_MAX
     assert len(told.unreadable._untold) <= PEERS_MAX
     assert len(told.lines) == PEERS_MAX * 3
+
+
+def test_what_forgotten_peers_sent_is_counted_all_the_same(told: Told) -> None:
+    for number in range(PEERS_MAX):
+        told.tell(str(number))
+        told.tell(str(number))
+        told.tell(str(number))
+    told.tell("one more")
+    assert told.others == [2 * PEERS_MAX]
+    told.now += EVERY_S
+    told.tell("0")
+    told.tell("one more")
+    assert told.lines[-2:] == [("0", 0), ("one more", 0)]
+    assert told.others == [2 * PEERS_MAX], "once"

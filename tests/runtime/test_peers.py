@@ -65,6 +65,11 @@ class Town:
             await server.close(0.0)
 
 
+@pytest.fixture(autouse=True)
+def peers_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers_module, "ANSWER_S", 60.0)
+
+
 @pytest.fixture
 async def town(short_dir: Path, tmp_path: Path) -> AsyncIterator[Town]:
     town = Town(short_dir, tmp_path)
@@ -80,7 +85,7 @@ async def test_the_newest_image_of_those_that_answer_is_taken(town: Town) -> Non
 
 
 async def test_a_peer_that_says_nothing_holds_nobody_up_for_long(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers_module, "ANSWER_S", 0.2)
+    monkeypatch.setattr(peers_module, "ANSWER_S", 2.0)
     asked = asyncio.Event()
     silent = await town.serve({IMAGE_AT: lambda call: asked.set()})
     town.knows(silent, await town.lender(image(3)))

@@ -17,7 +17,7 @@ from tests.storage.held_disk import HeldDisk
 async def cluster(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> AsyncIterator[StorageCluster]:
     async with storage_cluster(tmp_path, short_dir, disk) as running:
         await running.stop()
-        running.config = replace(running.config, sync_hang_s=0.1)
+        running.config = replace(running.config, sync_hang_s=2.0)  # a sync that nobody holds may take a while, too
         await running.start()
         yield running
         disk.release()

@@ -377,7 +377,8 @@ DIFFERENCES: Final = (
         ApiKey.DESCRIBE_CONFIGS,
         "What decides for the whole cluster (num.partitions, default.replication.factor, auto.create.topics.enable, "
         "delete.topic.enable, auto.leader.rebalance.enable, leader.imbalance.*, and of groups all: group.*, offset.*, offsets.*) "
-        "can be changed while it runs, instead of being told to brokers at their start; listeners cannot.",
+        "can be changed while it runs, instead of being told to brokers at their start; listeners cannot. "
+        "group.min.session.timeout.ms and its max, which Kafka does not bound, are 1 at least.",
     ),
     Difference(
         "broker-configs-protocols",

@@ -78,6 +78,14 @@ def test_a_value_that_kafka_takes_is_taken(name: str, value: str) -> None:
     validate_broker(name, value, per_broker=False)
 
 
+@pytest.mark.parametrize("name", ["group.min.session.timeout.ms", "group.max.session.timeout.ms"])
+def test_no_session_timeout_below_a_millisecond_can_be_allowed_while_the_cluster_runs(name: str) -> None:
+    for value in ("-4", "0"):
+        with pytest.raises(ConfigError, match=f"Invalid value {value} for configuration {name}: Value must be at least 1"):
+            validate_broker(name, value, per_broker=False)
+    validate_broker(name, "1", per_broker=False)
+
+
 @pytest.mark.parametrize("protocols", ["consumer", "classic,consumer,streams", "classic,share"])
 def test_protocols_that_are_not_built_and_a_cluster_without_the_classic_one_are_refused(protocols: str) -> None:
     with pytest.raises(NotSupportedYet):

@@ -37,9 +37,9 @@ _OFFSETS = (
 _CLASSIC = (
     _of_coordinators("group.initial.rebalance.delay.ms", INT, 3_000, "How long the first rebalance of an empty group waits for "
                      "more members.", None),
-    _of_coordinators("group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout that a member may ask for.", None),
-    _of_coordinators("group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout that a member may ask for.",
-                     None),
+    # Kafka 4.2 starts with -4 for the first, and lets nobody change either while it runs, as can be done here.
+    _of_coordinators("group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout that a member may ask for.", 1),
+    _of_coordinators("group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout that a member may ask for.", 1),
     _of_coordinators("group.max.size", INT, INT_MAX, "The most members of one group of the classic protocol.", 1),
     ConfigDef("group.coordinator.rebalance.protocols", LIST, "classic,consumer", "The protocols by which groups are served.",
               some_of("classic", "consumer", "share", "streams"), cluster_wide=True,

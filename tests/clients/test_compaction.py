@@ -209,7 +209,7 @@ class Follower(threading.Thread):
 
     def stop(self) -> None:
         self._stopped.set()
-        self.join(30)
+        self.join(60)
 
 
 def test_readers_notice_nothing_while_a_log_is_compacted(compacting: LocalCluster, topic: str) -> None:

@@ -149,7 +149,7 @@ def last_stable(bootstrap: str, topic: str) -> int:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     partition = TopicPartition(topic, 0)
     found = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
-    return int(found[partition].result(30).offset)
+    return int(found[partition].result(60).offset)
 
 
 def indexes_of(path: Path) -> dict[str, bytes]:

@@ -381,7 +381,7 @@ async def in_the_middle_of_a_cut(
 
     def slowly(log: Log, offset: int) -> int:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return cut(log, offset)
 
     monkeypatch.setattr(Log, "truncate_to", slowly)

@@ -37,7 +37,7 @@ async def test_close_drops_what_has_not_begun_and_what_has_begun_is_told() -> No
 
     def work() -> str:
         begun.set()
-        may_end.wait(10)
+        may_end.wait(60)
         return "ended"
 
     thread = OneThread("t")
@@ -54,7 +54,7 @@ async def test_close_drops_what_has_not_begun_and_what_has_begun_is_told() -> No
 async def test_cancelled_work_is_not_begun() -> None:
     may_end, done = threading.Event(), []
     thread = OneThread("t")
-    first = thread.submit(lambda: may_end.wait(10))
+    first = thread.submit(lambda: may_end.wait(60))
     second = thread.submit(lambda: done.append(2))
     third = thread.submit(lambda: done.append(3))
     second.cancel()
@@ -91,5 +91,5 @@ async def test_a_closed_thread_ends_and_leaves_no_descriptor() -> None:
 async def test_several_threads_are_a_pool() -> None:
     together = threading.Barrier(2)
     pool = threads("pool", 2)
-    await asyncio.gather(pool.submit(lambda: together.wait(10)), pool.submit(lambda: together.wait(10)))
+    await asyncio.gather(pool.submit(lambda: together.wait(60)), pool.submit(lambda: together.wait(60)))
     pool.close()

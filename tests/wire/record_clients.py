@@ -92,7 +92,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 def librdkafka(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("recorded-c", 2, 1, config={"retention.ms": "1000"})])["recorded-c"].result(20)
+    admin.create_topics([NewTopic("recorded-c", 2, 1, config={"retention.ms": "1000"})])["recorded-c"].result(60)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "compression.type": "lz4"})
     for number in range(5):
         producer.produce("recorded-c", b"value %d" % number, key=b"key", partition=0, headers={"header": b"1"})
@@ -104,9 +104,9 @@ def librdkafka(bootstrap: str) -> None:
     assert len(consumer.consume(5, timeout=60)) == 5
     consumer.close()
     resource = ConfigResource(ResourceType.TOPIC, "recorded-c")
-    admin.describe_configs([resource])[resource].result(20)
-    admin.describe_cluster().result(20)
-    admin.delete_topics(["recorded-c"])["recorded-c"].result(20)
+    admin.describe_configs([resource])[resource].result(60)
+    admin.describe_cluster().result(60)
+    admin.delete_topics(["recorded-c"])["recorded-c"].result(60)
 
 
 def java(bootstrap: str) -> None:

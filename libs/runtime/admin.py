@@ -1,10 +1,10 @@
 """The admin port that every service has: /healthz (alive), /readyz (caught up), /metrics (Prometheus), /debug/NAME (JSON), and,
-where a service offers it, /debug/NAME/THING."""
+where a service offers it, /debug/NAME/THING (JSON, also where it says why the thing cannot be shown)."""
 
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import CONTENT_TYPE, Metrics
@@ -14,8 +14,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Lookup = Callable[[str], Awaitable[object]]
-"""None: there is no such thing."""
+
+class NotShown(NamedTuple):
+    """Instead of a thing that was looked up: why, as what json can write."""
+
+    status: int
+    """Of HTTP: 404 it is not there, 421 another process has it, if anybody does, 503 ask again."""
+    body: Mapping[str, object]
+
+
+Lookup = Callable[[str], Awaitable["object | NotShown"]]
 
 
 class AdminServer:
@@ -98,9 +106,13 @@ class AdminServer:
         return _json(view())
 
     async def _debug_lookup(self, request: "web.Request") -> "web.Response":
-        lookup = self._lookups.get(request.match_info["name"])
-        found = await lookup(request.match_info["thing"]) if lookup is not None else None
-        return _text("there is no such thing\n", status=404) if found is None else _json(found)
+        name = request.match_info["name"]
+        lookup = self._lookups.get(name)
+        if lookup is None:
+            offered = sorted(self._lookups)
+            return _json({"error": f"single {name} cannot be looked up here", "can_be_looked_up": offered}, status=404)
+        found = await lookup(request.match_info["thing"])
+        return _json(found.body, found.status) if isinstance(found, NotShown) else _json(found)
 
 
 def _text(text: str, status: int = 200) -> "web.Response":
@@ -109,10 +121,11 @@ def _text(text: str, status: int = 200) -> "web.Response":
     return web.Response(text=text, status=status)
 
 
-def _json(value: object) -> "web.Response":
+def _json(value: object, status: int = 200) -> "web.Response":
     from aiohttp import web
 
-    return web.Response(text=json.dumps(value, default=_plain, indent=2) + "\n", content_type="application/json")
+    text = json.dumps(value, default=_plain, indent=2) + "\n"
+    return web.Response(text=text, status=status, content_type="application/json")
 
 
 def _plain(value: object) -> object:

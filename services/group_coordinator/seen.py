@@ -10,6 +10,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from libs.clock import Clock
+from libs.cluster.owners import Owner
+from libs.cluster.records import GROUP_COORDINATOR
+from libs.runtime.admin import NotShown
 from libs.runtime.shards.placement import shard_of
 from libs.runtime.shards.shard_set import ShardSet
 from libs.runtime.shards.states import State
@@ -60,22 +63,33 @@ class Seen:
             "groups": {name: {"shard": shard, **self._brief(machines[shard], name)} for name, shard in shown},
         }
 
-    async def group(self, name: str) -> dict[str, Any] | None:
-        """None: there is no such group. Of one that is served elsewhere, or not yet, only where. Else as in docs/groups.md."""
+    async def group(self, name: str) -> dict[str, Any] | NotShown:
+        """As in docs/groups.md. One that is not there, is served elsewhere, or not yet: which, and whom to ask."""
         if not self._shards.count:
-            return None
+            return NotShown(404, {"error": "there are no groups yet", "group": name})
         shard = shard_of(name, self._shards.count)
         machine = dict(self._machines()).get(shard)
         if machine is None:
-            driver = self._shards.owned.get(shard)
-            here = driver.state.value if driver is not None else None
-            return {"group": name, "shard": shard, "owner": self._owner_of(shard), "shard_state_here": here}
+            return self._elsewhere(name, shard)
         if name not in machine.classic.groups and name not in machine.consumer.groups and name not in machine.offsets.table:
-            return None
+            return NotShown(404, {"error": f"there is no group {name}", "group": name, "shard": shard})
         offsets = list(machine.offsets.table.of(name))
         seen = {"group": name, "shard": shard, **self._brief(machine, name), **self._details(machine, name)}
         lags = await self._lag.of(offsets)
         return {**seen, **_behind(offsets, lags)}
+
+    def _elsewhere(self, name: str, shard: int) -> NotShown:
+        """Whether the group is there only the shard's owner knows."""
+        driver, owner = self._shards.owned.get(shard), self._owner_of(shard)
+        where = {"group": name, "shard": shard, "owner": owner or None}
+        if driver is not None:
+            error = f"this process owns shard {shard}, and does not serve it yet"
+            return NotShown(503, {"error": error, **where, "ask": None, "shard_state_here": driver.state.value})
+        named = Owner.named(owner)
+        if named is None:
+            return NotShown(503, {"error": f"nobody owns shard {shard} now", **where, "ask": None})
+        ask = f"{GROUP_COORDINATOR}-{named.node_id}"
+        return NotShown(421, {"error": f"this process does not own shard {shard}: ask {ask}", **where, "ask": ask})
 
     def states(self) -> Counter[tuple[str, str]]:
         """How many groups there are, by kind and state."""

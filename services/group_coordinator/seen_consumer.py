@@ -41,7 +41,7 @@ def _member(group: Group, member: Member, topics: TopicsView) -> dict[str, Any]:
         "instance_id": member.instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        "rack": member.rack_id,
+        "rack": member.rack_id or None,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
         "speaks": "consumer" if member.classic is None else "classic",
         "subscribed": list(member.topics),

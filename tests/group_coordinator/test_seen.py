@@ -10,9 +10,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.owners import Owner
-from libs.cluster.records import ConfigOverrides
+from libs.cluster.records import ConfigOverrides, PartitionState, Replica
 from libs.rpc.client import RpcClient
+from libs.runtime.admin import NotShown
 from libs.runtime.shards.placement import shard_of
+from libs.runtime.shards.tables import Journal
 from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
@@ -20,11 +22,16 @@ from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProt
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.member import Member
+from services.group_coordinator.core.records import SpeaksClassic
+from services.group_coordinator.core.topics_view import TopicsView
 from services.group_coordinator.gauges import Gauges
 from services.group_coordinator.lag_series import LagSeries
+from services.group_coordinator.seen_consumer import details
 from services.group_coordinator.service import GroupCoordinator, group_machine
 from tests.group_coordinator.processes import TOPIC, Coordinator, ask, give
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
 
 SHARDS = 2
 Begin = Callable[..., Awaitable[Coordinator]]
@@ -94,8 +101,15 @@ async def commit(client: RpcClient, group: str, offset: int, member_id: str = ""
 async def looked_at(service: GroupCoordinator, group: str) -> dict:
     """As the admin port writes it."""
     seen = await service.seen.group(group)
-    assert seen is not None
+    assert not isinstance(seen, NotShown), seen
     return json.loads(json.dumps(seen))
+
+
+async def not_shown(service: GroupCoordinator, group: str) -> tuple[int, dict]:
+    """Why not."""
+    seen = await service.seen.group(group)
+    assert isinstance(seen, NotShown), seen
+    return seen.status, json.loads(json.dumps(seen.body))
 
 
 def scraped(service: GroupCoordinator) -> dict[str, float]:
@@ -180,10 +194,21 @@ async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, servi
     }  # fmt: skip
     connect = (await looked_at(service, "connect"))["members"][0]
     assert set(connect["assigned"]) == {"bytes"}, "nobody here can read what Connect's workers say to each other"
-    assert await service.seen.group("nobody") is None
 
 
-async def test_of_a_group_that_is_served_elsewhere_it_is_told_where(
+async def test_of_a_group_that_is_not_there_it_is_told_which(owner: Coordinator, service: GroupCoordinator) -> None:
+    shard = shard_of("nobody", SHARDS)
+    told = {"error": "there is no group nobody", "group": "nobody", "shard": shard}
+    assert await not_shown(service, "nobody") == (404, told)
+
+
+async def test_before_there_are_groups_none_is_there(node: StorageCluster, begin: Begin) -> None:
+    one = await begin(make=group_machine)
+    assert one.service is not None
+    assert await not_shown(one.service, "g") == (404, {"error": "there are no groups yet", "group": "g"})
+
+
+async def test_of_a_group_that_another_would_serve_it_is_told_whom_to_ask_and_not_that_it_is_there(
     node: StorageCluster, owner: Coordinator, service: GroupCoordinator
 ) -> None:
     client = owner.gateway()
@@ -192,8 +217,36 @@ async def test_of_a_group_that_is_served_elsewhere_it_is_told_where(
     topic = bytes.fromhex(service.image.topics[TOPIC].topic_id)
     await give(node, topic, shard, Owner(9, 99), 2)
     await eventually(lambda: shard not in service.shards.owned)
-    assert await looked_at(service, "g") == {"group": "g", "shard": shard, "owner": "9@99", "shard_state_here": None}
+    status, told = await not_shown(service, "g")
+    assert (status, told["error"]) == (421, f"this process does not own shard {shard}: ask group_coordinator-9")
+    assert (told["group"], told["shard"], told["owner"], told["ask"]) == ("g", shard, "9@99", "group_coordinator-9")
     assert service.seen.groups()["count"] == 0
+    await give(node, topic, shard, None, 3)
+    await eventually(lambda: service.seen._owner_of(shard) == "")
+    assert await not_shown(service, "g") == (
+        503,
+        {"error": f"nobody owns shard {shard} now", "group": "g", "shard": shard, "owner": None, "ask": None},
+    )
+
+
+async def test_while_its_shard_is_loaded_a_group_is_to_be_asked_for_again(
+    node: StorageCluster, owner: Coordinator, service: GroupCoordinator
+) -> None:
+    shard = shard_of("g", SHARDS)
+    topic = bytes.fromhex(service.image.topics[TOPIC].topic_id)
+    nobody_leads = PartitionState((Replica(NODE_ID, ""),), -1, 0, 1, 5, (), str(service.owner), 2)
+    await node.write(keys.partition(topic, shard), encode(nobody_leads))
+    await eventually(lambda: service.shards.owned[shard].owner_epoch == 2)
+    status, told = await not_shown(service, "g")
+    assert (status, told["error"]) == (503, f"this process owns shard {shard}, and does not serve it yet")
+    assert (told["owner"], told["ask"], told["shard_state_here"]) == (str(service.owner), None, "claiming")
+
+
+def test_a_rack_that_nobody_named_is_none_of_any_member() -> None:
+    group = Group.empty(Journal(), "g")
+    for member in (Member("classic", rack_id="", classic=SpeaksClassic(10_000, ())), Member("consumer", rack_id=None)):
+        group.apply(member.asks("g"))
+    assert [each["rack"] for each in details(group, TopicsView())["members"]] == [None, None]
 
 
 async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, service: GroupCoordinator) -> None:

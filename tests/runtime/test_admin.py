@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from libs.runtime.admin import AdminServer
+from libs.runtime.admin import AdminServer, NotShown
 from libs.telemetry.metrics import Metrics
 
 
@@ -24,7 +24,7 @@ async def get() -> AsyncIterator["Get"]:
     debug = {"partitions": lambda: {"t-0": {"epoch": 3, "id": b"\x01\xff", "isr": {2, 1}}}, "odd": lambda: object}
 
     async def shout(name: str) -> object:
-        return {"name": name.upper()} if name else None
+        return {"name": name.upper()} if name else NotShown(421, {"error": "somebody else has it", "ask": "odd-2"})
 
     lookups = {"odd": shout}
     admin = AdminServer("127.0.0.1", 0, ready=lambda: service.readiness, metrics=metrics, debug=debug, lookups=lookups)
@@ -72,8 +72,14 @@ async def test_debug_views_are_json(get: Get) -> None:
 
 async def test_one_thing_is_looked_up_by_its_name_whatever_that_holds(get: Get) -> None:
     assert json.loads((await get("/debug/odd/a%2Fb%20/c%C3%A9"))[1]) == {"name": "A/B /CÉ"}
-    assert (await get("/debug/odd/"))[0] == 404
-    assert (await get("/debug/partitions/t-0"))[0] == 404
+
+
+async def test_what_cannot_be_shown_says_why_in_json(get: Get) -> None:
+    status, text = await get("/debug/odd/")
+    assert (status, json.loads(text)) == (421, {"error": "somebody else has it", "ask": "odd-2"})
+    status, text = await get("/debug/partitions/t-0")
+    assert status == 404
+    assert json.loads(text) == {"error": "single partitions cannot be looked up here", "can_be_looked_up": ["odd"]}
 
 
 async def test_a_port_that_is_taken_is_an_error_at_start(get: Get) -> None:

@@ -164,17 +164,17 @@ class RpcClient:
         if self._closed:
             raise Disconnected(f"{self.address}: the client is closed", sent=False)
         packed = body if type(body) is bytes else pack_any(body)
-        cost = len(packed) + CALL_COST
-        if payload:
-            cost += payload_size(payload)
+        size = payload_size(payload) if payload else 0
+        cost = len(packed) + size + CALL_COST
         if self._outstanding + cost > self._max_outstanding and self._pending:
             raise Overloaded(f"{self._outstanding} bytes wait for {self.address}")
         self._outstanding += cost
         self._last_id = request_id = self._last_id + 1
-        deadline = self._loop.time() + timeout_s
+        now = self._loop.time()
+        deadline = now + timeout_s
         self._pending[request_id] = pending = _Pending(on_reply, method, packed, payload, trace, deadline, cost)
         if self._link is not None:
-            self._transmit(self._link, request_id, pending)
+            self._transmit(self._link, request_id, pending, size, now)
         else:
             self._waiting.append(request_id)
             self._connect_soon()
@@ -208,9 +208,7 @@ class RpcClient:
         link.send(pack_frame(Kind.ONEWAY, 0, method, 60_000, trace, pack_any(body), size, 0, now_ms), payload, size)
         return True
 
-    def _transmit(self, link: Link, request_id: int, pending: _Pending) -> None:
-        now = self._loop.time()
-        size = payload_size(pending.payload) if pending.payload else 0
+    def _transmit(self, link: Link, request_id: int, pending: _Pending, size: int, now: float) -> None:
         left_ms = max(1, int((pending.deadline - now) * 1000))
         frame = pack_frame(
             Kind.REQUEST, request_id, pending.method, left_ms, pending.trace, pending.body, size, 0, int(now * 1000)
@@ -232,7 +230,7 @@ class RpcClient:
         for request_id in waiting:
             pending = self._pending.get(request_id)
             if pending is not None:
-                self._transmit(link, request_id, pending)
+                self._transmit(link, request_id, pending, payload_size(pending.payload), self._loop.time())
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_result(None)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from libs.wire.api import ApiKey
+from libs.wire.api import ApiKey, response_header_version
 from libs.wire.headers import write_response_header
 from libs.wire.primitives import MAX_ELEMENTS, Reader, Writer
 from services.gateway.state import GatewayState, RequestContext
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from services.gateway.exchange import Exchange
 
 _LENGTH = struct.Struct(">i")
+_HEAD = struct.Struct(">ii")  # length, correlation id
+_FLEXIBLE_HEAD = struct.Struct(">iib")  # and no tagged fields
 
 
 def data_plane(*_: object) -> Any:
@@ -63,11 +65,11 @@ class Api:
         return _ended(writer)
 
 
-def framed(key: ApiKey, version: int, correlation_id: int, body: bytes | bytearray | memoryview) -> bytearray:
+def framed(key: ApiKey, version: int, correlation_id: int, body: bytes | bytearray | memoryview) -> bytes:
     """The whole frame of a response that is written already."""
-    writer = _begun(key, version, correlation_id)
-    writer.buffer += body
-    return _ended(writer)
+    if response_header_version(key, version) == 1:
+        return b"".join((_FLEXIBLE_HEAD.pack(len(body) + 5, correlation_id, 0), body))
+    return b"".join((_HEAD.pack(len(body) + 4, correlation_id), body))
 
 
 def _begun(key: ApiKey, version: int, correlation_id: int) -> Writer:

@@ -8,13 +8,12 @@ changes nothing; everything else answers NOT_COORDINATOR (DESIGN section 4, hidi
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from libs.rpc.client import Response
 from libs.rpc.contracts.groups import ASK, Asked
 from libs.rpc.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
-from libs.rpc.schema import unpack
+from libs.rpc.schema import pack, unpack
 from libs.telemetry.logs import fields
 from libs.wire.api import ApiKey
 from libs.wire.errors import ErrorCode
@@ -39,6 +38,8 @@ ANSWER_S = 30.0
 PARKED_S = 2_150_000.0
 """Joins and syncs wait for other members, at most for their rebalance timeouts: milliseconds in an int32."""
 
+WELL: Final = pack(Asked(0))
+
 PARKED: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 READS: Final = frozenset(
     {
@@ -55,8 +56,7 @@ Told = Callable[[int, Payload], None]
 """(error, answer): with error 0 the body of the response. INVALID_REQUEST: it is no such request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """`body` is the request's, without its header, in `api_version`."""
 
     shard: int
@@ -158,7 +158,7 @@ class Asking:
 
     def _hear(self, outcome: Response) -> None:
         try:
-            error = unpack(Asked, outcome.body).error
+            error = 0 if outcome.body == WELL else unpack(Asked, outcome.body).error
         except ContractError as reason:
             log.error("a group coordinator answers in words of its own", extra=fields(reason=str(reason)))
             self._finish(UNKNOWN)

@@ -15,10 +15,12 @@ from libs.wire.api import ApiKey
 from libs.wire.frames import FrameError, FrameReader
 from libs.wire.headers import read_request_header
 from libs.wire.primitives import ProtocolError, Reader
+from services.gateway import relay
 from services.gateway.api import Api
 from services.gateway.core.fetch_shape import FetchShape
 from services.gateway.core.patience import Patience
 from services.gateway.core.produce_shape import ProduceShape
+from services.gateway.core.relay_shape import RelayShape
 from services.gateway.core.session import Session
 from services.gateway.exchange import Answer, Exchange, FilePart, drop_answer
 from services.gateway.handlers import APIS, fetch, produce
@@ -55,6 +57,7 @@ class Connection:
         "_produce_shape",
         "_pumping",
         "_reader",
+        "_relay_shapes",
         "_session",
         "_stream",
         "_task",
@@ -80,6 +83,7 @@ class Connection:
         self._session: Session[Exchange] = Session(connections.session_limits)
         self._produce_shape: ProduceShape | None = None
         self._fetch_shape: FetchShape | None = None
+        self._relay_shapes: dict[int, RelayShape] = {}
         self._misses = 0
         self._patience = Patience(connections.patience)
         self._paused = False
@@ -108,7 +112,7 @@ class Connection:
         connections = self._connections
         reader = self._reader
         now = self.last_active = self._loop.time()
-        connections.bytes_in += nbytes
+        connections.meters.bytes_in += nbytes
         reader.advance(nbytes)
         begun_before = self.half_frame_since
         try:
@@ -204,6 +208,9 @@ class Connection:
             if fetch.begin_alike(data_path, exchange, self._fetch_shape, frame):
                 return True
             self._misses += 1
+        else:
+            shape = self._relay_shapes.get(exchange.api_key)
+            return shape is not None and relay.begin_alike(data_path, exchange, shape, frame)
         return False
 
     async def _handle(self, api: Api, exchange: Exchange, request: object) -> None:
@@ -235,25 +242,28 @@ class Connection:
         if not self._pumping:
             self._output_moved()
 
+    def relayed_like(self, api_key: int, shape: RelayShape) -> None:
+        self._relay_shapes[api_key] = shape
+
     def is_alone(self, exchange: Exchange) -> bool:
         return self._session.is_alone(exchange)
 
     def _send(self, exchange: Exchange) -> None:
         answer, exchange.answer = exchange.answer, None
-        stream = self._stream
+        stream, meters = self._stream, self._connections.meters
         self._connections.answered(exchange.api_key, exchange.received_at, exchange.sent_at, self._loop.time())
         if answer is None:
             return
         if isinstance(answer, (bytes, bytearray)):
-            self._connections.bytes_out += len(answer)
+            meters.bytes_out += len(answer)
             stream.write(answer)
             return
         for part in answer:
             if isinstance(part, FilePart):
-                self._connections.bytes_out += part.length
+                meters.bytes_out += part.length
                 stream.write_file(part.descriptor, part.position, part.length, part.released)
             else:
-                self._connections.bytes_out += len(part)
+                meters.bytes_out += len(part)
                 stream.write(part)
 
     def _output_moved(self) -> None:

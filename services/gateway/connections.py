@@ -28,7 +28,7 @@ class Connections:
         self.chunks = ChunkPool()
         self.session_limits = SessionLimits(config.connection_requests_max, config.connection_bytes_max)
         self.patience = PatienceLimits(config.half_frame_s_max, config.unread_answers_s_max, config.idle_s_max)
-        self._meters = meters
+        self.meters = meters
         self.answered = meters.answered
         self._live: set[Connection] = set()
         self._half_received: dict[Connection, int] = {}  # the memory that the half frame of each takes
@@ -47,29 +47,13 @@ class Connections:
         connection = Connection(self, stream, broker_id, self.config.listener_name)
         self._live.add(connection)
         self._newcomer.set()
-        self._meters.opened()
+        self.meters.opened()
         return connection
-
-    @property
-    def bytes_in(self) -> int:
-        return self._meters.bytes_in
-
-    @bytes_in.setter
-    def bytes_in(self, value: int) -> None:
-        self._meters.bytes_in = value
-
-    @property
-    def bytes_out(self) -> int:
-        return self._meters.bytes_out
-
-    @bytes_out.setter
-    def bytes_out(self, value: int) -> None:
-        self._meters.bytes_out = value
 
     def ended(self, connection: Connection, reason: str) -> None:
         self._live.discard(connection)
         self._half_received_bytes -= self._half_received.pop(connection, 0)
-        self._meters.ended(reason)
+        self.meters.ended(reason)
         if not self._live:
             self._empty.set()
 
@@ -147,7 +131,7 @@ class Connections:
 
     def _give_back_memory(self) -> None:
         """Once when a sweep finds that nothing moved since the last one: what a busy minute took is of no use to a quiet hour."""
-        moved = self.bytes_in + self.bytes_out
+        moved = self.meters.bytes_in + self.meters.bytes_out
         if moved != self._moved:
             self._moved, self._given_back = moved, False
         elif not self._given_back:

@@ -50,6 +50,8 @@ class Coordinators:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._known: dict[int, Coordinator] = {}
+        self._owners: dict[int, Coordinator] = {}
+        """Of this image's shards, as far as somebody asked."""
         self._unreachable: set[tuple[int, int]] = set()
         self._connecting: dict[Coordinator, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -69,8 +71,10 @@ class Coordinators:
         for node_id, member in image.members(GROUP_COORDINATOR).items():
             known = self._known.get(node_id)
             if known is None or known.incarnation != member.incarnation:
+                self._owners.clear()
                 self._meet(member)
         before, self.shards = self.shards, Shards(image, self.shards)
+        self._owners.clear()
         if not self.shards.same_owners(before):
             for asking in self._under_way():
                 asking.follow()
@@ -78,6 +82,14 @@ class Coordinators:
 
     def owner(self, shard: int) -> Coordinator | None:
         """Whom the newest image names, if it is known here."""
+        owner = self._owners.get(shard)
+        if owner is None:
+            owner = self._owner(shard)
+            if owner is not None:
+                self._owners[shard] = owner
+        return owner
+
+    def _owner(self, shard: int) -> Coordinator | None:
         named = self.shards.owner(shard)
         known = self._known.get(named.node_id) if named is not None else None
         return known if known is not None and named == Owner(known.node_id, known.incarnation) else None
@@ -121,6 +133,7 @@ class Coordinators:
         for known in self._known.values():
             self._retire(known.client)
         self._known.clear()
+        self._owners.clear()
         if self._closing:
             await asyncio.gather(*self._closing)
 

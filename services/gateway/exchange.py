@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from services.gateway.core.addresses import Addresses
+from services.gateway.core.relay_shape import RelayShape
 from services.gateway.core.session import Turn
 from services.gateway.state import RequestContext
 
@@ -55,6 +56,10 @@ class Asker(Protocol):
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 
     def close(self, reason: str, detail: str = "") -> None: ...
+
+    def relayed_like(self, api_key: int, shape: RelayShape) -> None:
+        """What its next request of that API may be like."""
+        ...
 
     def is_alone(self, exchange: "Exchange") -> bool:
         """Whether no other request of this connection, earlier or later, has begun without its answer having left."""

@@ -16,6 +16,7 @@ from libs.wire.primitives import ProtocolError, Reader, Writer
 from services.gateway.api import framed
 from services.gateway.asking import LOADING, UNKNOWN, Asking, Payload, Question
 from services.gateway.coordinators import PARKED_BYTES_MAX, Coordinators
+from services.gateway.core.relay_shape import PREFIX_BYTES_MAX, RelayShape
 from services.gateway.data_path import DataPath
 from services.gateway.exchange import Exchange
 from services.gateway.refusals import refuse
@@ -28,8 +29,23 @@ NO_SUCH_REQUEST = int(ErrorCode.INVALID_REQUEST)
 def of_group(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
     """For APIs whose first field is the group id. Raises ProtocolError."""
     flexible = is_flexible(ApiKey(exchange.api_key), exchange.api_version)
-    group_id = Reader(reader.view, reader.position).string(flexible)
+    ahead = Reader(reader.view, reader.position)
+    group_id = ahead.string(flexible)
+    if ahead.position <= PREFIX_BYTES_MAX:
+        places = (reader.position, ahead.position)
+        shape = RelayShape(reader.view, *places, exchange.api_version, exchange.client_id, group_id)
+        exchange.connection.relayed_like(exchange.api_key, shape)
     _Relay(data_path.coordinators, exchange, group_id, bytes(reader.view[reader.position :])).start()
+    return True
+
+
+def begin_alike(data_path: DataPath, exchange: Exchange, shape: RelayShape, frame: memoryview) -> bool:
+    """False: the request differs from those of that shape, and nothing was done."""
+    correlation_id = shape.match(frame)
+    if correlation_id is None:
+        return False
+    exchange.api_version, exchange.correlation_id, exchange.client_id = shape.version, correlation_id, shape.client_id
+    _Relay(data_path.coordinators, exchange, shape.group_id, bytes(frame[shape.body_at :])).start()
     return True
 
 
@@ -95,8 +111,8 @@ class _Relay:
             if error == NO_SUCH_REQUEST:
                 exchange.close("malformed", "a group coordinator cannot read it")
                 return
-            writer = Writer()
             if error:
+                writer = Writer()
                 refuse(writer, ApiKey(exchange.api_key), exchange.api_version, self._body, error, self._group_id)
                 payload = writer.buffer
             exchange.finish(framed(ApiKey(exchange.api_key), exchange.api_version, exchange.correlation_id, payload))

@@ -14,6 +14,7 @@ from services.group_coordinator.core.records import (
     ClassicGroupChanged,
     ClassicGroupRemoved,
     ConsumerGroupRemoved,
+    OffsetCommitted,
     OffsetRemoved,
 )
 from services.group_coordinator.meters import CLASSIC, CONSUMER, Meters
@@ -38,6 +39,8 @@ class Metered:
 
     def _note(self, records: Sequence[Any], now_ms: int, *, expired: bool) -> None:
         for record in records:
+            if type(record) is OffsetCommitted:  # most are
+                continue
             match record:
                 case classic.RebalanceBegun(group):
                     self._meters.rebalances[CLASSIC] += 1

@@ -36,7 +36,9 @@ class Meters:
     def answered(self, api: Api, error: int, response: object) -> None:
         self.requests[api.name, error] += 1
         if type(response) is OffsetCommitResponse and not error:
-            self.committed += sum([not part.error_code for topic in response.topics for part in topic.partitions])
+            for topic in response.topics:
+                for part in topic.partitions:
+                    self.committed += not part.error_code
 
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.wire.primitives import NO_UUID
-from services.group_coordinator.core import records
+from services.group_coordinator.core import record_codec, records
 from services.group_coordinator.core.record_codec import decode
 from services.group_coordinator.core.records import (
     ClassicGroupChanged,
@@ -73,7 +73,7 @@ def kept(record: Record) -> Record:
     """What its format keeps of a record."""
     match record:
         case OffsetCommitted(expire_ms=expire_ms) if expire_ms != -1:
-            return dataclasses.replace(record, leader_epoch=-1, topic_id=NO_UUID)
+            return record._replace(leader_epoch=-1, topic_id=NO_UUID)
         case ClassicGroupChanged(members=members):
             return dataclasses.replace(record, members=tuple(with_rebalance_timeout(member) for member in members))
     return record
@@ -90,6 +90,26 @@ def with_rebalance_timeout(member: ClassicMember) -> ClassicMember:
 def test_what_is_written_is_read_again(cls: type, data: st.DataObject) -> None:
     record = data.draw(any_of(cls))
     assert decode(*written(record)) == kept(record)
+
+
+TEXTS = st.text(max_size=12) | st.sampled_from(["", "x" * 31, "ü" * 31, "\U0001f600" * 31, "x" * 32, "x" * 200])
+
+
+@settings(deadline=None)
+@given(any_of(OffsetCommitted), TEXTS, TEXTS)
+def test_a_commit_is_written_quickly_as_it_is_by_its_format(record: OffsetCommitted, group: str, metadata: str) -> None:
+    record = record._replace(group=group, metadata=metadata)
+    assert record_codec.encode(record) == record_codec._encode(record)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [OffsetCommitted("g" * 32_768, "t", 0, 1), OffsetCommitted("g", "t" * 32_768, 0, 1), OffsetCommitted("g", "t", 1 << 31, 1)],
+    ids=["group", "topic", "partition"],
+)
+def test_a_commit_that_does_not_fit_is_refused(record: OffsetCommitted) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        record_codec.encode(record)
 
 
 def test_there_is_a_sample_of_each_kind() -> None:
@@ -204,8 +224,7 @@ def test_every_version_of_an_offset_is_read(kind: int, version: int, wrote: Offs
         value += struct.pack(">q", wrote.expire_ms)
     if version == 4:
         value += bytes([2, 0, 16]) + wrote.topic_id + UNKNOWN_TAG[1:]
-    assert decode(key, value) == dataclasses.replace(
-        wrote,
+    assert decode(key, value) == wrote._replace(
         leader_epoch=wrote.leader_epoch if version >= 3 else -1,
         expire_ms=wrote.expire_ms if version == 1 else -1,
         topic_id=wrote.topic_id if version == 4 else NO_UUID,
@@ -273,9 +292,9 @@ def test_what_kafka_writes_of_every_version_is_read(message: str, version: str, 
     kind = b"\0\0" if message == "LegacyOffsetCommitValue" else b"\0\1"
     committed = OffsetCommitted("g", "t", 3, 1000, 7 if at >= 3 else -1, "note", 1_700_000_000_000)
     if at == 1:
-        committed = dataclasses.replace(committed, expire_ms=1_700_000_009_999)
+        committed = committed._replace(expire_ms=1_700_000_009_999)
     if at == 4:
-        committed = dataclasses.replace(committed, topic_id=TOPIC_ID)
+        committed = committed._replace(topic_id=TOPIC_ID)
     assert decode(kind + b"\0\1g\0\1t\0\0\0\3", bytes.fromhex(value)) == committed
 
 

@@ -293,13 +293,12 @@ class ShardDriver(Generic[E, R, S]):
         self._appending = None
         shard = self._shard
         try:
-            match outcome:
-                case Stored(base_offset) if base_offset == offset:
-                    shard.appended()
-                case Refused(error):
-                    shard.refused(error)
-                case _:
-                    shard.unsure()
+            if type(outcome) is Stored and outcome.base_offset == offset:
+                shard.appended()
+            elif type(outcome) is Refused:
+                shard.refused(outcome.error)
+            else:
+                shard.unsure()
         except Exception:
             self._fail()
         self._go_on()

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from libs.runtime.shards.decisions import Decision, KeyValue, ParkKey
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import Timers
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -31,10 +29,6 @@ class Marks(NamedTuple):
 
     journal: int
     timers: int
-
-    @classmethod
-    def now(cls, journal: Journal, timers: Timers) -> "Marks":
-        return cls(journal.mark, timers.mark)
 
 
 class Group(Generic[R, T]):
@@ -66,8 +60,7 @@ class Parked(Generic[R, T]):
         return self.group is None or self.group.committed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reply(Generic[R, T]):
+class Reply(NamedTuple, Generic[R, T]):
     ticket: T
     reply: R
     woken: tuple[ParkKey, Parked[R, T]] | None = None

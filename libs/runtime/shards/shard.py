@@ -10,7 +10,7 @@ of it.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from libs.runtime.shards.decisions import Decision, Expired, KeyValue, Machine
 from libs.runtime.shards.pending import RECORD_OVERHEAD, Answer, Marks, Pending
@@ -45,8 +45,7 @@ class Fence:
     claim: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedAppend:
+class PlannedAppend(NamedTuple):
     """One batch, to stand at `offset` and nowhere else. Without records: only a question whether it could."""
 
     fence: Fence
@@ -101,28 +100,30 @@ class Shard(Generic[E, R, S, T]):
         """Askers whose decisions are not committed, and those who are parked."""
         return self._pending.waiting + len(self._pending.parked)
 
-    def take_answers(self) -> list[Answer[R, T]]:
+    def take_answers(self) -> Sequence[Answer[R, T]]:
         """In the order in which they may be sent."""
-        answers, self._pending.answers = self._pending.answers, []
+        pending = self._pending
+        if not pending.answers:
+            return ()
+        answers, pending.answers = pending.answers, []
         return answers
 
     # -- deciding -------------------------------------------------------------------------------------------------------
 
     def submit(self, event: E, now_ms: int, ticket: T) -> None:
         """Raises what the machine raises, with nothing changed and the asker answered -1."""
-        error = _ERROR_WHILE.get(self.state, 0)
-        if not error and (self.waiting >= WAITING_MAX or self._pending.bytes >= UNCOMMITTED_BYTES_MAX):
-            error = LOADING  # which makes a client come again, and here
-        if error:
-            self._pending.answers.append(Answer(ticket, error))
+        if self.state is not State.SERVING:
+            self._pending.answers.append(Answer(ticket, _ERROR_WHILE[self.state]))
+        elif self.waiting >= WAITING_MAX or self._pending.bytes >= UNCOMMITTED_BYTES_MAX:
+            self._pending.answers.append(Answer(ticket, LOADING))  # which makes a client come again, and here
         else:
-            self._decide(event, now_ms, ticket, Marks.now(self._journal, self._timers))
+            self._decide(event, now_ms, ticket, Marks(self._journal.mark, self._timers.mark))
 
     def expire(self, now_ms: int) -> bool:
         """Decides about one timer that is due. False: none is. Raises as `submit` does; the timer comes again."""
         if self.state is not State.SERVING:
             return False
-        marks = Marks.now(self._journal, self._timers)
+        marks = Marks(self._journal.mark, self._timers.mark)
         key = self._timers.take_due(now_ms)
         if key is None:
             return False
@@ -136,8 +137,11 @@ class Shard(Generic[E, R, S, T]):
     def _decide(self, event: E | Expired, now_ms: int, ticket: T | None, marks: Marks) -> None:
         try:
             decision = self.machine.decide(event, now_ms)
-            written = [kept for kept in map(self.machine.encode, decision.records) if kept is not None]
-            size = sum([len(key) + len(value or b"") + RECORD_OVERHEAD for key, value in written])
+            encode = self.machine.encode
+            written = [kept for record in decision.records if (kept := encode(record)) is not None]
+            size = 0
+            for key, value in written:
+                size += len(key) + len(value or b"") + RECORD_OVERHEAD
             self._pending.check(decision, asked=ticket is not None)
             if size <= self.batch_bytes_max:
                 for record in decision.records:
@@ -162,7 +166,8 @@ class Shard(Generic[E, R, S, T]):
             group.records += written
             group.bytes += size
             pending.bytes += size
-        self._timers.set(decision.timers, undoable=bool(decision.records))
+        if decision.timers:
+            self._timers.set(decision.timers, undoable=bool(decision.records))
         pending.take(group, decision, ticket)
         if group is None:
             self._settled()
@@ -215,7 +220,7 @@ class Shard(Generic[E, R, S, T]):
     def _settled(self) -> None:
         """What comes before the first group that waits is committed."""
         groups = self._pending.groups
-        marks = groups[0].marks if groups else Marks.now(self._journal, self._timers)
+        marks = groups[0].marks if groups else Marks(self._journal.mark, self._timers.mark)
         self._journal.forget_to(marks.journal)
         self._timers.forget_to(marks.timers)
 

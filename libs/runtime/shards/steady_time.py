@@ -21,7 +21,9 @@ class SteadyTime:
     def now_ms(self) -> int:
         at = self._seconds()
         passed_ms = (at - self._at) * 1000
-        wall_ms = float(self._clock.wall_ms())
-        self._now_ms = min(max(wall_ms, self._now_ms + passed_ms * (1 - RATE)), self._now_ms + passed_ms * (1 + RATE))
         self._at = at
+        earliest = self._now_ms + passed_ms * (1 - RATE)
+        latest = self._now_ms + passed_ms * (1 + RATE)
+        wall_ms = self._clock.wall_ms()
+        self._now_ms = earliest if wall_ms < earliest else latest if wall_ms > latest else wall_ms
         return int(self._now_ms)

@@ -1,6 +1,7 @@
 """`InternalLog` over RPC: the partition's leader is whom the image names, and every request names its epoch.
 
-Appends are the hot path, so they are written as lists, in the field order of `contracts/storage.py`; a test holds them to it.
+Appends are the hot path, so they are written and their answers read as lists, in the field order of `contracts/storage.py`; tests
+hold them to it.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from libs.runtime.shards.log_port import Cancel, Claimed, Read, Refused, Stored,
 from libs.runtime.shards.shard import Fence, PlannedAppend
 from libs.runtime.storage_nodes import StorageNodes
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
+from libs.wire.keyed_batches import build_keyed_batch
 
 CLAIM_S_MAX: Final = 3.0
 READ_MS_MAX: Final = 500
@@ -96,7 +97,7 @@ class StorageLog:
 
     def append(self, planned: PlannedAppend, now_ms: int, told: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
         fence = planned.fence
-        batch = build_batch([Record(key, value, now_ms) for key, value in planned.records]) if planned.records else b""
+        batch = build_keyed_batch(planned.records, now_ms) if planned.records else b""
         client = self._leader(fence)
         if client is None:
             return self._tell_soon(told, MOVED)
@@ -136,6 +137,10 @@ def _hear(told: Callable[[Stored | Refused | Unknown], None], heard: Response | 
     if isinstance(heard, RpcFailure):
         told(_failed(heard))
         return
+    base_offset = None if isinstance(heard, Exception) else _stored_at(heard.body)
+    if base_offset is not None:
+        told(Stored(base_offset))
+        return
     try:
         if isinstance(heard, Exception):
             raise heard
@@ -144,6 +149,15 @@ def _hear(told: Callable[[Stored | Refused | Unknown], None], heard: Response | 
         told(Unknown(str(error)))
     else:
         told(_outcome(answer))
+
+
+def _stored_at(reply: list[object]) -> int | None:
+    """None: it is no plain answer that all went well, and is to be read in full."""
+    partitions = reply[0] if reply else None
+    if type(partitions) is not list or len(partitions) != 1 or type(partitions[0]) is not list or len(partitions[0]) < 2:
+        return None
+    error, base_offset = partitions[0][:2]
+    return base_offset if type(error) is int and not error and type(base_offset) is int else None
 
 
 def _failed(error: RpcFailure) -> Refused | Unknown:

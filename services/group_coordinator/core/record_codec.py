@@ -19,8 +19,8 @@ from services.group_coordinator.core.record_formats.consumer_groups import (
     TOPICS_SEEN,
 )
 from services.group_coordinator.core.record_formats.kind import Kind, RecordWriter
-from services.group_coordinator.core.record_formats.offsets import OFFSET
-from services.group_coordinator.core.records import Record
+from services.group_coordinator.core.record_formats.offsets import OFFSET, encode_committed
+from services.group_coordinator.core.records import OffsetCommitted, Record
 
 # Kafka's share groups have 10 to 15, its streams groups 17 and 19 to 23: nobody's here.
 _BY_NUMBER: Final[dict[int, Kind]] = {
@@ -40,26 +40,31 @@ _WRITTEN: Final = {cls: (number, kind) for number, kind in _BY_NUMBER.items() fo
 
 def encode(record: object) -> KeyValue | None:
     """None for what is none of the log's records. Raises ValueError for what its format cannot hold."""
+    try:
+        plain = encode_committed(record) if type(record) is OffsetCommitted else None
+        return plain if plain is not None else _encode(record)
+    except struct.error as error:
+        raise ValueError(f"{type(record).__name__} does not fit its format: {error}") from None
+
+
+def _encode(record: object) -> KeyValue | None:
     found = _WRITTEN.get(type(record))
     if found is None:
         return None
     number, kind = found
     key = RecordWriter()
     value: bytes | None = None
-    try:
-        key.int16(number)
-        for name in kind.key:
-            field = getattr(record, name)
-            if isinstance(field, int):
-                key.int32(field)
-            else:
-                key.string(field, False)
-        if type(record) is kind.changed:
-            writer = RecordWriter()
-            kind.write(writer, record)
-            value = bytes(writer.buffer)
-    except struct.error as error:
-        raise ValueError(f"{type(record).__name__} does not fit its format: {error}") from None
+    key.int16(number)
+    for name in kind.key:
+        field = getattr(record, name)
+        if isinstance(field, int):
+            key.int32(field)
+        else:
+            key.string(field, False)
+    if type(record) is kind.changed:
+        writer = RecordWriter()
+        kind.write(writer, record)
+        value = bytes(writer.buffer)
     return KeyValue(bytes(key.buffer), value)
 
 

@@ -13,9 +13,10 @@ from libs.wire.primitives import NO_UUID
 # Offsets
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetCommitted:
-    """OffsetCommit (1; 0 in logs of long ago, which nobody writes)."""
+class OffsetCommitted(NamedTuple):
+    """OffsetCommit (1; 0 in logs of long ago, which nobody writes).
+
+    A tuple: most records are these, and it is made in a third of the time."""
 
     group: str
     topic: str

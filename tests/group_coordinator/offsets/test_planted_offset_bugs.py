@@ -73,7 +73,7 @@ def offsets_get_old_before_their_group_is_empty(patch: pytest.MonkeyPatch) -> No
 
 def a_retention_of_its_own_is_passed_over(patch: pytest.MonkeyPatch) -> None:
     real = expiries.is_old
-    patch.setattr(expiries, "is_old", lambda committed, *about: real(replace(committed, expire_ms=-1), *about))
+    patch.setattr(expiries, "is_old", lambda committed, *about: real(committed._replace(expire_ms=-1), *about))
 
 
 def nothing_is_looked_at_twice(patch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
@@ -13,9 +16,9 @@ from libs.rpc.contracts.storage import Append, Appended, AppendPartition, Append
 from libs.rpc.envelope import EMPTY
 from libs.rpc.schema import pack, unpack
 from libs.runtime.shards.decisions import KeyValue
-from libs.runtime.shards.log_port import Refused, Stored
+from libs.runtime.shards.log_port import Refused, Stored, Unknown
 from libs.runtime.shards.shard import Fence, PlannedAppend
-from libs.runtime.shards.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, StorageLog
+from libs.runtime.shards.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, IN_LOG, StorageLog, _hear
 
 TOPIC_ID = bytes(15) + b"\1"
 
@@ -83,3 +86,35 @@ async def test_an_append_to_a_leader_that_moved_is_refused_soon_unless_nobody_wa
     await asyncio.sleep(0)
     assert said == [Refused(6)]
     assert not leader.asked
+
+
+NUMBERS = st.integers(-1, 16) | st.integers(-(1 << 63), (1 << 63) - 1)
+APPENDED = st.builds(Appended, st.just(0) | NUMBERS, NUMBERS, message=st.none() | st.text(max_size=3), in_log=st.booleans())
+NONSENSE = st.recursive(st.none() | st.booleans() | st.text(max_size=2), lambda inner: st.lists(inner, max_size=3))
+
+
+def heard(answer: list[object]) -> object:
+    said: list[object] = []
+    _hear(said.append, Response(answer, EMPTY, ()))
+    (outcome,) = said
+    return outcome
+
+
+@settings(deadline=None)
+@given(APPENDED)
+def test_an_answer_means_what_the_contract_says(appended: Appended) -> None:
+    outcome = heard(pack(AppendReply((appended,))))
+    if appended.error == 0:
+        assert outcome == Stored(appended.base_offset)
+    elif appended.in_log or appended.error in IN_LOG:
+        assert isinstance(outcome, Unknown)
+    else:
+        assert outcome == Refused(appended.error)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(NONSENSE, max_size=2) | st.lists(APPENDED, min_size=2, max_size=3).map(lambda many: pack(AppendReply(tuple(many))))
+)
+def test_what_is_no_answer_tells_nothing(answer: list[object]) -> None:
+    assert isinstance(heard(answer), Unknown)

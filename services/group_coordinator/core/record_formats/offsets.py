@@ -6,6 +6,7 @@ Version 3 added the leader epoch, version 4 compact encodings and the topic's id
 import struct
 from typing import Final
 
+from libs.runtime.shards.decisions import KeyValue
 from libs.wire.primitives import NO_UUID, Reader, Writer
 from services.group_coordinator.core.record_formats.kind import Kind
 from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved
@@ -13,9 +14,18 @@ from services.group_coordinator.core.records import OffsetCommitted, OffsetRemov
 _TOPIC_ID: Final = 0
 _TOPIC_ID_ALONE: Final = bytes([1, _TOPIC_ID, 16])
 """The only tagged field, before its 16 bytes."""
+_NO_TAGS: Final = b"\0"
 # Nearly all records are these, so they are written and read with few calls.
 _VERSION_4: Final = struct.Struct(">hqi")
 _OFFSET_AND_EPOCH: Final = struct.Struct(">qi")
+_KIND_AND_LENGTH: Final = struct.Struct(">hh")
+_LENGTH: Final = struct.Struct(">h")
+_PARTITION: Final = struct.Struct(">i")
+_VERSION_4_TO_METADATA: Final = struct.Struct(">hqiB")
+_COMMIT_MS: Final = struct.Struct(">q")
+_NUMBER: Final = 1
+_SHORT: Final = 31
+"""Characters that take no more than 126 bytes: their compact length takes one."""
 
 
 def _read(reader: Reader, version: int, group: str, topic: str, partition: int) -> OffsetCommitted:
@@ -65,3 +75,18 @@ def _write(writer: Writer, record: OffsetCommitted) -> None:
 
 
 OFFSET: Final = Kind(OffsetCommitted, OffsetRemoved, ("group", "topic", "partition"), 4, _read, _write)
+
+
+def encode_committed(record: OffsetCommitted) -> KeyValue | None:
+    """As `record_codec.encode`, in a third of the time. None: it is none of the plain ones. Raises struct.error, as that does
+    inside, for what does not fit."""
+    metadata = record.metadata
+    if record.expire_ms != -1 or len(metadata) > _SHORT or len(record.topic_id) != 16:
+        return None
+    group, topic, said = record.group.encode(), record.topic.encode(), metadata.encode()
+    key = b"".join(
+        (_KIND_AND_LENGTH.pack(_NUMBER, len(group)), group, _LENGTH.pack(len(topic)), topic, _PARTITION.pack(record.partition))
+    )
+    head = _VERSION_4_TO_METADATA.pack(4, record.offset, record.leader_epoch, len(said) + 1)
+    tagged = _NO_TAGS if record.topic_id == NO_UUID else _TOPIC_ID_ALONE + record.topic_id
+    return KeyValue(key, b"".join((head, said, _COMMIT_MS.pack(record.commit_ms), tagged)))

@@ -1,0 +1,56 @@
+"""Batches of keys and values that all have one time: what the owner of an internal topic appends.
+
+`records.build_batch` makes the same bytes of them, and more besides, at four times the cost.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from crc32c import crc32c
+
+from libs.wire.batch_layout import CRC_START, HEADER_SIZE, LENGTH_END
+
+_BEFORE_CHECKED: Final = struct.Struct(">qiibI")
+_CHECKED: Final = struct.Struct(">hiqqqhii")
+assert _BEFORE_CHECKED.size == CRC_START
+assert CRC_START + _CHECKED.size == HEADER_SIZE
+
+_NO_OFFSET, _NO_EPOCH, _MAGIC, _PLAIN = 0, -1, 2, 0
+_NO_PRODUCER: Final = (-1, -1, -1)
+"""Id, epoch, sequence."""
+_NULL: Final = b"\1"
+"""As a length: -1."""
+_NO_HEADERS: Final = b"\0"
+
+
+def _written(length: int) -> bytes:
+    """A zig-zag varint of what is not negative."""
+    raw, written = length << 1, bytearray()
+    while raw > 0x7F:
+        written.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    written.append(raw)
+    return bytes(written)
+
+
+_SMALL: Final = tuple([_written(length) for length in range(1024)])
+
+
+def _varint(length: int) -> bytes:
+    return _SMALL[length] if length < len(_SMALL) else _written(length)
+
+
+def build_keyed_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int) -> bytes:
+    """Of at least one record: (key, value), or (key, None) for a tombstone. Offset and leader epoch are its leader's to set."""
+    parts = [b""]
+    for index, (key, value) in enumerate(records):
+        # Attributes and the difference to the batch's time are 0.
+        head = b"\0\0" + _varint(index) + _varint(len(key))
+        body = _NULL if value is None else _varint(len(value)) + value
+        parts += (_varint(len(head) + len(key) + len(body) + len(_NO_HEADERS)), head, key, body, _NO_HEADERS)
+    count = len(records)
+    parts[0] = _CHECKED.pack(_PLAIN, count - 1, timestamp_ms, timestamp_ms, *_NO_PRODUCER, count)
+    checked = b"".join(parts)
+    length = CRC_START + len(checked) - LENGTH_END
+    return _BEFORE_CHECKED.pack(_NO_OFFSET, length, _NO_EPOCH, _MAGIC, crc32c(checked)) + checked

@@ -1,0 +1,39 @@
+"""What a gateway asks is read from its list as the contract says."""
+
+from dataclasses import astuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from libs.rpc.contracts.groups import Ask, Asked
+from libs.rpc.envelope import pack_body
+from libs.rpc.errors import ContractError
+from libs.rpc.schema import pack, unpack
+from services.group_coordinator.api import WELL, _fields
+
+INTS = st.integers(-(1 << 63), (1 << 63) - 1)
+ASKS = st.builds(Ask, INTS, INTS, INTS, st.text(max_size=5), st.text(max_size=5))
+FIELDS = st.lists(INTS | st.text(max_size=2) | st.booleans() | st.none() | st.binary(max_size=2), max_size=7)
+
+
+@settings(deadline=None)
+@given(ASKS, FIELDS)
+def test_fields_are_those_of_the_contract_whatever_follows_them(ask: Ask, rest: list[object]) -> None:
+    assert tuple(_fields(pack(ask) + rest)) == astuple(ask)
+
+
+@settings(deadline=None)
+@given(FIELDS | ASKS.flatmap(lambda ask: st.permutations(pack(ask))))
+def test_what_the_contract_refuses_is_refused(body: list[object]) -> None:
+    try:
+        wanted = astuple(unpack(Ask, body))
+    except ContractError:
+        with pytest.raises(ContractError):
+            _fields(body)
+    else:
+        assert tuple(_fields(body)) == wanted
+
+
+def test_all_is_well_in_the_words_of_the_contract() -> None:
+    assert pack_body(pack(Asked(0))) == WELL

@@ -28,7 +28,8 @@ SWEEP_S = 2.0
 class RpcServer:
     """`max_outstanding` bounds, per connection, the bytes of requests without an answer, and of answers not yet sent.
 
-    `on_turn_end` is called after all frames of one read were accepted: the place to do at once what they ask for together.
+    `on_turn_end` is called after all frames of one read were accepted: the place to do at once what they ask for together. With
+    `frames_per_turn` after so many, if more were read: then the first are under way while the last are decided.
     `on_lost` is told whose connection ended, unless it was replaced by a newer one.
     """
 
@@ -42,6 +43,7 @@ class RpcServer:
         on_turn_end: Callable[[], None] | None = None,
         max_outstanding: int = MAX_OUTSTANDING,
         on_lost: Callable[[Peer], None] | None = None,
+        frames_per_turn: int = -1,
     ) -> None:
         self._hello = hello
         self._transport = transport
@@ -57,6 +59,7 @@ class RpcServer:
         self.methods = dict(methods)
         self.max_frame = max_frame
         self.max_outstanding = max_outstanding
+        self.frames_per_turn = frames_per_turn
         self.chunks = ChunkPool()
         self.closing = False
         self.refused = 0

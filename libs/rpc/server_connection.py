@@ -45,6 +45,7 @@ class ServerConnection:
         self._reader = FrameReader(server.max_frame, pool=server.chunks)
         self._age = FrameAge()
         self._paused = False
+        self._more = False
         self._outstanding = 0
         self.peer: Peer | None = None
         self.pending: dict[int, Call] = {}
@@ -60,17 +61,40 @@ class ServerConnection:
     def buffer_updated(self, nbytes: int) -> None:
         self._reader.advance(nbytes)
         self._received += nbytes
+        self._turn()
+
+    def _turn(self) -> None:
+        left = self._server.frames_per_turn
         try:
             now = self._loop.time()
             for frame in self._reader.frames():
                 self._frame(unpack_frame(frame), len(frame), now)
-                if self._stream.closing:
+                left -= 1
+                if self._stream.closing or not left:
                     break
         except (FrameError, EnvelopeError) as error:
             self.refuse(str(error), error)
         finally:
             self._server.turn_ended()
+        self._go_on(not left and self._reader.pending > 0)
         self._balance()
+
+    def _go_on(self, more: bool) -> None:
+        """Frames that were read already come before what is read next."""
+        if self._stream.closing:
+            return
+        if more:
+            self._loop.call_soon(self._next_turn)
+        if more is not self._more:
+            self._more = more
+            if more:
+                self._stream.pause_reading()
+            elif not self._paused:
+                self._stream.resume_reading()
+
+    def _next_turn(self) -> None:
+        if not self._stream.closing:
+            self._turn()
 
     def descriptors_received(self, fds: list[int]) -> None:
         close_all(fds)  # no method takes any yet
@@ -190,7 +214,8 @@ class ServerConnection:
         if self._paused:
             if 2 * waiting <= self._server.max_outstanding:
                 self._paused = False
-                self._stream.resume_reading()
+                if not self._more:
+                    self._stream.resume_reading()
         elif waiting > self._server.max_outstanding:
             self._paused = True
             self._stream.pause_reading()

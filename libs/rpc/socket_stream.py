@@ -1,10 +1,11 @@
 """One connection on a raw non-blocking socket: asyncio watches readiness, nothing else.
 
 asyncio's own transports forbid `add_writer` and copy on partial writes; `loop.sendfile` costs 50–100 µs a call. Here one turn
-is one receive, all answers leave in one `sendmsg`, and file ranges go by `os.sendfile` in their place among them.
+is one receive, answers leave together in one `sendmsg`, and file ranges go by `os.sendfile` in their place among them.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -23,6 +24,9 @@ IOV_MAX = 1024
 LOW_WATER = 65_536
 FAIR_SHARE = 4 << 20
 """After so many bytes in one flush the other connections get their turn."""
+EARLY = 48
+"""Buffers, two to a frame: so many do not wait for the end of the turn. Of a hundred answers the peer has read the first when the
+last is written."""
 CLOSE_TIMEOUT_S = 5.0
 
 
@@ -157,8 +161,12 @@ class SocketStream:
         size = 0
         for buffer in buffers:
             size += len(buffer)
-        self._queue.extend(buffers)
+        queue = self._queue
+        waiting = len(queue)
+        queue.extend(buffers)
         self._queued(size)
+        if waiting < EARLY <= len(queue):
+            self._send_early()
 
     def write_file(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None) -> None:
         if self.closing:
@@ -190,12 +198,18 @@ class SocketStream:
             self._above_low_water = True
         if not (self._in_turn or self._flush_scheduled or self._blocked or self._warming):
             self._flush_scheduled = True
-            self._outbox.add(self._flush_soon)
+            self._outbox.add(self._flush_soon, self._send_early)
 
     def _flush_soon(self) -> None:
         self._flush_scheduled = False
         if not self._blocked and not self._warming:
             self.flush()
+
+    def _send_early(self) -> None:
+        """What can be sent in the middle of somebody else's turn, when nothing else may come of it. `flush` does the rest."""
+        if self._queue and not (self._specials or self._flushing or self._blocked or self._warming or self._lost):
+            with contextlib.suppress(OSError):  # also that the socket is full: `flush` meets it again
+                self._send_buffers()
 
     def flush(self) -> None:
         if self._lost or self._flushing or self._warming:

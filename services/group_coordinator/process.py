@@ -32,6 +32,9 @@ from services.group_coordinator.service import GroupCoordinator, MakeMachine, gr
 
 FEATURE_LEVEL = 1
 DRAIN_S = 2.0
+FRAMES_PER_TURN = 16
+"""Some milliseconds of deciding. When the members of a large group come all at once, the first are answered while the last still
+wait, and come apart: who was answered together comes together again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,12 @@ async def serve(
     follower.subscribe(follow)
     api = GroupsApi(coordinator.shards, world.random, coordinator.meters.answered)
     methods = {ASK: api.ask, **ImageLending(lambda: follower.image).methods}
-    server = RpcServer(hello, methods, transport=world.transport, on_turn_end=coordinator.shards.end_turn)
+    server = RpcServer(
+        *(hello, methods),
+        transport=world.transport,
+        on_turn_end=coordinator.shards.end_turn,
+        frames_per_turn=FRAMES_PER_TURN,
+    )
     member = Member(
         role=GROUP_COORDINATOR,
         node_id=config.node_id,

@@ -10,7 +10,7 @@ import pytest
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import OPEN_FILE, Appended, AppendReply, OpenFile
 from libs.rpc.envelope import Hello
-from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, ShuttingDown
+from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure, ShuttingDown
 from libs.rpc.schema import unpack
 from libs.rpc.server import Call
 from tests.rpc.conftest import Network, until
@@ -77,10 +77,52 @@ async def test_many_frames_of_one_read_are_answered_with_one_system_call(network
     theirs: Any = connection._stream
     await client.call("n", [], timeout_s=60)
     before = ours.sends, theirs.receives, theirs.sends, ours.receives
-    await asyncio.gather(*(client.call("n", [], [b"x" * 100], timeout_s=60) for _ in range(50)))
+    await asyncio.gather(*(client.call("n", [], [b"x" * 100], timeout_s=60) for _ in range(20)))
     after = ours.sends, theirs.receives, theirs.sends, ours.receives
     assert [now - then for now, then in zip(after, before, strict=True)] == [1, 1, 1, 1]
-    assert turns[-1] == 50
+    assert turns[-1] == 20
+
+
+async def test_a_server_may_take_no_more_than_so_many_frames_in_one_turn(network: Network, address: str) -> None:
+    turns: list[list[int]] = []
+    waiting: list[Call] = []
+
+    def end_of_turn() -> None:
+        turns.append([call.body[0] for call in waiting])  # type: ignore[misc]
+        for call in waiting:
+            call.reply([call.body[0]])
+        waiting.clear()
+
+    _, at = await network.serve(address, {"n": waiting.append}, on_turn_end=end_of_turn, frames_per_turn=8)
+    client = await network.client(at)
+    answered: list[object] = []
+
+    async def ask(number: int) -> None:
+        answered.extend((await client.call("n", [number], timeout_s=60)).body)
+
+    for count in (20, 16, 8, 7):
+        turns.clear()
+        answered.clear()
+        await asyncio.gather(*(ask(number) for number in range(count)))
+        assert answered == list(range(count))
+        assert [number for turn in turns for number in turn] == answered
+        assert max(map(len, turns)) == min(count, 8)
+
+
+async def test_frames_that_wait_for_their_turn_go_with_their_connection(network: Network, address: str) -> None:
+    accepted: list[object] = []
+
+    def accept(call: Call) -> None:
+        accepted.append(call.body[0])
+        (connection,) = server._connections.values()
+        connection.close()
+
+    server, at = await network.serve(address, {"n": accept}, frames_per_turn=1)
+    client = await network.client(at)
+    asked = [asyncio.ensure_future(client.call("n", [number], timeout_s=60)) for number in range(10)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert accepted == [0]
+    assert all(isinstance(outcome, RpcFailure) for outcome in outcomes)
 
 
 async def test_more_buffers_than_one_system_call_takes_arrive_all_the_same(network: Network, address: str) -> None:

@@ -88,23 +88,63 @@ async def test_what_is_written_in_one_turn_leaves_in_one_system_call(pair: Pair)
     here, there = pair
 
     def answer() -> None:
-        for _ in range(100):
+        for _ in range(20):
             there.stream.write(b"an", memoryview(b"swer"))
 
     there.on_bytes = answer
     here.stream.write(b"go")
-    await until(lambda: len(here.received) == 600)
+    await until(lambda: len(here.received) == 120)
     assert there.stream.sends == 1
+
+
+async def test_of_much_that_is_written_in_one_turn_the_first_leaves_before_the_last_is_written(pair: Pair) -> None:
+    here, there = pair
+    sent: list[int] = []
+
+    def answer() -> None:
+        for number in range(100):
+            there.stream.write(b"%02d" % number, memoryview(b"answer"))
+            sent.append(there.stream.bytes_sent)
+
+    there.on_bytes = answer
+    here.stream.write(b"go")
+    await until(lambda: len(here.received) == 800)
+    assert (sent[0], sent[-1] > 0) == (0, True)
+    assert there.stream.sends < 10
+    assert here.received == b"".join(b"%02danswer" % number for number in range(100))
+
+
+async def test_what_does_not_fit_into_the_socket_early_is_sent_when_it_does(pair: Pair) -> None:
+    here, there = pair
+    there.stream.pause_reading()
+    pieces = [bytes([number % 256]) * 65_536 for number in range(200)]
+    for piece in pieces:
+        here.stream.write(piece)
+    assert 0 < here.stream.bytes_sent < len(pieces) * 65_536
+    there.stream.resume_reading()
+    await until(lambda: len(there.received) == len(pieces) * 65_536)
+    assert there.received == b"".join(pieces)
+
+
+async def test_nothing_is_sent_early_that_comes_behind_a_file(pair: Pair, contents: Path) -> None:
+    here, there = pair
+    fd = os.open(contents, os.O_RDONLY)
+    here.stream.write_file(fd, 0, 100, lambda _sent: os.close(fd))
+    for _ in range(100):
+        here.stream.write(b"x")
+    assert here.stream.bytes_sent == 0
+    await until(lambda: len(there.received) == 200)
+    assert there.received == contents.read_bytes()[:100] + b"x" * 100
 
 
 async def test_what_is_written_outside_of_a_turn_leaves_together_soon(pair: Pair) -> None:
     here, there = pair
-    for number in range(50):
+    for number in range(40):
         here.stream.write(b"%02d" % number)
     assert here.stream.sends == 0
-    await until(lambda: len(there.received) == 100)
+    await until(lambda: len(there.received) == 80)
     assert here.stream.sends == 1
-    assert here.stream.bytes_sent == 100
+    assert here.stream.bytes_sent == 80
 
 
 async def test_buffers_and_file_ranges_keep_their_order(pair: Pair, contents: Path) -> None:

@@ -7,25 +7,32 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _GONE: Final[Any] = object()
+_UNTOUCHED: Final[Any] = object()
 
 
 class Overlay(MutableMapping[K, V], Generic[K, V]):
     """Costs what is changed, not what is there."""
 
-    __slots__ = ("_length", "_over", "_under")
+    __slots__ = ("_more", "_over", "_under")
 
     def __init__(self, under: Mapping[K, V]) -> None:
         self._under = under
         self._over: dict[K, V] = {}
-        self._length = len(under)
+        self._more = 0
 
     def __getitem__(self, key: K) -> V:
-        found = self._over.get(key)
+        found: V = self._over.get(key, _UNTOUCHED)
+        if found is _UNTOUCHED:
+            return self._under[key]
         if found is _GONE:
             raise KeyError(key)
-        if found is None and key not in self._over:
-            return self._under[key]
-        return found  # type: ignore[return-value]  # None where V has it
+        return found
+
+    def get(self, key: K, default: Any = None, /) -> Any:
+        found = self._over.get(key, _UNTOUCHED)
+        if found is _UNTOUCHED:
+            return self._under.get(key, default)
+        return default if found is _GONE else found
 
     def __contains__(self, key: object) -> bool:
         if key in self._over:
@@ -34,14 +41,23 @@ class Overlay(MutableMapping[K, V], Generic[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         if key not in self:
-            self._length += 1
+            self._more += 1
         self._over[key] = value
 
     def __delitem__(self, key: K) -> None:
         if key not in self:
             raise KeyError(key)
-        self._length -= 1
+        self._more -= 1
         self._over[key] = _GONE
+
+    def pop(self, key: K, default: Any = _UNTOUCHED, /) -> Any:
+        found = self.get(key, _GONE)
+        if found is not _GONE:
+            del self[key]
+            return found
+        if default is _UNTOUCHED:
+            raise KeyError(key)
+        return default
 
     def __iter__(self) -> Iterator[K]:
         over = self._over
@@ -49,7 +65,7 @@ class Overlay(MutableMapping[K, V], Generic[K, V]):
         yield from [key for key, value in over.items() if value is not _GONE and key not in self._under]
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._under) + self._more
 
     def clear(self) -> None:
-        self._under, self._over, self._length = {}, {}, 0
+        self._under, self._over, self._more = {}, {}, 0

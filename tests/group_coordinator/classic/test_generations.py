@@ -1,7 +1,10 @@
 """Syncs, heartbeats and leaves: what a generation is told, who belongs to it, and how it ends."""
 
+from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from libs.wire.messages.leave_group import LeaveGroupRequest
+from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.classic.commits import commit_error, subscribed_topics
+from services.group_coordinator.core.classic.draft import join_park
 from services.group_coordinator.core.classic.views import described, listed, listed_where, missing
 from services.group_coordinator.core.record_codec import decode, encode
 from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved
@@ -15,6 +18,19 @@ def begun(stage: Stage, size: int = 2, **how: object) -> list[str]:
     stage.stopped = False
     stage.settle()
     return sorted([joined.reply.member_id for joined in joins], key=lambda one: one != joins[0].reply.leader)
+
+
+def test_the_leader_is_told_of_a_generation_before_those_who_wait_for_its_assignment() -> None:
+    stage = Stage()
+    leader, first, last = begun(stage, 3)
+    stage.sync(leader, 1, {})
+    stage.join(first, protocols=(("range", b"other"),))
+    stage.join(leader)
+    offered = [JoinGroupRequestProtocol("range", b"t")]
+    asked = Asked(JoinGroupRequest("g", 10_000, 60_000, last, None, "consumer", offered), 9, "c", "/127.0.0.1", "")
+    decision = stage.classic.decide_join(asked, asked.request, stage.now_ms)  # type: ignore[arg-type]
+    former, *others = [key for key, _ in decision.wakes]
+    assert (former, others) == (join_park("g", last), [join_park("g", leader), join_park("g", first)])
 
 
 # -- SyncGroup

@@ -88,11 +88,7 @@ class Group:
         return group
 
     def scratch(self) -> "Group":
-        mine: list[MutableMapping[Any, Any]] = [
-            self._facts, self.members, self.joining, self.syncing, self.unsynced, self.pending, self.statics,
-            self.supporters, self.timeouts,
-        ]  # fmt: skip
-        return Group(self.name, map(Overlay, mine).__next__)
+        return _Scratch(self)
 
     @property
     def facts(self) -> Facts:
@@ -104,7 +100,7 @@ class Group:
 
     @property
     def state(self) -> State:
-        return self._facts[_NOW].state
+        return self.facts.state
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -190,10 +186,11 @@ class Group:
 
     def _put(self, member: Member) -> None:
         before = self.members.get(member.member_id)
-        if before is not None:
-            self._count(before, -1)
         self.members[member.member_id] = member
-        self._count(member, 1)
+        if before is None or not before.asks_as(member):
+            if before is not None:
+                self._count(before, -1)
+            self._count(member, 1)
         self.pending.pop(member.member_id, None)
         if member.instance_id is not None:
             self.statics[member.instance_id] = member.member_id
@@ -274,6 +271,30 @@ class Group:
             rebalancing_ms=self.facts.rebalancing_ms,
             sync_due_ms=self.facts.sync_due_ms,
         )
+
+
+class _Scratch(Group):
+    """Of a table that nothing asks for, nothing is made."""
+
+    __slots__ = ("_now", "_under")
+
+    def __init__(self, under: Group) -> None:
+        self.name = under.name
+        self._under = under
+        self._now = under.facts
+
+    def __getattr__(self, table: str) -> Any:
+        overlay: Overlay[Any, Any] = Overlay(getattr(self._under, table))
+        setattr(self, table, overlay)
+        return overlay
+
+    @property
+    def facts(self) -> Facts:
+        return self._now
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._now = facts
 
 
 def _add(counts: MutableMapping[Any, int], key: object, by: int) -> None:

@@ -1,6 +1,6 @@
 """JoinGroup (KIP-394: member ids first; KIP-345: static members; KIP-814: leaders that skip the assignment)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from libs.runtime.shards.decisions import Decision
 from libs.wire.errors import ErrorCode
@@ -42,16 +42,30 @@ class Join:
         request = self.request
         return request.rebalance_timeout_ms if request.rebalance_timeout_ms >= 0 else request.session_timeout_ms
 
-    def member(self, member_id: str) -> Member:
+    def new_member(self, member_id: str) -> Member:
+        return self._member(member_id, self.request.group_instance_id, self.protocols, b"", True)
+
+    def member(self, member_id: str, before: Member) -> Member:
+        """Of somebody who was in the group, perhaps under another member id."""
+        instance_id = before.instance_id if before.member_id == member_id else self.request.group_instance_id
+        # Equal bytes are kept once: a group lives long.
+        protocols = before.protocols if before.protocols == self.protocols else self.protocols
+        return self._member(member_id, instance_id, protocols, before.assignment, before.new)
+
+    def _member(
+        self, member_id: str, instance_id: str | None, protocols: tuple[Offered, ...], assignment: bytes, new: bool
+    ) -> Member:
         asked, request = self.asked, self.request
         return Member(
             member_id,
-            request.group_instance_id,
+            instance_id,
             asked.client_id,
             asked.client_host,
             self.rebalance_timeout_ms,
             request.session_timeout_ms,
-            self.protocols,
+            protocols,
+            assignment,
+            new,
         )
 
     def refused(self, error: ErrorCode, member_id: str | None = None) -> Decided:
@@ -116,7 +130,7 @@ def _join_unknown(draft: Draft, join: Join) -> Decided:
 
 
 def _join_new(draft: Draft, join: Join, member_id: str) -> Decided:
-    _wait(draft, join, replace(join.member(member_id), new=True))
+    _wait(draft, join, join.new_member(member_id))
     rebalance(draft, f"member {member_id} joined{join.because}")
     return _parked(draft, join, member_id)
 
@@ -145,8 +159,7 @@ def _rejoin(draft: Draft, join: Join, member: Member) -> Decided:
         reason = f"leader {member_id} joined again{join.because}"  # such as for topics that gained partitions
     else:
         reason = f"member {member_id} joined again and asks for something else{join.because}"
-    now = replace(join.member(member_id), instance_id=member.instance_id, assignment=member.assignment, new=member.new)
-    _wait(draft, join, now)
+    _wait(draft, join, join.member(member_id, member))
     rebalance(draft, reason)
     return _parked(draft, join, member_id)
 
@@ -158,7 +171,7 @@ def _replace_static(draft: Draft, join: Join, old_id: str, member_id: str) -> De
     draft.wake_join(old_id, ErrorCode.FENCED_INSTANCE_ID, old_id)
     draft.wake_sync(old_id, ErrorCode.FENCED_INSTANCE_ID)
     draft.given_up(old_id)
-    member = replace(join.member(member_id), assignment=old.assignment, new=old.new)
+    member = join.member(member_id, old)
     draft.put(changes.StaticMemberReplaced(draft.name, old_id, member))
     draft.heard_of(member)
     if group.state is State.STABLE and select_protocol(group) == group.facts.protocol:

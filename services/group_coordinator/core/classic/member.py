@@ -27,6 +27,10 @@ class Member:
     new: bool = False
     """Was in no generation yet."""
 
+    def asks_as(self, other: "Member") -> bool:
+        """For the same protocols, and for as much time."""
+        return self.protocols == other.protocols and self.rebalance_timeout_ms == other.rebalance_timeout_ms
+
     def metadata(self, protocol: str | None) -> bytes:
         for name, metadata in self.protocols:
             if name == protocol:

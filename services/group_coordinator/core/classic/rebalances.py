@@ -69,7 +69,8 @@ def complete(draft: Draft) -> None:
         draft.log(ClassicGroupChanged(name, facts.protocol_type or "", generation, None, None, now_ms, ()))
         return
     due_ms = now_ms + group.rebalance_timeout_ms
-    joined = list(group.joining)
+    # The leader is told first: all others wait for what it answers.
+    joined = sorted(group.joining, key=lambda member_id: member_id != leader)
     draft.put(changes.GenerationBegun(name, generation, select_protocol(group), leader, now_ms, due_ms))
     draft.timers[syncs_key(name)] = due_ms
     for member in group.members.values():

@@ -76,6 +76,11 @@ class Draft:
         self.records.append(record)
         self.group.apply(record)
 
+    def have(self, before: Member, after: Member) -> None:
+        """What that member of the group has changed, and nothing else about it."""
+        self.records.append(after.has(self.name))
+        self.group.have(before, after)
+
     def bump(self, reason: str) -> None:
         """The group epoch rises: the next heartbeat, or this one, makes a new target assignment."""
         subscribed = self.group.subscriptions

@@ -112,11 +112,7 @@ class Group:
         return group
 
     def scratch(self) -> "Group":
-        mine: list[MutableMapping[Any, Any]] = [
-            self._facts, self.members, self.targets, self.holders, self.statics, self.subscriptions, self.regexes,
-            self.regex_members, self.assignors, self.classics, self.unsettled,
-        ]  # fmt: skip
-        return Group(self.name, map(Overlay, mine).__next__)
+        return _Scratch(self)
 
     @property
     def facts(self) -> Facts:
@@ -154,8 +150,8 @@ class Group:
         match record:
             case records.ConsumerMemberChanged(_, member_id):
                 self._put(self._member(member_id).asking(record))
-            case records.CurrentAssignmentChanged(_, member_id):
-                self._put(self._member(member_id).having(record))
+            case records.CurrentAssignmentChanged():
+                self._have(record)
             case records.CurrentAssignmentRemoved(_, member_id):
                 if member_id in self.members:
                     self._put(replace(self.members[member_id], epoch=LEAVES, previous_epoch=LEAVES, assigned=NONE, pending=NONE))
@@ -205,6 +201,21 @@ class Group:
         if member.instance_id is not None and self.statics.get(member.instance_id) != member_id:
             self.statics[member.instance_id] = member_id
         self._settle(member)
+
+    def _have(self, record: records.CurrentAssignmentChanged) -> None:
+        """The most frequent of all: what the member asks for is as it was."""
+        member_id = record.member_id
+        before = self.members.get(member_id)
+        if before is None:
+            self._put(Member(member_id).having(record))
+            return
+        self.have(before, before.having(record))
+
+    def have(self, before: Member, after: Member) -> None:
+        """As `apply` of the record that says what it has `after`."""
+        self.members[after.member_id] = after
+        self._hold(before, after)
+        self._settle(after)
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
@@ -276,6 +287,30 @@ class Group:
                 del self.unsettled[member.member_id]
             else:
                 self.unsettled[member.member_id] = True
+
+
+class _Scratch(Group):
+    """Of a table that nothing asks for, nothing is made."""
+
+    __slots__ = ("_now", "_under")
+
+    def __init__(self, under: Group) -> None:
+        self.name = under.name
+        self._under = under
+        self._now = under.facts
+
+    def __getattr__(self, table: str) -> Any:
+        overlay: Overlay[Any, Any] = Overlay(getattr(self._under, table))
+        setattr(self, table, overlay)
+        return overlay
+
+    @property
+    def facts(self) -> Facts:
+        return self._now
+
+    @facts.setter
+    def facts(self, facts: Facts) -> None:
+        self._now = facts
 
 
 def _held(member: Member | None) -> set[Partition]:

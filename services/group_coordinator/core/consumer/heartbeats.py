@@ -74,6 +74,15 @@ def is_calm(group: Group, member: Member, asked: Asked, request: ConsumerGroupHe
         member.epoch == request.member_epoch == facts.assignment_epoch == facts.epoch
         and member.state is MemberState.STABLE
         and request.instance_id == member.instance_id
+        and _asks_as_before(member, asked, request)
+        and not (facts.rebalances_now and not group.unsettled)  # it ended in the log, and nobody noted that
+    )
+
+
+def _asks_as_before(member: Member, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Null is: as before."""
+    return (
+        (request.instance_id is None or request.instance_id == member.instance_id)
         and (request.rebalance_timeout_ms == NOT_SAID or request.rebalance_timeout_ms == member.rebalance_timeout_ms)
         and (request.rack_id is None or request.rack_id == member.rack_id)
         and (request.subscribed_topic_names is None or _names(request.subscribed_topic_names) == member.topics)
@@ -82,7 +91,6 @@ def is_calm(group: Group, member: Member, asked: Asked, request: ConsumerGroupHe
         and asked.client_id == member.client_id
         and asked.client_host == member.client_host
         and member.classic is None
-        and not (facts.rebalances_now and not group.unsettled)  # it ended in the log, and nobody noted that
     )
 
 
@@ -215,7 +223,9 @@ def _fenced(member: Member, request: ConsumerGroupHeartbeatRequest) -> Refused |
 
 
 def _ask(draft: Draft, found: Member, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> str | Refused:
-    """Null is: as before. Returns in words what is new about its subscription; "" if nothing is."""
+    """Returns in words what is new about its subscription; "" if nothing is."""
+    if found.member_id in draft.group.members and _asks_as_before(found, asked, request):
+        return ""
     names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
     member = replace(
         found,
@@ -231,8 +241,6 @@ def _ask(draft: Draft, found: Member, asked: Asked, request: ConsumerGroupHeartb
         client_host=asked.client_host,
         classic=None,
     )
-    if member == found and found.member_id in draft.group.members:
-        return ""
     draft.put(member.asks(draft.name))
     if member.regex != found.regex:
         refused = subscriptions.change_regex(draft, found.regex, member.regex)
@@ -276,7 +284,7 @@ def reconcile(draft: Draft, member: Member, owned: Sequence[TopicPartitions] | N
     aim = Aim(epoch, group.target(member.member_id), subscribed, bool(changed))
     after = reconciliation.reconciled(member, aim, owned, group.holders.get)
     if after != member:
-        draft.put(after.has(draft.name))
+        draft.have(member, after)
         if after.state is MemberState.UNREVOKED_PARTITIONS and after.classic is None:
             draft.awaits_revocation(after)
         else:

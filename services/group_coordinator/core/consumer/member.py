@@ -95,11 +95,16 @@ class Member:
         )
 
     def having(self, record: CurrentAssignmentChanged) -> "Member":
+        """Of what it has already, the same object: who holds what is looked at only where that is another."""
         return replace(
             self,
             epoch=record.member_epoch,
             previous_epoch=record.previous_member_epoch,
             state=record.state,
-            assigned=partitions.read(record.assigned),
-            pending=partitions.read(record.pending_revocation),
+            assigned=_kept(self.assigned, partitions.read(record.assigned)),
+            pending=_kept(self.pending, partitions.read(record.pending_revocation)),
         )
+
+
+def _kept(before: Partitions, now: Partitions) -> Partitions:
+    return before if before == now else now

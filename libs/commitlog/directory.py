@@ -15,7 +15,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from libs.commitlog.durable_files import make_directory, read_file, replace_file, write_all
-from libs.commitlog.errors import DirectoryDamaged, DirectoryRetired
+from libs.commitlog.errors import DirectoryDamaged, DirectoryOfAnother, DirectoryRetired
 from libs.commitlog.file_names import LOG, offsets_of
 from libs.commitlog.filesystem import FileSystem, OpenFile
 from libs.commitlog.offset_checkpoint import Offsets, format_offsets, parse_offsets
@@ -62,8 +62,8 @@ class LogDirectory:
 
     @classmethod
     def open(cls, path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str = "") -> "LogDirectory":
-        """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryRetired, DirectoryDamaged,
-        OSError."""
+        """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryRetired, DirectoryOfAnother,
+        DirectoryDamaged, OSError."""
         make_directory(fs, path)
         reason = read_file(fs, f"{path}/{_RETIRED}")
         if reason is not None:
@@ -72,9 +72,10 @@ class LogDirectory:
             )
         lock = OpenFile(fs, fs.lock(f"{path}/{_LOCK}"))
         properties = _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
-        for name, ours in (("node.id", str(node_id)), ("cluster.id", cluster_id)):
-            if ours and properties.get(name, ours) not in (ours, ""):
-                raise DirectoryDamaged(f"{path} belongs to {name}={properties[name]}, not {ours}")
+        for owner, ours in (("cluster", cluster_id), ("node", str(node_id))):
+            theirs = properties.get(f"{owner}.id")
+            if ours and theirs and theirs != ours:
+                raise DirectoryOfAnother(path, owner, theirs, ours)
         directory_id = _decode_id(properties["directory.id"], path) if "directory.id" in properties else new_id
         wanted = {"cluster.id": cluster_id, "directory.id": encode_id(directory_id), "node.id": str(node_id), "version": "1"}
         if any(properties.get(name) != value for name, value in wanted.items() if value):

@@ -41,5 +41,14 @@ class DirectoryRetired(Exception):
     """An earlier process gave the log directory up, and nobody has vouched for the disk since."""
 
 
+class DirectoryOfAnother(Exception):
+    """The log directory is sound, and another node's or cluster's."""
+
+    def __init__(self, path: str, owner: str, theirs: str, ours: str) -> None:
+        """`owner`: cluster or node."""
+        super().__init__(f"{path} belongs to another {owner}, {theirs}, not to {ours}")
+        self.path, self.owner, self.theirs, self.ours = path, owner, theirs, ours
+
+
 class DirectoryDamaged(Exception):
     """The log directory's own files contradict what they must say."""

@@ -21,6 +21,14 @@ ABORTED = 70
 OnStop = Callable[[], Awaitable[None]]
 
 
+class CannotRun(Exception):
+    """The process cannot run where it was put. Who runs it can mend that, by `facts`, and has no use for a traceback."""
+
+    def __init__(self, message: str, **facts: object) -> None:
+        super().__init__(message)
+        self.facts = facts
+
+
 class Lifecycle:
     """What `main` is given. Register what must be closed as soon as it is open; it is closed in reverse order."""
 
@@ -83,8 +91,11 @@ async def supervise(main: Callable[[Lifecycle], Awaitable[None]], lifecycle: Lif
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
-    if lifecycle.failure is not None:
-        log.error("stopping after a failure", exc_info=lifecycle.failure)
+    match lifecycle.failure:
+        case CannotRun() as refusal:
+            log.error(str(refusal), extra=fields(**refusal.facts))
+        case BaseException() as failure:
+            log.error("stopping after a failure", exc_info=failure)
     clean = await lifecycle.drain(drain_s)
     return 0 if clean and lifecycle.failure is None else 1
 

@@ -5,13 +5,14 @@ import fcntl
 import os
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, set_up_etcd
 from services.local.python_setup import set_up_python, venv_python
-from services.local.run_directory import RunDirectory
+from services.local.run_directory import LOG_DIRS, RunDirectory
 from services.local.shape import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,34 +40,28 @@ def up(run: RunDirectory, given: argparse.Namespace) -> None:
     started_at = time.monotonic()
     with run.locked():
         before = run.read_shape()
-        shape = (before or Shape()).with_given(
-            port=given.port,
-            storage=given.storage,
-            gateways=given.gateways,
-            controllers=given.controllers,
-            coordinators=given.coordinators,
-        )
+        shape = (before or Shape()).with_given(**{field.name: getattr(given, field.name) for field in fields(Shape)})
         cluster = cluster_of(run, shape)
         if before is not None and before != shape:
-            refuse_change(before, shape, running=bool(cluster_of(run, before).running()), run=run)
-        down = cluster.names_down()
-        cluster.refuse_taken_ports(down)
-        say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running")
-        cluster.up()
+            refuse_change(before, cluster)
+        cluster.up(lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running"))
     say(f"ready in {time.monotonic() - started_at:.1f} s")
     say(f"bootstrap.servers={shape.bootstrap_servers()}")
 
 
-def refuse_change(before: Shape, shape: Shape, *, running: bool, run: RunDirectory) -> None:
-    """Storage nodes hold data, so none may vanish; what runs cannot move to other ports. More of each is always welcome."""
-    if shape.storage < before.storage:
+def refuse_change(before: Shape, cluster: Cluster) -> None:
+    """Storage nodes hold data, so none may vanish; what runs cannot move to other ports. More of each is always welcome.
+
+    What `before` had and what never was started may go: another program had its ports.
+    """
+    shape, run = cluster.shape, cluster.run
+    with_data = run.storage_nodes_with_data()
+    if shape.storage < with_data:
         raise LauncherError(
-            f"the cluster in {run.path} has data on {before.storage} storage nodes; `make wipe` it to have {shape.storage}"
+            f"the cluster in {run.path} has data on {with_data} storage nodes; `make wipe` it to have {shape.storage}"
         )
-    shrinks = (
-        shape.gateways < before.gateways or shape.controllers < before.controllers or shape.coordinators < before.coordinators
-    )
-    if running and (shrinks or shape.port != before.port):
+    running = set(cluster.running().values())
+    if running - cluster.plans.keys() or (running and shape.port != before.port):
         raise LauncherError(
             f"the cluster in {run.path} runs as {before}; `make down` first to have {shape}, or choose another RUN="
         )
@@ -83,8 +78,12 @@ def down(run: RunDirectory) -> None:
 def wipe(run: RunDirectory) -> None:
     with run.locked():
         cluster_of(run, run.read_shape() or Shape()).down()
+        left = run.log_directories_elsewhere(ROOT)
         run.remove()
     say(f"stopped, and removed what was in {run.path}")
+    if left:
+        paths = ", ".join(map(str, left))
+        say(f"log directories elsewhere keep their data: {paths} ({LOG_DIRS}); empty them before another cluster is to use them")
 
 
 def status(run: RunDirectory) -> None:
@@ -129,8 +128,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         command = commands.add_parser(name, help=words)
         command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
         if name == "up":
-            for option in ("--port", "--storage", "--gateways", "--controllers", "--coordinators"):
-                command.add_argument(option, type=int, default=None, help="default: as before, at first as in Shape")
+            for field in fields(Shape):
+                command.add_argument(f"--{field.name}", help="default: as before, at first as in Shape")
     return parser.parse_args(arguments)
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,16 +71,20 @@ class Cluster:
                 processes.write_pid(self.run.pid_file(name), pid)
         return [name for name in self.plans if self.pid_of(name) is None]
 
-    def up(self) -> None:
-        """Starts what is down and returns when everything is ready."""
-        down = [self.plans[name] for name in self.names_down()]
-        self.refuse_taken_ports([plan.name for plan in down])
+    def up(self, tell: Callable[[Sequence[str]], None] = lambda names: None) -> None:
+        """Starts what is down and returns when everything is ready. `tell` hears whom it starts, once nothing is in the way.
+
+        The shape is remembered even if something is: who mends that need not give it again.
+        """
+        names = self.names_down()
         self.run.write_shape(self.shape)
-        for plan in down:
-            self._spawn(plan)
+        self._refuse_taken_ports(names)
+        tell(names)
+        for name in names:
+            self._spawn(self.plans[name])
         self.wait_ready()
 
-    def refuse_taken_ports(self, names: Sequence[str]) -> None:
+    def _refuse_taken_ports(self, names: Sequence[str]) -> None:
         """Of those that are to be started."""
         for plan in (self.plans[name] for name in names):
             for port in plan.ports:
@@ -94,7 +98,7 @@ class Cluster:
         """Starts one process without waiting for it to be ready. Does nothing if it runs."""
         pid = self.pid_of(name)
         if pid is None:
-            self.refuse_taken_ports([name])
+            self._refuse_taken_ports([name])
             pid = self._spawn(self.plans[name])
         return pid
 
@@ -102,29 +106,34 @@ class Cluster:
         """Returns when all say that they are ready; raises as soon as one has died."""
         plans = [self.plans[name] for name in (self.plans if names is None else names)]
         deadline = time.monotonic() + within_s
-        failed = threading.Event()
+        over = threading.Event()
+        said = {plan.name: "not asked yet" for plan in plans}
         with ThreadPoolExecutor(max_workers=len(plans)) as pool:
-            waits: list[Future[None]] = [pool.submit(self._wait_ready, plan, deadline, failed) for plan in plans]
-            done, _ = wait(waits, return_when=FIRST_EXCEPTION)
-            failed.set()
-        for outcome in done:
-            outcome.result()
+            left: set[Future[None]] = {pool.submit(self._wait_ready, plan, deadline, said, over) for plan in plans}
+            try:
+                while left:
+                    done, left = wait(left, timeout=TELL_AFTER_S, return_when=FIRST_EXCEPTION)
+                    for outcome in done:
+                        outcome.result()
+                    if left and said:
+                        print(f"still waiting for {_by_reason(said)}", flush=True)
+            finally:
+                over.set()
 
-    def _wait_ready(self, plan: ProcessPlan, deadline: float, failed: threading.Event) -> None:
-        tell_at = time.monotonic() + TELL_AFTER_S
-        while not failed.is_set():
+    def _wait_ready(self, plan: ProcessPlan, deadline: float, said_by: dict[str, str], over: threading.Event) -> None:
+        """`said_by`: what each that is waited for said last."""
+        while not over.is_set():
             ready, said = probe.ask(plan.probe_port, plan.probe_path, timeout_s=2.0, host=plan.probe_host)
             if ready:
+                del said_by[plan.name]
                 return
+            said_by[plan.name] = said
             now = time.monotonic()
             if self.pid_of(plan.name) is None:
                 raise LauncherError(f"{plan.name} ended while starting; the others are left running. {self._log_tail(plan.name)}")
             if now > deadline:
                 raise LauncherError(f"{plan.name} is not ready in time ({said}). {self._log_tail(plan.name)}")
-            if now > tell_at:
-                print(f"still waiting for {plan.name}: {said}", flush=True)
-                tell_at = now + TELL_AFTER_S
-            failed.wait(POLL_S)
+            over.wait(POLL_S)
 
     def _spawn(self, plan: ProcessPlan) -> int:
         self.run.data_directory(plan.name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -225,4 +234,11 @@ class Cluster:
         file = self.run.log_file(name)
         with open(file, "rb") as log:
             log.seek(max(self._log_starts.get(name, 0), log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
-            return f"The end of {file}:\n{log.read().decode(errors='replace')}"
+            return f"The end of {file}:\n{log.read().decode(errors='replace').rstrip()}"
+
+
+def _by_reason(said: Mapping[str, str]) -> str:
+    names: dict[str, list[str]] = {}
+    for name, reason in list(said.items()):
+        names.setdefault(reason, []).append(name)
+    return "; ".join(f"{', '.join(each)}: {reason}" for reason, each in names.items())

@@ -20,7 +20,7 @@ def ask(port: int, path: str, *, timeout_s: float, host: str = HOST) -> tuple[bo
             while len(answer) < 65_536 and (part := connection.recv(4096)):
                 answer += part
     except OSError as reason:
-        return False, f"port {port}: {reason}"
+        return False, f"no answer ({reason.strerror or reason})"
     head, _, body = answer.partition(b"\r\n\r\n")
     status = head.split(b" ", 2)[1:2]
     return status == [b"200"], body.decode(errors="replace").strip() or repr(head[:80])

@@ -14,7 +14,8 @@ from pathlib import Path
 from services.local.errors import LauncherError
 from services.local.shape import Shape
 
-PLACE = ("PENSTOCK_LOG_DIRS", "PENSTOCK_RACK")
+LOG_DIRS = "PENSTOCK_LOG_DIRS"
+PLACE = (LOG_DIRS, "PENSTOCK_RACK")
 """Without its log directories a storage node has lost its data; without its rack, replicas move."""
 
 LONGEST_SOCKET_PATH = 107  # sun_path holds 108 bytes, the last of which is 0
@@ -68,19 +69,34 @@ class RunDirectory:
 
     def place_of(self, name: str, given: Mapping[str, str]) -> dict[str, str]:
         """Where a process is: what it is given now of `PLACE`, else what it was given before. Remembered."""
-        try:
-            places = json.loads(self._places_file.read_text())
-        except FileNotFoundError:
-            places = {}
-        except ValueError as reason:
-            raise LauncherError(
-                f"{self._places_file} is damaged ({reason}); remove it, then give {', '.join(PLACE)} anew"
-            ) from reason
+        places = self._read_places()
         before = places.get(name, {})
         place = {**before, **{variable: given[variable] for variable in PLACE if variable in given}}
         if place != before:
             _write(self._places_file, places | {name: place})
         return place
+
+    def log_directories_elsewhere(self, root: Path) -> list[Path]:
+        """Those of storage nodes that `remove` leaves, since they lie outside of RUN. `root`: where the processes run."""
+        texts = [place.get(LOG_DIRS, "") for name, place in self._read_places().items() if name.startswith("storage-")]
+        paths = [root / entry.strip() for text in texts for entry in text.split(",") if entry.strip()]
+        return [path for path in dict.fromkeys(paths) if path.is_dir() and not path.is_relative_to(self.path)]
+
+    def _read_places(self) -> dict[str, dict[str, str]]:
+        try:
+            places: dict[str, dict[str, str]] = json.loads(self._places_file.read_text())
+        except FileNotFoundError:
+            return {}
+        except ValueError as reason:
+            raise LauncherError(
+                f"{self._places_file} is damaged ({reason}); remove it, then give {', '.join(PLACE)} anew"
+            ) from reason
+        return places
+
+    def storage_nodes_with_data(self) -> int:
+        """The highest id of those that were ever started."""
+        started = (name for name in os.listdir(self.data) if name.startswith("storage-")) if self.data.exists() else ()
+        return max((int(name.removeprefix("storage-")) for name in started), default=0)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

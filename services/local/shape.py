@@ -74,6 +74,13 @@ class Shape:
     def admin_port(self, role: str, node_id: int) -> int:
         return self.port + _FIRST_ADMIN[role] + node_id
 
-    def with_given(self, **given: int | None) -> "Shape":
+    def with_given(self, **given: str | None) -> "Shape":
         """The same shape, but for what was given on the command line."""
-        return dataclasses.replace(self, **{name: value for name, value in given.items() if value is not None})
+        return dataclasses.replace(self, **{name: _number(name, text) for name, text in given.items() if text is not None})
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise LauncherError(f"{name.upper()}={text} is not a whole number") from None

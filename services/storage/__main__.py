@@ -6,7 +6,7 @@ import sys
 from libs.clock import SystemClock
 from libs.cluster.etcd_store import EtcdStore
 from libs.commitlog.durable_files import make_directory
-from libs.commitlog.errors import DirectoryLocked
+from libs.commitlog.errors import DirectoryLocked, DirectoryOfAnother
 from libs.commitlog.filesystem import OsFileSystem
 from libs.commitlog.open_files import OpenFiles, open_files_max
 from libs.rpc.socket_transport import SocketTransport
@@ -14,7 +14,7 @@ from libs.runtime.admin import AdminServer
 from libs.runtime.children import ChildProcesses
 from libs.runtime.config import load_or_exit
 from libs.runtime.identity import boot_id, host_id, next_incarnation, own_version
-from libs.runtime.lifecycle import Lifecycle, descriptors_max, run
+from libs.runtime.lifecycle import CannotRun, Lifecycle, descriptors_max, run
 from libs.telemetry import logs
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
@@ -61,7 +61,17 @@ def main() -> None:
         lifecycle.on_stop(admin.close)
         await admin.start()
         lifecycle.on_stop(node.stop)
-        await node.start()
+        try:
+            await node.start()
+        except DirectoryOfAnother as error:
+            setting = "PENSTOCK_LOG_DIRS" if config.log_dirs else "PENSTOCK_DATA_DIR"
+            raise CannotRun(
+                f"log directory belongs to another {error.owner}",
+                path=error.path,
+                theirs=error.theirs,
+                ours=error.ours,
+                way_out=f"it is sound: empty it if nobody misses what it holds, or choose another one by {setting}",
+            ) from error
 
     run(serve)
     fs.close(lock)

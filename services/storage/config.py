@@ -53,7 +53,7 @@ class StorageConfig:
             try:
                 validate_static(name, value)
             except ConfigError as error:
-                raise ValueError(f"broker_configs: {error}") from error
+                raise ValueError(f"PENSTOCK_BROKER_CONFIGS: {error}") from error
 
     @property
     def static(self) -> dict[str, str]:
@@ -68,7 +68,7 @@ class StorageConfig:
             elif name:
                 found[name] += f",{entry}"
             else:
-                raise ValueError(f"broker_configs: {entry!r} is not name=value")
+                raise ValueError(f"PENSTOCK_BROKER_CONFIGS has {entry!r}; expected name=value")
         return found
 
     @property

@@ -26,7 +26,8 @@ async def open_disks(
     config: StorageConfig, world: Surroundings, cluster_id: str, events: SyncEvents, offline: set[str]
 ) -> list[Disk]:
     """Those that open; the paths of the others go to `offline`. Raises DirectoryLocked if another process holds one,
-    DirectoryDamaged if one is a copy of another, and what was wrong with the first if none opens."""
+    DirectoryOfAnother if one is another node's, DirectoryDamaged if one is a copy of another, and what was wrong with the first
+    if none opens."""
     opened: list[Disk] = []
     failures: list[Exception] = []
     threads_of = {path: world.offload(f"files-{number}", 1) for number, path in enumerate(config.directories)}

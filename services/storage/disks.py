@@ -37,7 +37,7 @@ class Scanned:
 
 
 def scan(path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str) -> Scanned:
-    """Blocks. Raises DirectoryLocked, DirectoryRetired, DirectoryDamaged, OSError."""
+    """Blocks. Raises DirectoryLocked, DirectoryRetired, DirectoryOfAnother, DirectoryDamaged, OSError."""
     directory = LogDirectory.open(path, fs, new_id=new_id, node_id=node_id, cluster_id=cluster_id)
     partitions = directory.list_partitions()
     here = {(found.topic, found.partition) for found in partitions}

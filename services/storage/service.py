@@ -152,7 +152,7 @@ class StorageNode:
     # -- start ------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises DirectoryLocked, DirectoryDamaged, OSError: then the node cannot run here."""
+        """Raises DirectoryLocked, DirectoryOfAnother, DirectoryDamaged, OSError: then the node cannot run here."""
         self._state = "waiting for the metadata store"
         await self._presence.first_image()
         cluster_id = await self._cluster_id()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
-from libs.commitlog.errors import DirectoryDamaged, DirectoryLocked, DirectoryRetired
+from libs.commitlog.errors import DirectoryLocked, DirectoryOfAnother, DirectoryRetired
 from libs.commitlog.filesystem import Buffer
 from libs.commitlog.spare import SPARE_SUFFIX
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem
@@ -31,7 +31,7 @@ def test_a_directory_keeps_its_identity(tmp_path: Path) -> None:
 
 def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
     open_directory(tmp_path).close()
-    with pytest.raises(DirectoryDamaged):
+    with pytest.raises(DirectoryOfAnother, match="belongs to another node, 1, not to 2"):
         open_directory(tmp_path, node_id=2)
 
 
@@ -41,7 +41,7 @@ def test_another_clusters_directory_is_refused_and_left_as_it_is(tmp_path: Path)
 
     open_in("ours").close()
     before = (tmp_path / "meta.properties").read_bytes()
-    with pytest.raises(DirectoryDamaged, match=r"belongs to cluster\.id=ours, not theirs"):
+    with pytest.raises(DirectoryOfAnother, match="belongs to another cluster, ours, not to theirs"):
         open_in("theirs")
     assert (tmp_path / "meta.properties").read_bytes() == before
     open_in("ours").close()

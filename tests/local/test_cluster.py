@@ -144,6 +144,32 @@ def test_a_service_that_is_never_ready_is_reported_with_its_reason(make):
         cluster.wait_ready(["storage-1"], within_s=0.5)
 
 
+def test_one_line_tells_for_all_of_whom_a_start_waits_and_why(make, monkeypatch, capsys):
+    monkeypatch.setattr("services.local.cluster.TELL_AFTER_S", 0.1)
+    never_ready = ["storage-1", "storage-2"]
+    cluster = make(storage=2, environment_of={name: {"NEVER_READY": "1"} for name in never_ready})
+    cluster.run.create()
+    for name in never_ready:
+        cluster.start(name)
+        admin = cluster.plans[name].probe_port
+        eventually(lambda port=admin: probe.ask(port, "/readyz", timeout_s=60)[1] == "still reading the log")
+    with pytest.raises(LauncherError, match=r"is not ready in time"):
+        cluster.wait_ready(never_ready, within_s=0.5)
+    lines = capsys.readouterr().out.splitlines()
+    assert set(lines) == {"still waiting for storage-1, storage-2: still reading the log"}
+
+
+def test_who_does_not_listen_yet_is_told_in_words(make):
+    assert probe.ask(make().shape.port, "/readyz", timeout_s=60) == (False, "no answer (Connection refused)")
+
+
+def test_the_last_words_of_a_failed_start_end_without_blank_lines(make):
+    cluster = make(environment_of={"storage-1": {"DIES": "1"}})
+    with pytest.raises(LauncherError) as failure:
+        cluster.up()
+    assert str(failure.value).endswith("cannot go on")
+
+
 def test_who_ignores_sigterm_is_killed_and_named(make):
     cluster = make(environment_of={"gateway-1": {"IGNORES_SIGTERM": "1"}}, stop_within_s=0.3)
     cluster.up()
@@ -213,6 +239,13 @@ def test_a_port_in_use_is_reported_with_its_holder_before_anything_starts(make):
         ):
             cluster.up()
         assert cluster.running() == {}
+
+
+def test_a_shape_whose_ports_were_in_use_is_remembered(make):
+    cluster = make(storage=2)
+    with socket.create_server(("127.0.0.1", cluster.shape.port)), pytest.raises(LauncherError, match="is in use by"):
+        cluster.up()
+    assert cluster.run.read_shape() == cluster.shape
 
 
 def test_nobody_is_named_for_a_port_that_nobody_holds(make):

@@ -1,5 +1,6 @@
 """What a newcomer types, on the real services."""
 
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from tests.requirements import ROOT, require
 def penstock(tmp_path):
     """Runs `python -m services.local COMMAND` on a run directory of its own, as make does."""
     require("etcd")
-    reservation = reserve_ports(100)
+    reservation = reserve_ports(200)
 
     def run(command: str, *arguments: str, succeeds: bool = True) -> list[str]:
         argv = [sys.executable, "-m", "services.local", command, f"--run={tmp_path / 'run'}", *arguments]
@@ -66,6 +67,41 @@ def test_nothing_is_said_to_be_started_where_a_port_is_taken(penstock):
     assert not any("starting" in line for line in said)
 
 
+def test_a_shape_whose_port_was_taken_is_remembered_and_may_yet_change(penstock):
+    taken = penstock.port
+    with socket.create_server(("127.0.0.1", taken)):
+        penstock("up", f"--port={taken}", "--storage=2", succeeds=False)
+        assert f"port {taken}, which gateway-1 needs" in penstock("up", succeeds=False)[-1]
+        assert [row.split()[0] for row in penstock("status")[1:-2]].count("storage-2") == 1
+    assert penstock("up", "--storage=1", "--gateways=1")[-1] == f"bootstrap.servers=127.0.0.1:{taken}"
+
+    second_gateway = taken + 100
+    with socket.create_server(("127.0.0.1", second_gateway)):
+        assert f"port {second_gateway}, which gateway-2" in penstock("up", "--gateways=2", succeeds=False)[-1]
+    assert "all of it is running" in penstock("up", "--gateways=1"), "nothing that runs has to end for that"
+
+
+def test_wipe_names_the_log_directories_that_it_leaves_and_the_next_cluster_says_whose_they_are(penstock, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "disk" / "logs"
+    monkeypatch.setenv("PENSTOCK_LOG_DIRS", f"{elsewhere},{tmp_path / 'run' / 'second'}")
+    penstock("up", f"--port={penstock.port}", "--storage=1")
+    said = penstock("wipe")[-1]
+    assert f" {elsewhere} (PENSTOCK_LOG_DIRS)" in said
+    assert "second" not in said, "it was removed"
+    assert (elsewhere / "meta.properties").exists()
+
+    said = penstock("up", f"--port={penstock.port}", "--storage=1", succeeds=False)
+    assert not any("Traceback" in line or "damaged" in line for line in said)
+    refusal = next(line for line in said if "belongs to another cluster" in line)
+    assert f"path={elsewhere}" in refusal
+    assert "PENSTOCK_LOG_DIRS" in refusal
+    assert "" not in said
+
+
+def test_what_is_no_number_is_told_as_it_is_given_to_make(penstock):
+    assert penstock("up", "--gateways=two", succeeds=False)[-1] == "penstock: GATEWAYS=two is not a whole number"
+
+
 def test_status_of_nothing_says_how_to_get_something(penstock):
     assert "`make up` makes one" in penstock("status")[-1]
 
@@ -74,6 +110,14 @@ def test_make_alone_lists_the_targets():
     said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for target in ("up", "down", "wipe", "status", "test", "check", "clients", "bench", "docs"):
         assert f"  make {target} " in said
+
+
+def test_make_shows_all_that_the_makefile_says_of_a_target():
+    said = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    words = re.findall(r"^[a-z]+:.*?## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert len(words) > 10
+    for line in words:
+        assert f" {line}\n" in said
 
 
 def test_make_takes_a_run_folder_with_blanks_in_its_name(tmp_path):

@@ -57,7 +57,12 @@ def test_a_shape_is_told_as_it_is_given_to_make():
 
 
 def test_what_is_not_given_stays_as_it_was():
-    assert Shape(storage=5).with_given(port=None, gateways=2) == Shape(storage=5, gateways=2)
+    assert Shape(storage=5).with_given(port=None, gateways="2") == Shape(storage=5, gateways=2)
+
+
+def test_what_is_no_number_is_told_as_it_is_given_to_make():
+    with pytest.raises(LauncherError, match=r"^GATEWAYS=two is not a whole number$"):
+        Shape().with_given(gateways="two")
 
 
 def test_a_socket_fits_its_address_however_deep_the_run_directory_is():
@@ -98,3 +103,17 @@ def test_wiping_leaves_alone_what_the_launcher_did_not_make(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     run.remove()
     assert [entry.name for entry in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_log_directories_outside_of_run_are_known_while_they_exist(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    here, gone, inside = tmp_path / "here", tmp_path / "gone", run.data / "inside"
+    for directory in (here, inside, tmp_path / "below-root"):
+        directory.mkdir()
+    assert run.log_directories_elsewhere(tmp_path) == []
+    run.place_of("storage-1", {"PENSTOCK_LOG_DIRS": f"{here}, {gone},{inside},"})
+    run.place_of("storage-2", {"PENSTOCK_LOG_DIRS": "below-root"})
+    run.place_of("storage-3", {"PENSTOCK_RACK": "a"})
+    run.place_of("gateway-1", {"PENSTOCK_LOG_DIRS": str(tmp_path)})
+    assert run.log_directories_elsewhere(tmp_path) == [here, tmp_path / "below-root"]

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from libs.runtime.lifecycle import ABORTED, Lifecycle, supervise
+from libs.runtime.lifecycle import ABORTED, CannotRun, Lifecycle, supervise
+from libs.telemetry.logs import LineFormatter
 
 
 def closer(done: list[str], name: str) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -62,6 +63,15 @@ async def test_a_main_that_runs_is_cancelled_before_draining() -> None:
     lifecycle.stop()
     assert await running == 0
     assert done == ["cancelled", "closed"]
+
+
+async def test_who_was_put_where_it_cannot_run_says_what_to_mend_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(given: Lifecycle) -> None:
+        raise CannotRun("log directory belongs to another node", path="/data") from KeyError("why")
+
+    assert await supervise(main, Lifecycle()) == 1
+    [line] = [LineFormatter("storage", "storage-1").format(record) for record in caplog.records]
+    assert line.endswith(' event="log directory belongs to another node" path=/data')
 
 
 async def test_a_start_that_fails_closes_what_was_open_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,13 +1,12 @@
 """Members of the classic protocol: they give up all that they have before they join again, and one of them assigns."""
 
-import asyncio
 from typing import Any
 
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.simulation.cluster import kafka_groups
-from tests.simulation.cluster.group_members import FENCED, HEARTBEAT_S, NOWHERE, PAUSE_S, SESSION_S, Member
+from tests.simulation.cluster.group_members import FENCED, HEARTBEAT_S, NOWHERE, SESSION_S, Member
 from tests.simulation.cluster.kafka import Disconnected
 
 REBALANCE_S = 5.0
@@ -42,7 +41,7 @@ class ClassicMember(Member):
             error = await self._commit_when_due()
         if error:
             await self._react(error)
-        await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
+        await self._think()
 
     async def _beat(self) -> int:
         self._beat_at = self.now + HEARTBEAT_S

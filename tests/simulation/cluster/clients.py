@@ -219,6 +219,7 @@ class Producer:
             if produced.error not in NOT_STORED:
                 self._doubt = True
                 if not self._idempotent:
+                    await self._client.refresh()
                     return error, -1
             await asyncio.sleep(RETRY_S)
             await self._client.refresh()

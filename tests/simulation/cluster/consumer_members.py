@@ -1,26 +1,26 @@
 """Members of the consumer protocol (KIP-848): heartbeats say what they have, and hear what they are to have."""
 
-import asyncio
-
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from tests.simulation.cluster.group_members import FENCED, HEARTBEAT_S, NOWHERE, PAUSE_S, Member
+from tests.simulation.cluster.group_members import FENCED, HEARTBEAT_S, NOWHERE, Member
 from tests.simulation.cluster.group_promises import Holding
 from tests.simulation.cluster.kafka import Disconnected, Partition
 
 REBALANCE_S = 30.0
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
+GIVES_UP_S_MAX = 2.0
+"""So long an application may take to let go of what it is told to, and its client goes on with heartbeats."""
 
 
 class ConsumerMember(Member):
     topic_ids: dict[str, bytes]
     """Set before it runs."""
     _lives = 0
-    _beat_at = 0.0
+    _beat_at = _gives_up_at = 0.0
     holding: Holding | None = None
 
     @property
@@ -58,7 +58,7 @@ class ConsumerMember(Member):
         if not error and self.positions:
             await self._read()
             error = await self._commit_when_due()
-        if not error and self._to_give_up():
+        if not error and self._to_give_up() and self.now >= self._gives_up_at:
             await self._give_up()
         if error in (ErrorCode.STALE_MEMBER_EPOCH, *NOWHERE, -1):
             self._beat_at = 0.0
@@ -67,7 +67,7 @@ class ConsumerMember(Member):
             self._fenced()
         elif error:
             self.world.violation(f"7: group {self.group.name}: {self.name} is told {ErrorCode(error).name}")
-        await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
+        await self._think()
 
     async def _give_up(self) -> None:
         """What it read of it is committed before; it says so with the next heartbeat."""
@@ -111,6 +111,7 @@ class ConsumerMember(Member):
                 (self._topic(topic.topic_id), index) for topic in answer.assignment.topic_partitions for index in topic.partitions
             }
             self.promises.given(holding, self._target - holding.partitions)
+            self._gives_up_at = self.now + self._random.uniform(0.0, GIVES_UP_S_MAX)
             # It says what it has, also where it never took what it is to give up: the answer that gave it that was lost.
             self._changed, self._beat_at = True, 0.0
         return 0

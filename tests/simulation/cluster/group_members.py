@@ -73,6 +73,8 @@ class Member:
         self._in_doubt = False
         self._commit_at = 0.0
         self.steady = self.stopping = False
+        self.awaited_until = 0.0
+        """It fell silent, and its session lasts."""
         self._wanted = asyncio.Event()
         self.operations = 0
         self._afterlives: list[asyncio.Task[None]] = []
@@ -100,6 +102,11 @@ class Member:
         self.stopping = True
         self._wanted.set()
 
+    async def _think(self) -> None:
+        """Between two steps: now and then longer than its session lasts, unless it is steady."""
+        pause_s = self._random.expovariate(1 / PAUSE_S)
+        await asyncio.sleep(min(pause_s, SESSION_S / 3) if self.steady else pause_s)
+
     async def _rest(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -113,6 +120,7 @@ class Member:
             await self._leave()
         else:
             self._sometimes("a static member fell silent" if self.instance_id else "a member fell silent")
+            self.awaited_until = self.now + SESSION_S - HEARTBEAT_S if self.positions else 0.0
             if self.positions and self._random.random() < 0.6:
                 self._afterlives.append(asyncio.get_running_loop().create_task(self._speak_again(*self._identity())))
         self._drop()

@@ -106,6 +106,10 @@ class Promises:
             elif len(found) == 1 and found[0].ended is None:
                 found[0].ended = now
 
+    def in_doubt(self, partition: Partition, offset: int) -> bool:
+        """Whether a commit of it may yet be stored, and nobody knows."""
+        return any(one.offset == offset and one.ended is None and not one.refused for one in self._writes.get(partition, []))
+
     def last_acknowledged(self, partition: Partition) -> int:
         done = [one for one in self._writes.get(partition, []) if one.ended is not None]
         return done[-1].offset if done else NOTHING

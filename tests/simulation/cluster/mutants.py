@@ -167,17 +167,17 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, .
         line(reconciliation._next, " if holder((topic_id, number)) in (None, member.member_id)", ""),
         (1, 2, 3),
     ),
+    "nobody has to give up first": (
+        line(reconciliation._next, "if to_give_up and owns_any(owned, to_give_up):", "if False:"),
+        (1, 2, 3),
+    ),
+    "nobody is awaited after a takeover": (nobody_is_awaited_after_a_takeover, tuple(range(1, 11))),
 }
 """Each with the seeds within which it is caught."""
 
 GUARDED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, ...]]] = {
     "an unfenced controller": (unfenced_controller, tuple(range(1, 28))),
     "a deposed owner's append is taken": (whoever_writes_is_the_owner, (1, 2)),
-    "nobody is awaited after a takeover": (nobody_is_awaited_after_a_takeover, (1, 2)),
-    "nobody has to give up first": (
-        line(reconciliation._next, "if to_give_up and owns_any(owned, to_give_up):", "if False:"),
-        (1, 2),
-    ),
 }
 """Each with seeds that do not catch it. A write also compares what it changes with what was read; who is deposed stops soon."""
 

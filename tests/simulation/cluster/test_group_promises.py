@@ -74,6 +74,17 @@ def test_what_is_not_known_may_be_there_until_it_was_seen_to_be(world: World) ->
     assert len(world.violations) == 1
 
 
+def test_a_commit_is_in_doubt_until_it_is_answered_or_seen(world: World) -> None:
+    group = promises(world)
+    commit = group.commit_begins(1, {ONE: 5, OTHER: 5})
+    assert group.in_doubt(ONE, 5)
+    assert not group.in_doubt(ONE, 6)
+    fetched(group, 5)
+    group.refused(commit, OTHER)
+    assert not group.in_doubt(ONE, 5)
+    assert not group.in_doubt(OTHER, 5)
+
+
 def test_what_was_refused_is_never_seen(world: World) -> None:
     group = promises(world)
     acknowledged(group, 5)

@@ -38,7 +38,7 @@ class ProduceRun:
                 "linger.ms": 2,
                 "batch.num.messages": 50,
                 "queue.buffering.max.messages": 500,
-                "message.timeout.ms": int(WITHIN_S * 1000),
+                "message.timeout.ms": int(2 * WITHIN_S * 1000),
                 "reconnect.backoff.max.ms": 500,
                 "error_cb": self._heard,
                 **named,

@@ -10,7 +10,7 @@ from tests.clients.admin import Admin
 from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
 from tests.faults.placement import leaders
-from tests.faults.produce_run import ProduceRun, Tail, read_all
+from tests.faults.produce_run import WITHIN_S, ProduceRun, Tail, read_all
 
 PARTITIONS = 4
 LONGER_THAN_LEASES_S = 4.0
@@ -100,7 +100,8 @@ def test_everything_but_etcd_survives_that_all_of_it_starts_before_etcd_does(hea
         for name in healed.names:
             if name != "etcd":
                 healed.start(name)
-        eventually(lambda: all("unavailable" in healed.log(name) for name in healed.names if name.startswith("storage")))
+        nodes = [name for name in healed.names if name.startswith("storage")]
+        eventually(lambda: all("unavailable" in healed.log(name) for name in nodes), WITHIN_S)
         healed.start("etcd")
         healed.wait_ready()
         run.advance()

@@ -12,6 +12,7 @@ import pytest
 from libs.wire.records import iter_batches
 from services.local.python_setup import venv_python
 from tests.clients.admin import Admin
+from tests.clients.waiting import eventually
 from tests.cluster_harness import LocalCluster
 from tests.faults.produce_run import ProduceRun, Tail
 from tests.faults.raw import raw_client
@@ -67,27 +68,31 @@ def identity_of(data: Path) -> dict[Path, tuple[int, bytes]]:
     }
 
 
-async def test_of_a_gigabyte_of_log_a_node_reads_little_before_it_is_ready_after_a_crash(alone: LocalCluster, topic: str) -> None:
-    Admin(alone.bootstrap).create(topic, config={"durability": "replicated"})
-    records = batch(os.urandom(1_000_000))
-    count = GIB // len(records) + 1
-    async with raw_client(alone.shape.port + 1) as client:
-        body = produce_body(VERSION, [(topic, [(0, records)])], acks=1)
-        for start in range(0, count, 4):
-            for number in range(start, min(start + 4, count)):
-                client.ask(0, VERSION, body, correlation_id=number)
-            await client.drain()
-            for _ in range(start, min(start + 4, count)):
-                await client.answer(0, VERSION)
-    alone.kill("storage-1")
-    alone.start("storage-1")
-    alone.wait_ready(["storage-1"])
-    (scanned,) = re.findall(r'event="recovered" .*scanned=(\d+)', alone.log("storage-1"))
-    assert int(scanned) < GIB / 4
-    async with raw_client(alone.shape.port + 1) as client:
-        _, (found,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [(topic, [(0, count - 1)])]))
-    assert (found.error, found.high_watermark) == (0, count)
-    assert found.records[61:] == records[61:]
+async def test_of_a_gigabyte_of_log_a_node_reads_little_before_it_is_ready_after_a_crash(topic: str) -> None:
+    often = {"PENSTOCK_RECOVERY_CHECKPOINT_S": "1"}
+    with LocalCluster(environment_of={"storage-1": often}) as alone:
+        Admin(alone.bootstrap).create(topic, config={"durability": "replicated"})
+        records = batch(os.urandom(1_000_000))
+        count = GIB // len(records) + 1
+        async with raw_client(alone.shape.port + 1) as client:
+            body = produce_body(VERSION, [(topic, [(0, records)])], acks=1)
+            for start in range(0, count, 4):
+                for number in range(start, min(start + 4, count)):
+                    client.ask(0, VERSION, body, correlation_id=number)
+                await client.drain()
+                for _ in range(start, min(start + 4, count)):
+                    await client.answer(0, VERSION)
+        partition = alone.data_directory("storage-1") / "logs" / f"{topic}-0"
+        eventually(lambda: any(int(point.stem) > count * 0.9 for point in partition.glob("*.resume")))
+        alone.kill("storage-1")
+        alone.start("storage-1")
+        alone.wait_ready(["storage-1"])
+        (scanned,) = re.findall(r'event="recovered" .*scanned=(\d+)', alone.log("storage-1"))
+        assert int(scanned) < GIB / 4
+        async with raw_client(alone.shape.port + 1) as client:
+            _, (found,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [(topic, [(0, count - 1)])]))
+        assert (found.error, found.high_watermark) == (0, count)
+        assert found.records[61:] == records[61:]
 
 
 @pytest.mark.parametrize("damage", ["garbage", "half a batch", "zeros"])

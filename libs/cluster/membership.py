@@ -53,6 +53,8 @@ class Membership:
         self._revision = 0
         self._registered_before = False
         self._superseded = False
+        self._missed = False
+        self._closed = False
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -78,16 +80,17 @@ class Membership:
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Subscribe this to the image."""
-        if not self._registered_before or new.revision < self._revision:
+        if not self._registered_before or self._closed or new.revision < self._revision:
             return  # it may still show whom we replaced
         shown = new.members(self._member.role).get(self._member.node_id)
         if shown is None:
-            self._changed.set()
+            self._lost("taken for dead: its key was deleted")
         elif shown.incarnation != self._member.incarnation:
             self._give_way(shown)
 
     async def close(self) -> None:
         """Leaves at once, rather than when the lease expires."""
+        self._closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -126,7 +129,7 @@ class Membership:
             return False
         if self._lease is None or not self._lease.held:
             self._drop_lease()
-            self._lease = await grant(self._store, self._ttl_s, self._lease_lost)
+            self._lease = await grant(self._store, self._ttl_s, self._lost)
         guard = ModRevisionIs(self._key, found.mod_revision) if found is not None else CreateRevisionIs(self._key, 0)
         value = encode(self._member)
         result = await self._store.txn([guard], [Put(self._key, value, self._lease.lease_id)])
@@ -142,6 +145,9 @@ class Membership:
             self._drop_lease()
             return None
         self._registered_before = True
+        if self._missed:
+            self._missed = False
+            log.info("membership regained", extra={"fields": {"member": self._key, "incarnation": self._member.incarnation}})
         return True
 
     def _other_incarnation(self, found: KeyValue | None) -> Member | None:
@@ -167,8 +173,11 @@ class Membership:
             self._lease.stop()
             self._lease = None
 
-    def _lease_lost(self, reason: str) -> None:
-        log.warning("membership lost", extra=self._fields(reason))
+    def _lost(self, reason: str) -> None:
+        """Said once for each time that it is missed: images show no key until it is there again."""
+        if not self._missed:
+            self._missed = True
+            log.warning("membership lost", extra=self._fields(reason))
         self._changed.set()
 
     def _fields(self, reason: object) -> dict[str, object]:

@@ -1,8 +1,11 @@
 """Who lives is listed, and who was replaced does not come back."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
+
+import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
@@ -48,6 +51,36 @@ def test_a_member_is_listed_while_it_lives_and_gone_once_it_leaves(virtually: Vi
         assert await listed(store) is None
         assert not membership.registered
 
+    virtually(scenario())
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """What the log says of memberships won and lost."""
+    return [(record.levelname, record.message) for record in caplog.records if record.message.startswith("membership")]
+
+
+LOST_AND_REGAINED = [("WARNING", "membership lost"), ("INFO", "membership regained")]
+
+
+def test_a_lost_membership_and_its_return_are_told_once_each(virtually: Virtually, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        cut = store.peer()
+        membership = Membership(cut, member(1), 2)
+        await membership.start()
+        await membership.update(member(1, "rack-b"))
+        assert told(caplog) == []
+        for _ in range(2):
+            caplog.clear()
+            cut.unavailable = True
+            await asyncio.sleep(10)
+            assert told(caplog) == LOST_AND_REGAINED[:1]
+            cut.unavailable = False
+            await asyncio.sleep(60)
+            assert told(caplog) == LOST_AND_REGAINED
+        await membership.close()
+
+    caplog.set_level(logging.INFO)
     virtually(scenario())
 
 
@@ -240,7 +273,9 @@ async def test_on_etcd_a_member_outlives_its_first_lease_and_a_restart_of_the_se
     await store.close()
 
 
-def test_a_member_whose_key_was_deleted_though_it_lives_registers_again(virtually: Virtually) -> None:
+def test_a_member_whose_key_was_deleted_though_it_lives_registers_again(
+    virtually: Virtually, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         store = MemoryStore()
         membership = Membership(store.peer(), member(1), 3600)
@@ -252,10 +287,14 @@ def test_a_member_whose_key_was_deleted_though_it_lives_registers_again(virtuall
             taken_for_dead = await store.txn([], [Delete(KEY)])
             await follower.wait_for(taken_for_dead.revision + 1, 1.0)
             assert await listed(store) == member(1)
+        assert told(caplog) == LOST_AND_REGAINED * 3
         await membership.close()
         assert await listed(store) is None
+        await follower.wait_for(store.keyspace.revision, 1.0)
+        assert told(caplog) == LOST_AND_REGAINED * 3, "who leaves misses nothing"
         await follower.close()
 
+    caplog.set_level(logging.INFO)
     virtually(scenario())
 
 

@@ -21,7 +21,7 @@ GROUPS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "4000",
     "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.heartbeat.interval.ms": "500",  # librdkafka waits no longer for an answer, either
 }
 """Groups that notice within seconds what takes them a minute by default."""
 LOGS = {

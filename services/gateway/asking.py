@@ -29,8 +29,11 @@ NOT_COORDINATOR: Final = int(ErrorCode.NOT_COORDINATOR)
 TIMED_OUT: Final = int(ErrorCode.REQUEST_TIMED_OUT)
 UNKNOWN: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
 
-PATIENCE_S = 5.0
+PATIENCE_S = 3.0
 """From a request's arrival: so long a failover is hidden."""
+HEARTBEAT_PATIENCE_S = 1.5
+"""Of heartbeats. librdkafka takes a ConsumerGroupHeartbeat for lost after 5 s, with the wait for an OffsetCommit before it on the
+same connection: together they are less."""
 LAST_WORD_S = 0.5
 """A former owner that lives says within so long what became of what it was asked."""
 ANSWER_S = 30.0
@@ -50,6 +53,8 @@ READS: Final = frozenset(
         ApiKey.HEARTBEAT,  # it moves a deadline, and twice is once
     }
 )
+
+HEARTBEATS: Final = frozenset({ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT})
 
 Payload = bytes | bytearray | memoryview
 Told = Callable[[int, Payload], None]
@@ -85,7 +90,7 @@ class Asking:
         self._question = question
         self._told: Told | None = told
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + PATIENCE_S
+        self._deadline = self._loop.time() + (HEARTBEAT_PATIENCE_S if question.api_key in HEARTBEATS else PATIENCE_S)
         self._error = NOT_COORDINATOR
         self._asked: Coordinator | None = None  # and has not answered
         self._request_id = 0

@@ -56,7 +56,7 @@ class GatewayConfig:
     parked_bytes_max: int = 67_108_864
     """Produces that wait for a leader, of all connections together."""
     half_frame_s_max: float = 30.0
-    """So long after it began a request must have arrived in full."""
+    """So long after it began a request must have arrived in full: plus a second for each 16,384 bytes of it that are here."""
     unread_answers_s_max: float = 30.0
     """A client that reads none of its answers for so long is hung up on."""
     idle_s_max: float = 600.0

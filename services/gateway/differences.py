@@ -332,7 +332,8 @@ DIFFERENCES: Final = (
     Difference(
         "groups-wait-for-coordinators",
         ApiKey.JOIN_GROUP,
-        "While a group's coordinator is loading, or another takes over, requests that it has not seen wait for it for up to 5 s; "
+        "While a group's coordinator is loading, or another takes over, requests that it has not seen wait for it for up to 3 s, "
+        "heartbeats for 1.5 s; "
         "Kafka answers COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR at once.",
         unseen="it takes a broker that died",
     ),

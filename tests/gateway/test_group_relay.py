@@ -29,6 +29,7 @@ from libs.wire.messages import (
 from services.gateway import asking, coordinators
 from services.gateway.handlers import APIS
 from services.gateway.relay import java_address
+from services.gateway.unready import AGAIN_S
 from tests.gateway.conftest import Rig, until
 from tests.gateway.fake_coordinator import heard
 from tests.gateway.groups import Groups, answer, answered, ask, request_body, response_body, send
@@ -363,13 +364,34 @@ async def test_one_that_is_shutting_down_did_not_look_at_it(groups: Groups) -> N
     assert await answer(client, ApiKey.JOIN_GROUP, 5) == told
 
 
+async def test_the_patience_of_heartbeats_ends_before_that_of_others(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "HEARTBEAT_PATIENCE_S", 0.05)
+    monkeypatch.setattr(asking, "PATIENCE_S", 3600)
+    await groups.start()
+    await groups.own_all(0)
+    await groups.settled()
+    client, other = await groups.rig.client(1), await groups.rig.client(1)
+    send(other, ApiKey.OFFSET_COMMIT, 7, commit())
+    await groups.waiting(1)
+    for key, version in ((ApiKey.HEARTBEAT, 3), (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0)):
+        send(client, key, version, request_body(key, version, SINGLE[key][0]))
+        assert (await answered(client, key, version)).error_code == ErrorCode.NOT_COORDINATOR
+    await groups.waiting(1)
+
+
+def test_a_heartbeat_behind_a_commit_is_answered_before_librdkafka_gives_it_up() -> None:
+    assert asking.PATIENCE_S + asking.HEARTBEAT_PATIENCE_S < 5.0
+    assert asking.PATIENCE_S + asking.HEARTBEAT_PATIENCE_S + 2 * AGAIN_S <= 5.0, "either may be noticed so much later"
+
+
 async def test_patience_ends(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "PATIENCE_S", 0.05)
     await groups.start()
     await groups.own_all(0)
     await groups.settled()
     client = await groups.rig.client(1)
-    assert (await ask(client, ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatRequest(GROUP))).error_code == ErrorCode.NOT_COORDINATOR
+    send(client, ApiKey.OFFSET_COMMIT, 7, commit())
+    assert await commit_error(client) == ErrorCode.NOT_COORDINATOR
     await groups.own_all(1)
     await groups.settled()
     groups.coordinators[1].error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

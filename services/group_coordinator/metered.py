@@ -1,63 +1,37 @@
-"""A machine whose decisions are counted: rebalances with how long they took, and offsets that expired.
+"""A machine of whose decisions it is told what happened, once they are committed."""
 
-What was decided is counted, also what an append that failed took back: such a rebalance is decided twice.
-"""
-
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from libs.runtime.shards.decisions import Decision, Expired, Machine
+from libs.runtime.shards.tables import Journal
 from services.group_coordinator.core.asked import Asked, Reply
-from services.group_coordinator.core.classic import changes as classic
-from services.group_coordinator.core.consumer import changes as consumer
-from services.group_coordinator.core.records import (
-    ClassicGroupChanged,
-    ClassicGroupRemoved,
-    ConsumerGroupRemoved,
-    OffsetCommitted,
-    OffsetRemoved,
-)
-from services.group_coordinator.meters import CLASSIC, CONSUMER, Meters
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[Sequence[Any], int], None]
+"""What happened, and when it was decided, in ms."""
 
 
 class Metered:
-    """A `decisions.Machine` around `machine`, which is there to be looked at."""
+    """A `decisions.Machine` around `machine`, which is there to be looked at. What is taken back is never told."""
 
-    def __init__(self, machine: Machine[Asked, Reply, Any], meters: Meters) -> None:
+    def __init__(self, machine: Machine[Asked, Reply, Any], journal: Journal, tell: Tell) -> None:
         self.machine = machine
         self.replay, self.encode, self.decode, self.timers = machine.replay, machine.encode, machine.decode, machine.timers
         self._decide = machine.decide
-        self._meters = meters
-        self._begun: dict[str, int] = {}
-        """Since when a group rebalances, in ms."""
+        self._journal = journal
+        self._tell = tell
 
     def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Reply, Any]:
         decision = self._decide(event, now_ms)
-        if decision.records:
-            self._note(decision.records, now_ms, expired=isinstance(event, Expired))
+        if happened := decision.happened:
+            self._journal.when_committed(lambda: self._committed(happened, now_ms))
         return decision
 
-    def _note(self, records: Sequence[Any], now_ms: int, *, expired: bool) -> None:
-        for record in records:
-            if type(record) is OffsetCommitted:  # most are
-                continue
-            match record:
-                case classic.RebalanceBegun(group):
-                    self._meters.rebalances[CLASSIC] += 1
-                    self._begun.setdefault(group, now_ms)
-                case ClassicGroupChanged(group):
-                    self._ended(CLASSIC, group, now_ms)
-                case consumer.RebalanceBegun(group):
-                    self._meters.rebalances[CONSUMER] += 1
-                    self._begun.setdefault(group, now_ms)
-                case consumer.RebalanceEnded(group):
-                    self._ended(CONSUMER, group, now_ms)
-                case ClassicGroupRemoved(group) | classic.GroupForgotten(group) | ConsumerGroupRemoved(group):
-                    self._begun.pop(group, None)
-                case OffsetRemoved() if expired:
-                    self._meters.expired += 1
-
-    def _ended(self, kind: str, group: str, now_ms: int) -> None:
-        begun = self._begun.pop(group, None)
-        if begun is not None:
-            self._meters.rebalance_times[kind].observe(max(now_ms - begun, 0) / 1000)
+    def _committed(self, happened: Sequence[object], now_ms: int) -> None:
+        try:
+            self._tell(happened, now_ms)
+        except Exception:
+            log.exception("what happened cannot be told")

@@ -1,5 +1,7 @@
 """What a group coordinator counts. Plain integers while it works, turned into Prometheus samples when somebody scrapes.
 
+Rebalances and expired offsets are counted when they are committed, requests when they are answered.
+
 Members and clients are never labels: clients choose their names, and there is no end of them. Groups are only where
 `lag_series_max` allows some (`lag_series.py`).
 """
@@ -24,7 +26,7 @@ class Meters:
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
-        """By API, and by the error that the whole request was answered with."""
+        """By API, and by the error that a gateway was answered with."""
         self.committed = 0
         self.expired = 0
         self.rebalances: Counter[str] = Counter()
@@ -43,7 +45,8 @@ class Meters:
     def collect(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
             NAME + "requests",
-            "Requests decided, heartbeats among them, by the error of the request as a whole.",
+            "Answers to gateways, heartbeats among them: one for each shard that a client's request is about (ListGroups: "
+            "every shard). Error 0 is the group's own answer, which may refuse; after 14 and 16 a gateway asks again.",
             labels=["api", "error"],
         )
         for (api, error), count in sorted(self.requests.items()):

@@ -25,12 +25,14 @@ from services.group_coordinator.core.asked import Asked, Reply
 from services.group_coordinator.core.machine import GroupMachine
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.group_lines import GroupLines
 from services.group_coordinator.lag import LagMeter
 from services.group_coordinator.lag_series import LagSeries
 from services.group_coordinator.metered import Metered
 from services.group_coordinator.meters import Meters
 from services.group_coordinator.seen import Seen
 from services.group_coordinator.settings import Settings
+from services.group_coordinator.told import Told
 from services.group_coordinator.topics import Topics
 
 
@@ -70,8 +72,13 @@ class GroupCoordinator:
             topics=lambda: self._topics.view,
             group_configs=lambda name: own_group_values(self.image, name),
         )
+        lines = GroupLines(asyncio.get_running_loop().call_later)
+
+        def metered(index: int, journal: Journal) -> Metered:
+            return Metered(make(journal, known), journal, Told(self.meters, lines).tell)
+
         self.shards: ShardSet[Asked, Reply, Any] = ShardSet(
-            *(GROUP_TOPIC, owner, lambda index, journal: Metered(make(journal, known), self.meters), nodes, clock),
+            *(GROUP_TOPIC, owner, metered, nodes, clock),
             open_log=partial(StorageLog, append_ms_max=lambda: self._settings.current.commit_timeout_ms),
             watch=self._watch_load,
         )

@@ -1,16 +1,29 @@
-"""What a shard decides is counted, whatever asked for it."""
+"""What a shard decided is counted and told once it is committed, whatever asked for it."""
 
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from libs.runtime.shards.decisions import Decision, Expired, KeyValue
+from libs.runtime.shards.tables import Journal
 from libs.runtime.shards.timers import TimerKey
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from services.group_coordinator.core.asked import Asked
-from services.group_coordinator.core.classic.changes import GroupForgotten, RebalanceBegun
-from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved, OffsetRemoved
+from services.group_coordinator.core.happened import (
+    CLASSIC,
+    CONSUMER,
+    GroupDeleted,
+    Happened,
+    OffsetsExpired,
+    ProtocolChanged,
+    RebalanceBegan,
+    RebalanceEnded,
+)
+from services.group_coordinator.group_lines import GroupLines
 from services.group_coordinator.metered import Metered
-from services.group_coordinator.meters import CLASSIC, Meters
+from services.group_coordinator.meters import Meters
+from services.group_coordinator.told import Told
 
 ASKED = Asked(HeartbeatRequest(), 4, "", "", "")
 
@@ -19,10 +32,10 @@ class Scripted:
     """Decides what it was told to."""
 
     def __init__(self) -> None:
-        self.records: list[Any] = []
+        self.happened: list[Happened] = []
 
     def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Any, Any]:
-        return Decision(records=self.records)
+        return Decision(happened=self.happened)
 
     def replay(self, record: Any) -> None: ...
 
@@ -36,23 +49,29 @@ class Scripted:
         return ()
 
 
-def begun(group: str) -> RebalanceBegun:
-    return RebalanceBegun(group, "somebody joined", 0, 0, 0)
+def begun(group: str, *, again: bool = False) -> RebalanceBegan:
+    return RebalanceBegan(group, CLASSIC, "somebody joined", 1, 0, again)
 
 
-def ended(group: str) -> ClassicGroupChanged:
-    return ClassicGroupChanged(group, 1, "consumer", "range", "m", 0, ())
+def ended(group: str) -> RebalanceEnded:
+    return RebalanceEnded(group, CLASSIC, 1, 1)
 
 
 class Shard:
     def __init__(self) -> None:
         self.meters = Meters()
+        self.journal = Journal()
         self._machine = Scripted()
-        self._metered = Metered(self._machine, self.meters)
+        self._metered = Metered(self._machine, self.journal, Told(self.meters, GroupLines(lambda wait_s, over: None)).tell)
 
-    def decides(self, now_ms: int, *records: Any, event: Asked | Expired = ASKED) -> None:
-        self._machine.records = list(records)
-        self._metered.decide(event, now_ms)
+    def decides(self, now_ms: int, *happened: Happened, commits: bool = True) -> None:
+        self._machine.happened = list(happened)
+        before = self.journal.mark
+        self._metered.decide(ASKED, now_ms)
+        if commits:
+            self.journal.forget_to(self.journal.mark)
+        else:
+            self.journal.revert_to(before)
 
     @property
     def rebalances(self) -> tuple[int, int, float]:
@@ -72,23 +91,47 @@ def test_a_rebalance_lasts_until_the_group_is_in_the_log_again() -> None:
 def test_one_that_begins_anew_lasts_from_its_first_beginning() -> None:
     shard = Shard()
     shard.decides(1_000, begun("a"))
-    shard.decides(3_000, begun("a"))
+    shard.decides(3_000, begun("a", again=True))
     shard.decides(6_000, ended("a"))
-    shard.decides(9_000, ended("a"))
     assert shard.rebalances == (2, 1, 5.0)
 
 
-def test_one_of_a_group_that_went_has_no_end() -> None:
+def test_one_whose_end_nobody_saw_does_not_make_the_next_longer() -> None:
     shard = Shard()
-    for gone in (GroupForgotten("a"), ClassicGroupRemoved("a")):
+    shard.decides(1_000, begun("a"))
+    shard.decides(7_000, begun("a"))
+    shard.decides(9_000, ended("a"))
+    assert shard.rebalances == (2, 1, 2.0)
+
+
+def test_what_is_taken_back_is_not_counted() -> None:
+    shard = Shard()
+    shard.decides(1_000, begun("a"), commits=False)
+    shard.decides(3_000, begun("a"))
+    shard.decides(4_000, ended("a"), commits=False)
+    shard.decides(5_000, ended("a"))
+    assert shard.rebalances == (1, 1, 2.0)
+
+
+def test_nothing_is_remembered_of_groups_that_went() -> None:
+    shard = Shard()
+    for gone in (GroupDeleted("a", "DeleteGroups"), ProtocolChanged("a", CLASSIC, CONSUMER, 1)):
         shard.decides(1_000, begun("a"))
         shard.decides(2_000, gone)
-        shard.decides(3_000, ended("a"))
-    assert shard.rebalances == (2, 0, 0.0)
+        shard.decides(3_000, begun("a", again=True))
+        shard.decides(4_000, ended("a"))
+    assert shard.rebalances == (4, 2, 2.0)
 
 
-def test_only_offsets_that_expire_have_expired() -> None:
+def test_offsets_that_expired_are_counted() -> None:
     shard = Shard()
-    shard.decides(0, OffsetRemoved("a", "t", 0), OffsetRemoved("a", "t", 1), event=Expired("check"))
-    shard.decides(0, OffsetRemoved("a", "t", 2))
-    assert shard.meters.expired == 2
+    shard.decides(0, OffsetsExpired("a", 2, 1, 7), OffsetsExpired("b", 1, 0, 0))
+    assert shard.meters.expired == 4
+
+
+def test_a_shard_goes_on_when_what_happened_cannot_be_told(caplog: pytest.LogCaptureFixture) -> None:
+    shard = Shard()
+    shard.decides(0, "no fact")  # type: ignore[arg-type]
+    assert [record.message for record in caplog.records] == ["what happened cannot be told"]
+    shard.decides(0, begun("a"))
+    assert shard.rebalances == (1, 0, 0.0)

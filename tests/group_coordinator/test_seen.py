@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -20,6 +21,7 @@ from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRe
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from services.group_coordinator.core.consumer.group import Group
@@ -266,6 +268,43 @@ async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, s
     assert found['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
     assert found["penstock_groups_shard_load_seconds_count"] == SHARDS
     assert not [name for name in found if "lag" in name], "nobody asked for them"
+
+
+async def test_requests_are_counted_as_the_help_says_by_shard_and_by_what_gateways_hear(
+    owner: Coordinator, service: GroupCoordinator
+) -> None:
+    client = owner.gateway()
+    for shard in range(SHARDS):
+        assert (await ask(client, shard, ListGroupsRequest())).error_code == 0
+    refused = HeartbeatRequest("nobody", 1, "m")
+    assert (await ask(client, shard_of("nobody", SHARDS), refused)).error_code == 25
+    found = scraped(service)
+    assert found['penstock_groups_requests_total{api="ListGroups",error="0"}'] == SHARDS
+    assert found['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
+    told = next(family.documentation for family in service.meters.collect() if family.name == "penstock_groups_requests")
+    assert "one for each shard" in told
+    assert "Error 0 is the group's own answer, which may refuse" in told
+
+
+async def test_the_log_tells_what_happens_to_groups(
+    owner: Coordinator, service: GroupCoordinator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "services.group_coordinator.group_lines")
+    client = owner.gateway()
+    member_id = await stable(client, "g")
+    request = LeaveGroupRequest("g", members=[MemberIdentity(member_id)])
+    assert (await ask(client, shard_of("g", SHARDS), request)).error_code == 0
+    told = [(record.message, record.__dict__["fields"]) for record in caplog.records]
+    (rebalances, began), (_, ended), (_, removed), *_ = told
+    assert (rebalances, began["group"], began["kind"], began["members"], began["generation"]) == (
+        *("group rebalances", "g", "classic"),
+        *(1, 0),
+    )
+    assert f"member {member_id} joined" in began["reason"]
+    assert (ended["members"], ended["generation"]) == (1, 1)
+    assert ended["seconds"] >= 0
+    assert removed == {"group": "g", "member_id": member_id, "why": "left"}
+    assert [event for event, _ in told][1:] == ["group stable", "member removed", "group empty"]
 
 
 async def test_lag_is_a_metric_of_as_many_partitions_as_are_allowed(owner: Coordinator, service: GroupCoordinator) -> None:

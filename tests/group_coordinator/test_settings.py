@@ -1,5 +1,7 @@
 """Settings of groups are the cluster's broker configs, as they are now."""
 
+from typing import Final
+
 import pytest
 
 from libs.cluster import keys
@@ -8,9 +10,31 @@ from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides
 from libs.cluster.store import WatchBatch, WatchEvent
-from services.group_coordinator.core import settings
 from services.group_coordinator.core.settings import GroupSettings, MigrationPolicy
 from services.group_coordinator.settings import Settings
+
+DEFAULTS: Final = {
+    "group.min.session.timeout.ms": "6000",
+    "group.max.session.timeout.ms": "1800000",
+    "group.initial.rebalance.delay.ms": "3000",
+    "group.max.size": "2147483647",
+    "offset.metadata.max.bytes": "4096",
+    "offsets.retention.minutes": "10080",
+    "offsets.retention.check.interval.ms": "600000",
+    "offsets.commit.timeout.ms": "5000",
+    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.consumer.heartbeat.interval.ms": "5000",
+    "group.consumer.min.heartbeat.interval.ms": "5000",
+    "group.consumer.max.heartbeat.interval.ms": "15000",
+    "group.consumer.session.timeout.ms": "45000",
+    "group.consumer.min.session.timeout.ms": "45000",
+    "group.consumer.max.session.timeout.ms": "60000",
+    "group.consumer.max.size": "2147483647",
+    "group.consumer.assignors": "uniform,range",
+    "group.consumer.regex.refresh.interval.ms": "600000",
+    "group.consumer.migration.policy": "bidirectional",
+}
+"""All that coordinators read, as Kafka 4.2 has them."""
 
 
 def changed(image: ClusterImage, values: dict[str, str], broker: str = "") -> ClusterImage:
@@ -20,20 +44,20 @@ def changed(image: ClusterImage, values: dict[str, str], broker: str = "") -> Cl
 
 
 def test_at_first_they_are_kafkas_defaults() -> None:
-    assert Settings().current == GroupSettings() == GroupSettings.from_configs(settings.DEFAULTS.__getitem__)
+    assert Settings().current == GroupSettings() == GroupSettings.from_configs(DEFAULTS.__getitem__)
 
 
 def test_every_config_of_coordinators_is_read() -> None:
     """None is taken and ignored."""
-    assert settings.DEFAULTS.keys() == {config.name for config in COORDINATOR_CONFIGS}
+    assert DEFAULTS.keys() == {config.name for config in COORDINATOR_CONFIGS}
     read: set[str] = set()
 
     def value(name: str) -> str:
         read.add(name)
-        return settings.DEFAULTS[name]
+        return DEFAULTS[name]
 
     GroupSettings.from_configs(value)
-    assert read == settings.DEFAULTS.keys()
+    assert read == DEFAULTS.keys()
 
 
 def test_they_follow_the_cluster_wide_configs() -> None:

@@ -6,7 +6,7 @@ of other decisions; once they and all that was replayed before them are committe
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from libs.runtime.shards.timers import TimerKey
 
@@ -48,6 +48,8 @@ class Decision(Generic[R, S]):
     """Replies to those who wait. A key under which nobody waits (any more) is passed over."""
     current: bool = False
     """The reply must not be older than the question: the leader is asked first whether this is still the owner."""
+    happened: Sequence[Any] = ()
+    """What is told of it once it is committed. Nothing is decided by that."""
 
 
 class Machine(Protocol[E_contra, R, S]):

@@ -4,7 +4,8 @@ A decision's records are replayed before they are committed (DESIGN section 8). 
 oldest first; a mark is a place in it. What is committed is forgotten, what failed is reverted, the newest change first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn, TypeVar, overload
 
 K = TypeVar("K")
@@ -17,11 +18,12 @@ _ABSENT: Final = object()
 class Journal:
     """Of all tables of one shard. Marks rise for as long as it lives."""
 
-    __slots__ = ("_forgotten", "_notes", "recording")
+    __slots__ = ("_forgotten", "_notes", "_telling", "recording")
 
     def __init__(self) -> None:
         self._notes: list[tuple[dict[Any, Any], Any, Any]] = []
         self._forgotten = 0
+        self._telling: deque[tuple[int, Callable[[], None]]] = deque()
         self.recording = True
         """False while committed records are read: nothing of that is ever taken back."""
 
@@ -37,10 +39,17 @@ class Journal:
         """Before the change."""
         self._notes.append((table, key, dict.get(table, key, _ABSENT)))
 
+    def when_committed(self, tell: Callable[[], None]) -> None:
+        """`tell` is called when all that was noted until now is committed; never, if it is taken back. It must not raise."""
+        self._notes.append(({}, None, _ABSENT))  # a place of its own: what is told may have changed nothing
+        self._telling.append((self.mark, tell))
+
     def revert_to(self, mark: int) -> None:
         """Takes back all that was noted after `mark`."""
         notes, keep = self._notes, mark - self._forgotten
         assert keep >= 0, "what is committed cannot be taken back"
+        while self._telling and self._telling[-1][0] > mark:
+            self._telling.pop()
         while len(notes) > keep:
             table, key, before = notes.pop()
             if before is _ABSENT:
@@ -54,6 +63,8 @@ class Journal:
         if count > 0:
             del self._notes[:count]
             self._forgotten = mark
+            while self._telling and self._telling[0][0] <= mark:
+                self._telling.popleft()[1]()
 
 
 class Table(dict[K, V]):

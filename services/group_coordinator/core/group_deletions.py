@@ -13,6 +13,7 @@ from libs.runtime.shards.tables import Journal, Table
 from libs.runtime.shards.timers import TimerKey
 from libs.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from services.group_coordinator.core.asked import Asked
+from services.group_coordinator.core.happened import DELETED, GroupDeleted
 from services.group_coordinator.core.kinds.kind import Kind
 from services.group_coordinator.core.offsets.expiries import Tombstones
 from services.group_coordinator.core.offsets.table import OffsetTable
@@ -41,8 +42,8 @@ class Deletions:
         names = tuple(dict.fromkeys(request.groups_names))
         into, went = self._go_on(DeletionWent(asked.fresh_id, names, ()))
         if not went.left:
-            return Decision(_reply(went), into.records)
-        return Decision(None, [*into.records, went], {_key(went): 0}, parks_as=_key(went))
+            return Decision(_reply(went), into.records, happened=into.happened)
+        return Decision(None, [*into.records, went], {_key(went): 0}, parks_as=_key(went), happened=into.happened)
 
     def expired(self, key: TimerKey) -> Decided:
         match key:
@@ -50,8 +51,8 @@ class Deletions:
                 into, went = self._go_on(self._under_way[asker])
                 records = [*into.records, went]
                 if went.left:
-                    return Decision(None, records, {_key(went): 0})
-                return Decision(None, records, wakes=[(_key(went), _reply(went))])
+                    return Decision(None, records, {_key(went): 0}, happened=into.happened)
+                return Decision(None, records, wakes=[(_key(went), _reply(went))], happened=into.happened)
         return Decision()
 
     def timers(self, now_ms: int) -> list[tuple[TimerKey, int]]:
@@ -79,6 +80,7 @@ class Deletions:
                         return into, DeletionWent(went.asker, went.left[at:], tuple(results))
                     into.remove(committed)
                 into.add(kind.removal(name))
+                into.happened.append(GroupDeleted(name, DELETED))
             results.append((name, int(error)))
         return into, DeletionWent(went.asker, (), tuple(results))
 

@@ -97,27 +97,3 @@ class GroupSettings:
             if name in found:
                 found[name] = str(min(max(int(found[name]), least), most))
         return found
-
-
-DEFAULTS: Final[Mapping[str, str]] = {
-    "group.min.session.timeout.ms": "6000",
-    "group.max.session.timeout.ms": "1800000",
-    "group.initial.rebalance.delay.ms": "3000",
-    "group.max.size": "2147483647",
-    "offset.metadata.max.bytes": "4096",
-    "offsets.retention.minutes": "10080",
-    "offsets.retention.check.interval.ms": "600000",
-    "offsets.commit.timeout.ms": "5000",
-    "group.coordinator.rebalance.protocols": "classic,consumer",
-    "group.consumer.heartbeat.interval.ms": "5000",
-    "group.consumer.min.heartbeat.interval.ms": "5000",
-    "group.consumer.max.heartbeat.interval.ms": "15000",
-    "group.consumer.session.timeout.ms": "45000",
-    "group.consumer.min.session.timeout.ms": "45000",
-    "group.consumer.max.session.timeout.ms": "60000",
-    "group.consumer.max.size": "2147483647",
-    "group.consumer.assignors": "uniform,range",
-    "group.consumer.regex.refresh.interval.ms": "600000",
-    "group.consumer.migration.policy": "bidirectional",
-}
-"""All that `from_configs` reads, as Kafka 4.2 has them."""

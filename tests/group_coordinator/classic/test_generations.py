@@ -362,7 +362,6 @@ def test_commits_are_let_in_as_the_group_has_it() -> None:
     assert commit_error(stage.group(), leader, None, generation - 1) == 22
     assert commit_error(stage.group(), "stranger", None, generation) == 25
     assert commit_error(stage.group(), "", None, -1) == 25
-    assert commit_error(stage.group(), "", None, -1, transactional=True) == 0
     stage.join(leader, protocols=(("range", b"u"),))
     assert commit_error(stage.group(), leader, None, generation) == 0
     other = Stage()

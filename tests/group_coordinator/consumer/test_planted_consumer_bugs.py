@@ -68,8 +68,8 @@ def nobody_looks_at_topics_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def others_get_nothing_of_who_left(patch: pytest.MonkeyPatch) -> None:
-    def fence(draft: Draft, member: Member, reason: str) -> None:
-        leaves.remove(draft, member)
+    def fence(draft: Draft, member: Member, why: str, reason: str) -> None:
+        leaves.remove(draft, member, why)
         subscriptions.without(draft, member)
 
     patch.setattr(leaves, "fence", fence)
@@ -81,7 +81,7 @@ def a_static_member_that_comes_back_is_there_twice(patch: pytest.MonkeyPatch) ->
 
     def take_over(draft: Draft, former: Member, member_id: str) -> Member:
         with pytest.MonkeyPatch.context() as within:
-            within.setattr(leaves, "remove", lambda draft, member: None)
+            within.setattr(leaves, "remove", lambda draft, member, why: None)
             return real(draft, former, member_id)
 
     patch.setattr(heartbeats, "take_over", take_over)

@@ -11,7 +11,6 @@ import pytest
 from services.group_coordinator.core.consumer.regex import (
     LENGTH_MAX,
     InvalidRegularExpression,
-    check_regex,
     matching_topics,
 )
 from tests.kafka.jars import KafkaJars
@@ -74,7 +73,7 @@ def test_the_same_topics_match_as_in_kafka_and_the_same_is_said_of_what_is_inval
     for pattern, theirs in zip(patterns, by_kafka, strict=True):
         if isinstance(theirs, str):
             with pytest.raises(InvalidRegularExpression) as refused:
-                check_regex(pattern)
+                matching_topics(pattern, ())
             assert str(refused.value) == f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {theirs}."
         else:
             assert list(matching_topics(pattern, NAMES)) == theirs, pattern
@@ -87,15 +86,15 @@ def test_a_pattern_matches_whole_names() -> None:
 
 def test_an_overlong_pattern_is_refused_and_not_repeated_in_full() -> None:
     with pytest.raises(InvalidRegularExpression, match="longer than") as refused:
-        check_regex("a" * (LENGTH_MAX + 1))
+        matching_topics("a" * (LENGTH_MAX + 1), ())
     assert len(str(refused.value)) < 200
-    check_regex("a" * LENGTH_MAX)
+    matching_topics("a" * LENGTH_MAX, ())
 
 
 @pytest.mark.parametrize("pattern", ["((a{100}){100}){100}", r"(\pL{1000}){1000}", "(((a*){50}){50}){50}", r"(\pL|\pN){900}"])
 def test_a_pattern_that_would_take_much_memory_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidRegularExpression):
-        check_regex(pattern)
+        matching_topics(pattern, ())
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*){30}b"])

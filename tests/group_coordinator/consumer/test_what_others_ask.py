@@ -26,14 +26,6 @@ def test_anybody_commits_for_an_empty_group() -> None:
     assert stage.consumer.commit_error("g", "a", None, 1, 9) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_transactions_hear_of_generations() -> None:
-    stage = Stage()
-    stage.join("a", "t")
-    commit = stage.consumer.commit_error
-    assert commit("g", "a", None, 1, 3, transactional=True) == ErrorCode.NONE
-    assert commit("g", "a", None, 2, 3, transactional=True) == ErrorCode.ILLEGAL_GENERATION
-
-
 def test_members_fetch_with_their_epoch_and_others_without() -> None:
     stage = Stage()
     stage.join("a", "t")

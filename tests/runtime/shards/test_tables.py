@@ -152,3 +152,34 @@ def test_write_errors_are_told_as_kafka_tells_them() -> None:
     for heard, errors in told.items():
         assert [told_to_clients(error) for error in errors] == [heard] * len(errors)
     assert told_to_clients(ErrorCode.INVALID_RECORD) == ErrorCode.INVALID_RECORD
+
+
+def test_what_is_to_be_told_is_told_once_when_all_before_it_is_committed() -> None:
+    journal, table = filled()
+    told: list[str] = []
+    table["c"] = 1
+    first = journal.mark
+    journal.when_committed(lambda: told.append("one"))
+    journal.forget_to(first)
+    assert not told, "it was said after that"
+    table["d"] = 2
+    second = journal.mark
+    journal.when_committed(lambda: told.append("two"))
+    journal.forget_to(second)
+    journal.forget_to(second)
+    assert told == ["one"]
+    journal.forget_to(journal.mark)
+    assert told == ["one", "two"]
+
+
+def test_what_is_taken_back_is_never_told() -> None:
+    journal, table = filled()
+    told: list[str] = []
+    journal.when_committed(lambda: told.append("stays"))
+    mark = journal.mark
+    table["a"] = 5
+    journal.when_committed(lambda: told.append("is taken back"))
+    journal.revert_to(mark)
+    table["b"] = 5
+    journal.forget_to(journal.mark)
+    assert (told, table) == (["stays"], {"a": 1, "b": 5})

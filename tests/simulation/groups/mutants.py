@@ -66,7 +66,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "who does not say what it owns owns nothing": M(reconciliation.owns_any, "return True", "return False"),
     "an old epoch may commit": M(consumer_commits.commit_error, "if epoch == member.epoch:", "if epoch <= member.epoch:"),
-    "who is silent stays": M(expiries.session_over, "fence(draft, member, reason)", "pass"),
+    "who is silent stays": M(expiries.session_over, "fence(draft, member, SESSION_OVER, reason)", "pass"),
     "others get nothing of who left": M(leaves.fence, "draft.bump(reason)", "pass"),
     "who has to give up is not waited for": M(
         reconciliation._next, "if to_give_up and owns_any(owned, to_give_up):", "if False:"

@@ -7,21 +7,18 @@ from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.states import State
 
 
-def commit_error(
-    group: Group, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
-) -> ErrorCode:
-    """A commit in a transaction may come while members join: it is the producer that is fenced."""
+def commit_error(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
     if generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE  # an operator, or a consumer that assigns itself
     if generation >= 0 or member_id or instance_id is not None:
         fault = group.fault(member_id, instance_id)
         if fault is not None:
-            return ErrorCode.FENCED_INSTANCE_ID if fault else ErrorCode.UNKNOWN_MEMBER_ID
+            return fault
         if generation != group.facts.generation:
             return ErrorCode.ILLEGAL_GENERATION
-    elif not transactional:
+    else:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if not transactional and group.state is State.COMPLETING_REBALANCE:
+    if group.state is State.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 

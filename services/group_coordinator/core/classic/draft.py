@@ -12,6 +12,7 @@ from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.member import Member
 from services.group_coordinator.core.classic.settings import ClassicSettings
+from services.group_coordinator.core.happened import Happened, MemberRemoved
 from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved
 
 PART = "classic"
@@ -59,18 +60,20 @@ class Draft:
         self.records: list[Recorded] = [changes.GroupBegun(group.name, now_ms)] if begins else []
         self.timers: dict[TimerKey, int | None] = {}
         self.wakes: list[tuple[ParkKey, Reply]] = []
+        self.happened: list[Happened] = []
 
     def decision(self, reply: Reply | None = None) -> Decided:
         if self.group.is_void and self.records:
             self.records.append(changes.GroupForgotten(self.name))
-        return Decision(reply, self.records, self.timers, None, self.wakes)
+        return Decision(reply, self.records, self.timers, None, self.wakes, happened=self.happened)
 
     def parked(self, key: ParkKey, to_former: Reply) -> Decided:
         """The asker waits, unless what it waits for came with its own question. Whoever waited under that key gives way."""
         at = next((at for at, (woken, _) in enumerate(self.wakes) if woken == key), None)
         reply = self.wakes.pop(at)[1] if at is not None else None
         self.wakes.insert(0, (key, to_former))
-        return Decision(reply, self.records, self.timers, key if reply is None else None, self.wakes)
+        parks_as = key if reply is None else None
+        return Decision(reply, self.records, self.timers, parks_as, self.wakes, happened=self.happened)
 
     def put(self, change: changes.Change) -> None:
         self.records.append(change)
@@ -123,8 +126,9 @@ class Draft:
         if member_id in self.group.syncing:
             self.wakes.append((sync_park(self.name, member_id), SyncGroupResponse(error_code=error)))
 
-    def remove(self, member_id: str) -> None:
+    def remove(self, member_id: str, why: str) -> None:
         """Whatever it waits for: it may begin anew."""
+        self.happened.append(MemberRemoved(self.name, member_id, self.group.members[member_id].instance_id, why))
         self.wake_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID, "")
         self.wake_sync(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
         self.given_up(member_id)

@@ -4,8 +4,8 @@ from libs.runtime.shards.decisions import Decision
 from services.group_coordinator.core.classic.draft import Decided, Draft, joins_key, syncs_key
 from services.group_coordinator.core.classic.rebalances import begin, complete, delay_over, go_on, rebalance
 from services.group_coordinator.core.classic.states import State
-
-_NAMED_IN_REASONS = 3
+from services.group_coordinator.core.happened import SESSION_OVER, TOO_SLOW
+from services.group_coordinator.core.quoted import listed
 
 
 def session_over(draft: Draft, member_id: str) -> Decided:
@@ -19,7 +19,7 @@ def session_over(draft: Draft, member_id: str) -> Decided:
         return Decision()
     if not member.new and (member_id in group.joining or member_id in group.syncing):
         return Decision()  # it waits for us; its session begins anew when it is answered
-    draft.remove(member_id)
+    draft.remove(member_id, SESSION_OVER)
     if member.new:
         reason = f"member {member_id} waited too long to join"
     else:
@@ -50,9 +50,8 @@ def syncs_over(draft: Draft) -> Decided:
         return Decision(timers={syncs_key(draft.name): group.facts.sync_due_ms})
     late = list(group.unsynced)
     for member_id in late:
-        draft.remove(member_id)
-    more = f" and {len(late) - _NAMED_IN_REASONS} more" if len(late) > _NAMED_IN_REASONS else ""
-    begin(draft, f"{', '.join(late[:_NAMED_IN_REASONS])}{more} did not ask for their assignment in time")
+        draft.remove(member_id, TOO_SLOW)
+    begin(draft, f"{listed(late)} did not ask for their assignment in time")
     return draft.decision()
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from libs.runtime.shards.tables import Journal, Table
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, from_log
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
@@ -123,15 +124,15 @@ class Group:
         size = len(self.members)
         return protocol_type == self.facts.protocol_type and any(self.supporters.get(name, 0) == size for name in protocols)
 
-    def fault(self, member_id: str, instance_id: str | None) -> bool | None:
-        """None: it is a member. True: its instance id belongs to another member. False: not known."""
+    def fault(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
+        """None: it is a member. FENCED_INSTANCE_ID: its instance id belongs to another. UNKNOWN_MEMBER_ID."""
         if instance_id is not None:
             holder = self.statics.get(instance_id)
             if holder is None:
-                return False
+                return ErrorCode.UNKNOWN_MEMBER_ID
             if holder != member_id:
-                return True
-        return None if member_id in self.members else False
+                return ErrorCode.FENCED_INSTANCE_ID
+        return None if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     # -- changes ------------------------------------------------------------------------------------------------------------
 

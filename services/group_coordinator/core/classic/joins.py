@@ -11,6 +11,7 @@ from services.group_coordinator.core.classic.draft import Decided, Draft, join_p
 from services.group_coordinator.core.classic.member import Member, Offered
 from services.group_coordinator.core.classic.rebalances import begin, go_on, rebalance, select_protocol
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.happened import NO_ROOM, REPLACED, MemberRemoved, fenced
 from services.group_coordinator.core.records import ClassicGroupChanged
 
 KNOWS_ITS_ID_FROM = 4
@@ -70,7 +71,8 @@ class Join:
 
     def refused(self, error: ErrorCode, member_id: str | None = None) -> Decided:
         told = self.request.member_id if member_id is None else member_id
-        return Decision(join_refused(error, told, self.asked.version))
+        happened = fenced(self.request.group_id, self.request.member_id, self.request.group_instance_id, error)
+        return Decision(join_refused(error, told, self.asked.version), happened=happened)
 
 
 def decide_join(draft: Draft, join: Join) -> Decided:
@@ -87,7 +89,7 @@ def decide_join(draft: Draft, join: Join) -> Decided:
         return _join_new(draft, join, request.member_id)
     fault = group.fault(request.member_id, request.group_instance_id)
     if fault is not None:
-        return join.refused(ErrorCode.FENCED_INSTANCE_ID if fault else ErrorCode.UNKNOWN_MEMBER_ID)
+        return join.refused(fault)
     return _rejoin(draft, join, group.members[request.member_id])
 
 
@@ -104,7 +106,7 @@ def _has_room(draft: Draft, member_id: str) -> bool:
 def _turn_away(draft: Draft, join: Join) -> Decided:
     member_id = join.request.member_id
     if member_id in draft.group.members:
-        draft.remove(member_id)
+        draft.remove(member_id, NO_ROOM)
     elif member_id in draft.group.pending:
         draft.remove_pending(member_id)
     go_on(draft)
@@ -171,6 +173,7 @@ def _replace_static(draft: Draft, join: Join, old_id: str, member_id: str) -> De
     draft.wake_join(old_id, ErrorCode.FENCED_INSTANCE_ID, old_id)
     draft.wake_sync(old_id, ErrorCode.FENCED_INSTANCE_ID)
     draft.given_up(old_id)
+    draft.happened.append(MemberRemoved(draft.name, old_id, old.instance_id, REPLACED))
     member = join.member(member_id, old)
     draft.put(changes.StaticMemberReplaced(draft.name, old_id, member))
     draft.heard_of(member)

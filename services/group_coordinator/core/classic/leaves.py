@@ -4,9 +4,10 @@ from libs.wire.errors import ErrorCode
 from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from services.group_coordinator.core.classic.draft import Decided, Draft
 from services.group_coordinator.core.classic.rebalances import go_on, rebalance
+from services.group_coordinator.core.happened import BY_OPERATOR, LEFT, fenced
+from services.group_coordinator.core.quoted import listed
 
 SEVERAL_FROM = 3
-_NAMED_IN_REASONS = 3
 
 
 def leaving(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
@@ -34,8 +35,7 @@ def decide_leave(draft: Draft, request: LeaveGroupRequest, version: int) -> Deci
         error = _leave(draft, who, reasons)
         answers.append(MemberResponse(who.member_id, who.group_instance_id, error))
     if reasons:
-        more = len(reasons) - _NAMED_IN_REASONS
-        rebalance(draft, ", ".join(reasons[:_NAMED_IN_REASONS]) + (f" and {more} more" if more > 0 else ""))
+        rebalance(draft, listed(reasons))
     else:
         go_on(draft)
     return draft.decision(left_reply(answers, version))
@@ -49,14 +49,15 @@ def _leave(draft: Draft, who: MemberIdentity, reasons: list[str]) -> ErrorCode:
         if held_by is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         reasons.append(f"static member {who.group_instance_id} was removed{because}")
-        draft.remove(held_by)
+        draft.remove(held_by, BY_OPERATOR)
         return ErrorCode.NONE
     if member_id in group.pending:  # whatever instance it says that it is: as in Kafka
         draft.remove_pending(member_id)
         return ErrorCode.NONE
     fault = group.fault(member_id, who.group_instance_id)
     if fault is not None:
-        return ErrorCode.FENCED_INSTANCE_ID if fault else ErrorCode.UNKNOWN_MEMBER_ID
+        draft.happened += fenced(draft.name, member_id, who.group_instance_id, fault)
+        return fault
     reasons.append(f"member {member_id} left{because}")
-    draft.remove(member_id)
+    draft.remove(member_id, LEFT)
     return ErrorCode.NONE

@@ -18,7 +18,8 @@ from services.group_coordinator.core.classic import changes, commits, draft, exp
 from services.group_coordinator.core.classic.draft import PART, Decided, Draft, join_refused
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.settings import ClassicSettings
-from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
+from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.happened import fenced
 from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved
 
 STRANDED: TimerKey = (PART, "stranded")
@@ -71,7 +72,8 @@ class Classic:
         else:
             error = syncs.sync_error(group, request)
         if error:
-            return Decision(SyncGroupResponse(error_code=error))
+            happened = fenced(request.group_id, request.member_id, request.group_instance_id, error)
+            return Decision(SyncGroupResponse(error_code=error), happened=happened)
         return syncs.decide_sync(self._draft(request.group_id, now_ms), request)
 
     def decide_heartbeat(self, asked: Asked, request: HeartbeatRequest, now_ms: int) -> Decided:
@@ -83,8 +85,8 @@ class Classic:
         member_id = request.member_id
         fault = group.fault(member_id, request.group_instance_id)
         if fault is not None:
-            fenced = ErrorCode.FENCED_INSTANCE_ID if fault else ErrorCode.UNKNOWN_MEMBER_ID
-            return Decision(HeartbeatResponse(error_code=fenced))
+            happened = fenced(request.group_id, member_id, request.group_instance_id, fault)
+            return Decision(HeartbeatResponse(error_code=fault), happened=happened)
         facts = group.facts
         if request.generation_id != facts.generation:
             return Decision(HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
@@ -125,11 +127,9 @@ class Classic:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.NONE if group.state is State.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
-    def commit_error(
-        self, name: str, member_id: str, instance_id: str | None, generation: int, *, transactional: bool = False
-    ) -> ErrorCode:
+    def commit_error(self, name: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Of a group that is there."""
-        return commits.commit_error(self.groups[name], member_id, instance_id, generation, transactional=transactional)
+        return commits.commit_error(self.groups[name], member_id, instance_id, generation)
 
     def _draft(self, name: str, now_ms: int) -> Draft:
         group = self.groups.get(name)
@@ -199,7 +199,6 @@ class Classic:
             case ClassicGroupRemoved(name):
                 group = self.groups.get(name)
                 if group is not None:
-                    assert (group.state, Fact.REMOVED) in TRANSITIONS
                     self._strand(group)
                     del self.groups[name]
             case changes.GroupBegun(name, now_ms):

@@ -7,6 +7,7 @@ from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.draft import Draft, join_park, joins_key, syncs_key
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
+from services.group_coordinator.core.happened import CLASSIC, TOO_SLOW, RebalanceBegan, RebalanceEnded
 from services.group_coordinator.core.records import ClassicGroupChanged
 
 
@@ -23,7 +24,7 @@ def begin(draft: Draft, reason: str) -> None:
     for member_id in group.syncing:
         draft.wake_sync(member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         draft.heard_of(group.members[member_id])
-    initial = group.state is State.EMPTY
+    initial, again = group.state is State.EMPTY, group.state is State.COMPLETING_REBALANCE
     remaining_ms = 0
     if initial:
         due_ms = now_ms + draft.settings.initial_delay_ms
@@ -33,6 +34,7 @@ def begin(draft: Draft, reason: str) -> None:
     draft.timers[syncs_key(draft.name)] = None
     draft.timers[joins_key(draft.name)] = due_ms
     draft.put(changes.RebalanceBegun(draft.name, reason, now_ms, due_ms, remaining_ms))
+    draft.happened.append(RebalanceBegan(draft.name, CLASSIC, reason, len(group.members), group.facts.generation, again))
     go_on(draft)
 
 
@@ -57,7 +59,7 @@ def complete(draft: Draft) -> None:
     group, now_ms, name = draft.group, draft.now_ms, draft.name
     for member in list(group.members.values()):
         if member.member_id not in group.joining and member.instance_id is None:
-            draft.remove(member.member_id)
+            draft.remove(member.member_id, TOO_SLOW)
     leader = _elect(group)
     if group.members and leader is None:  # static members that are away may come back
         _extend(draft, group.rebalance_timeout_ms, 0)
@@ -67,6 +69,7 @@ def complete(draft: Draft) -> None:
     draft.timers[joins_key(name)] = None
     if leader is None:
         draft.log(ClassicGroupChanged(name, facts.protocol_type or "", generation, None, None, now_ms, ()))
+        draft.happened.append(RebalanceEnded(name, CLASSIC, 0, generation))
         return
     due_ms = now_ms + group.rebalance_timeout_ms
     # The leader is told first: all others wait for what it answers.

@@ -9,13 +9,14 @@ from services.group_coordinator.core.classic.draft import Decided, Draft, sync_p
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.member import Member
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.happened import CLASSIC, RebalanceEnded
 from services.group_coordinator.core.records import ClassicGroupChanged
 
 
 def sync_error(group: Group, request: SyncGroupRequest) -> ErrorCode:
     fault = group.fault(request.member_id, request.group_instance_id)
     if fault is not None:
-        return ErrorCode.FENCED_INSTANCE_ID if fault else ErrorCode.UNKNOWN_MEMBER_ID
+        return fault
     facts = group.facts
     if request.generation_id != facts.generation:
         return ErrorCode.ILLEGAL_GENERATION
@@ -64,6 +65,7 @@ def _assign(draft: Draft, request: SyncGroupRequest) -> Decided:
             draft.name, facts.protocol_type or "", facts.generation, facts.protocol, facts.leader, draft.now_ms, logged
         )
     )
+    draft.happened.append(RebalanceEnded(draft.name, CLASSIC, len(members), facts.generation))
     return draft.decision(draft.synced_reply(given.get(request.member_id, b"")))
 
 

@@ -29,6 +29,8 @@ from services.group_coordinator.core.consumer.draft import Draft, Refused
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partitions
+from services.group_coordinator.core.happened import BY_OPERATOR, LEFT, fenced
+from services.group_coordinator.core.quoted import listed
 from services.group_coordinator.core.records import ClassicProtocol, MemberState, SpeaksClassic
 from services.group_coordinator.core.topics_view import TopicsView
 
@@ -206,14 +208,14 @@ def leave(draft: Draft, leaving: list[MemberIdentity]) -> list[ErrorCode]:
         member = named(draft.group, holder, who.group_instance_id)
         if isinstance(member, ErrorCode):
             errors.append(member)
+            draft.happened += fenced(draft.name, who.member_id, who.group_instance_id, member)
             continue
-        leaves.remove(draft, member)
+        leaves.remove(draft, member, BY_OPERATOR if by_operator else LEFT)
         subscriptions.without(draft, member)
         because = f": {who.reason}" if who.reason else ""
         name = f"static member {who.group_instance_id} was removed" if by_operator else f"member {member.member_id} left"
         reasons.append(f"{name}{because}")
         errors.append(ErrorCode.NONE)
     if reasons:
-        more = len(reasons) - 3
-        draft.bump(", ".join(reasons[:3]) + (f" and {more} more" if more > 0 else ""))
+        draft.bump(listed(reasons))
     return errors

@@ -9,19 +9,17 @@ KNOWS_EPOCHS_FROM: Final = 9
 """OffsetCommit: STALE_MEMBER_EPOCH. Members may not use an older one."""
 
 
-def commit_error(group: Group, member_id: str, epoch: int, version: int, *, transactional: bool = False) -> ErrorCode:
+def commit_error(group: Group, member_id: str, epoch: int, version: int) -> ErrorCode:
     if epoch < 0 and not group.members:
         return ErrorCode.NONE  # an operator, or a consumer that assigns itself
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if member.classic is None and not transactional and version < KNOWS_EPOCHS_FROM:
+    if member.classic is None and version < KNOWS_EPOCHS_FROM:
         return ErrorCode.UNSUPPORTED_VERSION
     if epoch == member.epoch:
         return ErrorCode.NONE
-    # TxnOffsetCommit has no word for a stale epoch.
-    stale = member.classic is None and not transactional
-    return ErrorCode.STALE_MEMBER_EPOCH if stale else ErrorCode.ILLEGAL_GENERATION
+    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
 def fetch_error(group: Group, member_id: str | None, epoch: int) -> ErrorCode:

@@ -25,6 +25,7 @@ from services.group_coordinator.core.consumer import classic_members
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partitions, together
+from services.group_coordinator.core.happened import Happened
 from services.group_coordinator.core.settings import MigrationPolicy
 from services.group_coordinator.core.topics_view import TopicsView
 
@@ -87,12 +88,12 @@ def _held(member: Member) -> Partitions:
 
 def begin(
     record: records.ClassicGroupChanged, settings: ClassicSettings, now_ms: int
-) -> tuple[list[object], dict[TimerKey, int | None]]:
-    """What follows `record`: further records, and timers."""
+) -> tuple[list[object], dict[TimerKey, int | None], list[Happened]]:
+    """What follows `record`: further records, timers, and what is told of it."""
     group = ClassicGroup.empty(Journal(), record.group, now_ms)
     group.load(record)
     draft = ClassicDraft(group, now_ms, settings)
     for member in group.members.values():
         draft.heard_of(member)
     rebalances.begin(draft, "the last member that speaks the consumer protocol is gone: the group is classic again")
-    return list(draft.records), draft.timers
+    return list(draft.records), draft.timers, draft.happened

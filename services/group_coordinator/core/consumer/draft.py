@@ -6,13 +6,14 @@ from typing import Any, NamedTuple, TypeAlias
 from libs.runtime.shards.decisions import Decision
 from libs.runtime.shards.timers import TimerKey
 from libs.wire.errors import ErrorCode
-from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from services.group_coordinator.core.consumer import changes
 from services.group_coordinator.core.consumer.group import Group, Recorded
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.settings import ConsumerSettings, session_timeout_ms
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
+from services.group_coordinator.core.happened import CONSUMER, Happened, RebalanceBegan, RebalanceEnded, fenced
 from services.group_coordinator.core.records import ConsumerGroupChanged
 from services.group_coordinator.core.topics_view import TopicsView
 
@@ -28,8 +29,9 @@ class Refused(NamedTuple):
     error: ErrorCode
     message: str
 
-    def decided(self) -> Decided:
-        return Decision(ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message))
+    def decided(self, request: ConsumerGroupHeartbeatRequest) -> Decided:
+        happened = fenced(request.group_id, request.member_id, request.instance_id, self.error, self.message)
+        return Decision(ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message), happened=happened)
 
 
 def session_key(group: str, member_id: str) -> TimerKey:
@@ -66,11 +68,13 @@ class Draft:
         self.hashes = hashes
         self.records: list[Recorded] = []
         self.timers: dict[TimerKey, int | None] = {}
+        self.happened: list[Happened] = []
 
     def decision(self, reply: object = None) -> Decided:
         if self.group.facts.rebalances_now and self.group.state in (State.STABLE, State.EMPTY):
             self.put(changes.RebalanceEnded(self.name, self.now_ms))
-        return Decision(reply, self.records, self.timers)
+            self.happened.append(RebalanceEnded(self.name, CONSUMER, len(self.group.members), self.group.facts.epoch))
+        return Decision(reply, self.records, self.timers, happened=self.happened)
 
     def put(self, record: Recorded) -> None:
         self.records.append(record)
@@ -83,9 +87,10 @@ class Draft:
 
     def bump(self, reason: str) -> None:
         """The group epoch rises: the next heartbeat, or this one, makes a new target assignment."""
-        subscribed = self.group.subscriptions
-        self.put(ConsumerGroupChanged(self.name, self.group.facts.epoch + 1, self.hashes.of(subscribed, self.topics)))
+        group, again = self.group, self.group.facts.rebalances_now
+        self.put(ConsumerGroupChanged(self.name, group.facts.epoch + 1, self.hashes.of(group.subscriptions, self.topics)))
         self.checked()
+        self.happened.append(RebalanceBegan(self.name, CONSUMER, reason, len(group.members), group.facts.epoch, again))
         self.put(changes.RebalanceBegun(self.name, reason, self.now_ms))
 
     def checked(self) -> None:

@@ -3,6 +3,7 @@
 from libs.runtime.shards.decisions import Decision
 from services.group_coordinator.core.consumer.draft import Decided, Draft, session_ms
 from services.group_coordinator.core.consumer.leaves import fence
+from services.group_coordinator.core.happened import SESSION_OVER, TOO_SLOW
 from services.group_coordinator.core.records import MemberState
 
 
@@ -15,7 +16,7 @@ def session_over(draft: Draft, member_id: str) -> Decided:
         reason = f"static member {member.instance_id} left, and did not come back within {lasts_ms} ms"
     else:
         reason = f"member {member_id} was silent for {lasts_ms} ms"
-    fence(draft, member, reason)
+    fence(draft, member, SESSION_OVER, reason)
     return draft.decision()
 
 
@@ -24,5 +25,6 @@ def revocation_over(draft: Draft, member_id: str) -> Decided:
     member = draft.group.members.get(member_id)
     if member is None or member.state is not MemberState.UNREVOKED_PARTITIONS or member.is_away:
         return Decision()
-    fence(draft, member, f"member {member_id} did not give up its partitions within {member.rebalance_timeout_ms} ms")
+    late = f"member {member_id} did not give up its partitions within {member.rebalance_timeout_ms} ms"
+    fence(draft, member, TOO_SLOW, late)
     return draft.decision()

@@ -20,6 +20,7 @@ from services.group_coordinator.core.consumer.member import JOINS, LEAVES, LEAVE
 from services.group_coordinator.core.consumer.partitions import Partitions
 from services.group_coordinator.core.consumer.reconciliation import Aim
 from services.group_coordinator.core.consumer.settings import ConsumerSettings, heartbeat_interval_ms
+from services.group_coordinator.core.happened import REPLACED
 from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.records import MemberState, TargetAssignmentChanged
 
@@ -101,21 +102,21 @@ def decide_heartbeat(draft: Draft, asked: Asked, request: ConsumerGroupHeartbeat
         return Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {draft.settings.size_max} members.",
-        ).decided()
+        ).decided(request)
     found = _admitted(draft, request, member_id)
     if isinstance(found, Refused):
-        return found.decided()
+        return found.decided(request)
     joined = member_id not in group.members
     changed = _ask(draft, found, asked, request)
     if isinstance(changed, Refused):
-        return changed.decided()
+        return changed.decided(request)
     look_at_topics(draft, member_id, joined=joined, changed=changed)
     if group.facts.epoch > group.facts.assignment_epoch:
         target.make(draft)
     before = group.members.get(member_id, found)
     after = reconcile(draft, before, request.topic_partitions, changed=changed)
     if isinstance(after, Refused):
-        return after.decided()
+        return after.decided(request)
     draft.heard_of(member_id)
     return draft.decision(answer(draft, request, after, told=after.assigned != found.assigned))
 
@@ -194,7 +195,7 @@ def take_over(draft: Draft, former: Member, member_id: str) -> Member:
     """A static member comes back: what was kept for it is its own again."""
     kept = draft.group.target(former.member_id)
     member = replace(former, member_id=member_id, epoch=JOINS, previous_epoch=JOINS)
-    leaves.remove(draft, former)
+    leaves.remove(draft, former, REPLACED)
     draft.put(member.asks(draft.name))
     draft.put(TargetAssignmentChanged(draft.name, member_id, partitions.written(kept)))
     draft.put(member.has(draft.name))

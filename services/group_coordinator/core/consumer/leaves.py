@@ -9,6 +9,7 @@ from services.group_coordinator.core.consumer.draft import Decided, Draft, Refus
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import LEAVES_FOR_A_WHILE, Member
 from services.group_coordinator.core.consumer.partitions import NONE
+from services.group_coordinator.core.happened import LEFT, MemberRemoved
 from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.records import (
     ConsumerMemberRemoved,
@@ -21,13 +22,13 @@ def decide_leave(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Decide
     """Whatever epoch it had. Whoever is not known is told so."""
     member = leaving(draft.group, request)
     if isinstance(member, Refused):
-        return member.decided()
+        return member.decided(request)
     reply = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
     if request.member_epoch == LEAVES_FOR_A_WHILE:
         draft.put(replace(member, epoch=LEAVES_FOR_A_WHILE, pending=NONE).has(draft.name))
         draft.awaits_nothing(member.member_id)
     else:
-        fence(draft, member, f"member {member.member_id} left")
+        fence(draft, member, LEFT, f"member {member.member_id} left")
     return draft.decision(reply)
 
 
@@ -55,16 +56,17 @@ def unknown(group: str, member_id: str) -> Refused:
     return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {quoted(member_id)} is not a member of group {quoted(group)}.")
 
 
-def remove(draft: Draft, member: Member) -> None:
+def remove(draft: Draft, member: Member, why: str) -> None:
     """All that the log has of it, in this order: what it has, what it is to have, what it asks for."""
     draft.put(CurrentAssignmentRemoved(draft.name, member.member_id))
     draft.put(TargetAssignmentRemoved(draft.name, member.member_id))
     draft.put(ConsumerMemberRemoved(draft.name, member.member_id))
     draft.given_up(member.member_id)
+    draft.happened.append(MemberRemoved(draft.name, member.member_id, member.instance_id, why))
 
 
-def fence(draft: Draft, member: Member, reason: str) -> None:
-    """It is no member any more, and others get what it had."""
-    remove(draft, member)
+def fence(draft: Draft, member: Member, why: str, reason: str) -> None:
+    """It is no member any more, and others get what it had: a rebalance begins for that `reason`."""
+    remove(draft, member, why)
     subscriptions.without(draft, member)
     draft.bump(reason)

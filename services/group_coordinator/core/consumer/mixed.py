@@ -31,6 +31,7 @@ from services.group_coordinator.core.consumer.draft import Decided, Refused, rev
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import JOINS, Member
 from services.group_coordinator.core.consumer.part import Consumer
+from services.group_coordinator.core.happened import CLASSIC, CONSUMER, TOO_SLOW, MemberRemoved, ProtocolChanged, fenced
 from services.group_coordinator.core.quoted import quoted
 from services.group_coordinator.core.settings import GroupSettings
 from services.group_coordinator.core.topics_view import TopicsView
@@ -66,16 +67,16 @@ class Mixed:
     def _decide_upgrade(self, asked: Asked, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Decided:
         refused = self._consumer.refusal(asked, request)
         if refused is not None:
-            return refused.decided()
+            return refused.decided(request)
         group = self._classic.groups[request.group_id]
         if request.member_epoch != JOINS:
-            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(group.name)} is not a consumer group.").decided()
+            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(group.name)} is not a consumer group.").decided(request)
         if group.state is State.EMPTY:
             decision = self._consumer.decide_heartbeat(asked, request, now_ms)
         else:
             settings = self._settings()
             cannot = upgrade.fault(group, settings.consumer_migration_policy, settings.consumer_size_max)
-            decision = cannot.decided() if cannot is not None else self._upgraded(group, asked, request, now_ms)
+            decision = cannot.decided(request) if cannot is not None else self._upgraded(group, asked, request, now_ms)
         if not decision.records:  # refused
             return decision
         return replace(
@@ -83,6 +84,7 @@ class Mixed:
             records=[*upgrade.removal(group), *decision.records],
             timers={**upgrade.timers(group), **decision.timers},
             wakes=upgrade.wakes(group),
+            happened=[ProtocolChanged(group.name, CLASSIC, CONSUMER, len(group.members)), *decision.happened],
         )
 
     def _upgraded(
@@ -91,7 +93,7 @@ class Mixed:
         draft = self._consumer.draft(group.name, now_ms)
         cannot = upgrade.convert(group, draft)
         if cannot is not None:
-            return cannot.decided()
+            return cannot.decided(request)
         if reason:
             draft.bump(reason)
         decision = heartbeats.decide_heartbeat(draft, asked, request)
@@ -111,7 +113,9 @@ class Mixed:
             decision = self._classic.decide_join(asked, request, now_ms)
             if not decision.records:
                 return decision
-            return replace(decision, records=[*self._consumer.removal(group.name), *decision.records])
+            changed = ProtocolChanged(group.name, CONSUMER, CLASSIC, 0)
+            kept = [*self._consumer.removal(group.name), *decision.records]
+            return replace(decision, records=kept, happened=[changed, *decision.happened])
         error = self._classic.join_error(request)
         if error:
             return Decision(join_refused(error, request.member_id, asked.version))
@@ -119,7 +123,8 @@ class Mixed:
         try:
             member = classic_members.join(draft, Join.of(asked, request))
         except RefusedJoin as refused:
-            return Decision(join_refused(refused.error, refused.member_id, asked.version))
+            happened = fenced(group.name, request.member_id, request.group_instance_id, refused.error)
+            return Decision(join_refused(refused.error, refused.member_id, asked.version), happened=happened)
         decision = draft.decision(classic_members.joined_reply(member))
         decision = self._came(decision, Awaited(group.name, member.member_id, True))
         decision = self._awaits(decision, Awaited(group.name, member.member_id, False), now_ms + member.rebalance_timeout_ms)
@@ -133,7 +138,8 @@ class Mixed:
             return self._classic.decide_sync(asked, request, now_ms)
         member = classic_members.found(group, request.member_id, request.group_instance_id)
         if isinstance(member, ErrorCode):
-            return Decision(SyncGroupResponse(error_code=member))
+            happened = fenced(group.name, request.member_id, request.group_instance_id, member)
+            return Decision(SyncGroupResponse(error_code=member), happened=happened)
         error = classic_members.sync_error(group, member, request)
         if error is ErrorCode.REBALANCE_IN_PROGRESS:
             return self._told_to_join(Decision(SyncGroupResponse(error_code=error)), group, member, now_ms)
@@ -150,7 +156,8 @@ class Mixed:
             return self._classic.decide_heartbeat(asked, request, now_ms)
         member = classic_members.found(group, request.member_id, request.group_instance_id)
         if isinstance(member, ErrorCode):
-            return Decision(HeartbeatResponse(error_code=member))
+            happened = fenced(group.name, request.member_id, request.group_instance_id, member)
+            return Decision(HeartbeatResponse(error_code=member), happened=happened)
         if request.generation_id != member.epoch:
             return Decision(HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
         timers = self._consumer.heard_of(group.name, member, now_ms)
@@ -214,8 +221,9 @@ class Mixed:
         record = downgrade.classic_group(after, epoch, self._topics(), now_ms)
         if record is None:
             return decision
-        followed, timers = downgrade.begin(record, settings.classic, now_ms)
+        followed, timers, begun = downgrade.begin(record, settings.classic, now_ms)
         kept: Sequence[object] = decision.records if replaced else ()
+        gone = [each for each in decision.happened if replaced or isinstance(each, MemberRemoved)]
         ended: dict[TimerKey, int | None] = {
             key(name, member_id): None for member_id in {*group.members, *after.members} for key in (session_key, revocation_key)
         }
@@ -223,6 +231,7 @@ class Mixed:
             decision,
             records=[*kept, *self._consumer.removal(name, after if replaced else group), record, *followed],
             timers={**decision.timers, **ended, **timers},
+            happened=[*gone, ProtocolChanged(name, CONSUMER, CLASSIC, len(after.members)), *begun],
         )
 
     # -- timers, records ----------------------------------------------------------------------------------------------------
@@ -253,7 +262,7 @@ class Mixed:
             return Decision(records=[MemberCame(awaited)])
         draft = self._consumer.draft(awaited.group, now_ms)
         late = "join again" if awaited.joins else "ask for its assignment"
-        leaves.fence(draft, member, f"member {member.member_id} did not {late} within {member.rebalance_timeout_ms} ms")
+        leaves.fence(draft, member, TOO_SLOW, f"member {member.member_id} did not {late} within {member.rebalance_timeout_ms} ms")
         decision = draft.decision()
         return replace(decision, records=[*decision.records, MemberCame(awaited)])
 

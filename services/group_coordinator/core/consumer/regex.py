@@ -32,11 +32,6 @@ class InvalidRegularExpression(ValueError):
     """Its text is what Kafka tells clients beside INVALID_REGULAR_EXPRESSION (128)."""
 
 
-def check_regex(regex: str) -> None:
-    """Raises InvalidRegularExpression."""
-    _compiled(regex)
-
-
 def matching_topics(regex: str, names: Iterable[str]) -> tuple[str, ...]:
     """In order. Raises InvalidRegularExpression."""
     pattern = _compiled(regex)

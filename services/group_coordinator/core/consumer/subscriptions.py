@@ -10,6 +10,7 @@ from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.regex import InvalidRegularExpression, matching_topics
 from services.group_coordinator.core.consumer.settings import ConsumerSettings
+from services.group_coordinator.core.quoted import listed
 from services.group_coordinator.core.records import (
     ConsumerTopicsRemoved,
     RegularExpressionRemoved,
@@ -19,7 +20,6 @@ from services.group_coordinator.core.topics_view import TopicsView, TopicView
 
 REFRESH_MS_MIN: Final = 10_000
 """Topics come in swarms: a group looks at them with its expressions no more often. As in Kafka."""
-_NAMED_IN_REASONS = 3
 
 
 def is_current(group: Group, topics: TopicsView, now_ms: int, settings: ConsumerSettings) -> bool:
@@ -102,5 +102,4 @@ def what_changed(before: Mapping[str, TopicView], after: Mapping[str, TopicView]
             found.append(f"topic {name} gained partitions: {old.partitions}, now {new.partitions}")
         elif old.racks != new.racks:
             found.append(f"replicas of topic {name} moved")
-    more = len(found) - _NAMED_IN_REASONS
-    return ", ".join(found[:_NAMED_IN_REASONS]) + (f" and {more} more" if more > 0 else "") or "topics changed"
+    return listed(found) or "topics changed"

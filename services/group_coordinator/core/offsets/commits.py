@@ -20,6 +20,7 @@ from libs.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from libs.wire.primitives import NO_UUID
+from services.group_coordinator.core.happened import fenced
 from services.group_coordinator.core.kinds.kind import Kind
 from services.group_coordinator.core.records import OffsetCommitted
 from services.group_coordinator.core.topics_view import TopicsView, TopicView
@@ -60,8 +61,10 @@ def decide_commit(
                     OffsetCommitted(name, topic.name, index, one.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id)
                 )
         answers.add(asked, told)
-    timers = {} if error else kind.heard_of(name, request, now_ms)
-    return Decision(OffsetCommitResponse(topics=answers.topics), records, timers)
+    if error:
+        happened = fenced(name, request.member_id, request.group_instance_id, error)
+        return Decision(OffsetCommitResponse(topics=answers.topics), happened=happened)
+    return Decision(OffsetCommitResponse(topics=answers.topics), records, kind.heard_of(name, request, now_ms))
 
 
 def is_too_long(metadata: str, limit: int) -> bool:

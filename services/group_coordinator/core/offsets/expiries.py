@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from libs.runtime.shards.pending import RECORD_OVERHEAD
 from libs.runtime.shards.timers import TimerKey
 from libs.wire.errors import ErrorCode
+from services.group_coordinator.core.happened import NOTHING_LEFT, GroupDeleted, Happened, OffsetsExpired
 from services.group_coordinator.core.kinds.kind import SINCE_COMMIT, Kind
 from services.group_coordinator.core.offsets.table import OffsetTable, is_gone
 from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved, Record
@@ -36,6 +37,7 @@ class Tombstones:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.happened: list[Happened] = []
         self._bytes = 0
 
     @property
@@ -45,6 +47,10 @@ class Tombstones:
     def remove(self, committed: OffsetCommitted) -> None:
         self.records.append(OffsetRemoved(committed.group, committed.topic, committed.partition))
         self._bytes += _TOMBSTONE_FIELDS + 4 * len(committed.group) + len(committed.topic)
+
+    def tell_expired(self, group: str, old: int, of_deleted_topics: int, left: int) -> None:
+        if old or of_deleted_topics:
+            self.happened.append(OffsetsExpired(group, old, of_deleted_topics, left))
 
     def add(self, records: Iterable[Record]) -> None:
         """Of a group that is empty: a few."""
@@ -77,28 +83,34 @@ def is_old(committed: OffsetCommitted, since_ms: int, retention_ms: int, now_ms:
 def expire(kind: Kind, name: str, look: Look, into: Tombstones) -> bool:
     """False: `into` is full, and the group has to be looked at again."""
     since_ms, subscription = kind.old_since(name), kind.subscription(name)
-    stays = False
+    stay = old = gone = 0
     for committed in look.table.of(name):
-        if not is_gone(committed, look.topics) and (
+        deleted = is_gone(committed, look.topics)
+        if not deleted and (
             since_ms is None or committed.topic in subscription or not is_old(committed, since_ms, look.retention_ms, look.now_ms)
         ):
-            stays = True
-        elif into.full:
+            stay += 1
+            continue
+        if into.full:
+            into.tell_expired(name, old, gone, look.table.size(name) - old - gone)
             return False
-        else:
-            into.remove(committed)
-    if not stays and since_ms is not None and kind.removal_error(name) is ErrorCode.NONE:
+        into.remove(committed)
+        gone += deleted
+        old += not deleted
+    into.tell_expired(name, old, gone, stay)
+    if not stay and since_ms is not None and kind.removal_error(name) is ErrorCode.NONE:
         into.add(kind.removal(name))
+        into.happened.append(GroupDeleted(name, NOTHING_LEFT))
     return True
 
 
-def expire_slice(names: tuple[str, ...], kind_of: Callable[[str], Kind], look: Look) -> tuple[list[Record], tuple[str, ...]]:
-    """Tombstones, and the names that are left."""
+def expire_slice(names: tuple[str, ...], kind_of: Callable[[str], Kind], look: Look) -> tuple[Tombstones, tuple[str, ...]]:
+    """And the names that are left."""
     into = Tombstones()
     for at, name in enumerate(names):
         if into.full or not expire(kind_of(name), name, look, into):
-            return into.records, names[at:]
-    return into.records, ()
+            return into, names[at:]
+    return into, ()
 
 
 def due(part: str, portions: Iterable[tuple[str, ...]], from_ms: int) -> dict[TimerKey, int | None]:

@@ -65,8 +65,9 @@ class Offsets:
                 return Decision(timers=timers)
             case (_, "slice", tuple(names)):
                 look = expiries.Look(self.table, self._topics(), self._settings().offsets_retention_ms, now_ms)
-                records, left = expiries.expire_slice(names, self._kind_of, look)
-                return Decision(records=records, timers=expiries.due(PART, [left] if left else [], now_ms + expiries.PAUSE_MS))
+                into, left = expiries.expire_slice(names, self._kind_of, look)
+                timers = expiries.due(PART, [left] if left else [], now_ms + expiries.PAUSE_MS)
+                return Decision(records=into.records, timers=timers, happened=into.happened)
         return Decision()
 
     # -- records ------------------------------------------------------------------------------------------------------------

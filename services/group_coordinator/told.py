@@ -1,0 +1,76 @@
+"""What happened to the groups of one shard, and is committed: counted, and told in the log."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from services.group_coordinator.core.happened import (
+    CLASSIC,
+    GroupDeleted,
+    Happened,
+    MemberFenced,
+    MemberRemoved,
+    OffsetsExpired,
+    ProtocolChanged,
+    RebalanceBegan,
+    RebalanceEnded,
+)
+from services.group_coordinator.group_lines import GroupLines
+from services.group_coordinator.meters import Meters
+
+
+class Told:
+    def __init__(self, meters: Meters, lines: GroupLines) -> None:
+        self._meters = meters
+        self._tell = lines.tell
+        self._begun: dict[str, int] = {}
+        """Since when a group rebalances, in ms."""
+
+    def tell(self, happened: Sequence[Happened], now_ms: int) -> None:
+        """`now_ms`: when it was decided."""
+        for each in happened:
+            self._one(each, now_ms)
+
+    def _one(self, each: Happened, now_ms: int) -> None:
+        match each:
+            case RebalanceBegan():
+                self._rebalances(each, now_ms)
+            case RebalanceEnded():
+                self._rebalanced(each, now_ms)
+            case MemberRemoved(group, member_id, instance_id, why):
+                self._tell("member removed", group, member_id=member_id, **_static(instance_id), why=why)
+            case MemberFenced(group, member_id, instance_id, why):
+                self._tell("member fenced", group, member_id=member_id, **_static(instance_id), why=why)
+            case ProtocolChanged(group, before, after, members):
+                self._begun.pop(group, None)
+                self._tell("group changed its protocol", group, before=before, after=after, members=members)
+            case GroupDeleted(group, why):
+                self._begun.pop(group, None)
+                self._tell("group deleted", group, why=why)
+            case OffsetsExpired(group, old, of_deleted_topics, left):
+                self._meters.expired += old + of_deleted_topics
+                self._tell("offsets expired", group, old=old, of_deleted_topics=of_deleted_topics, left=left)
+            case _:
+                assert_never(each)
+
+    def _rebalances(self, began: RebalanceBegan, now_ms: int) -> None:
+        self._meters.rebalances[began.kind] += 1
+        if not began.again or began.group not in self._begun:
+            self._begun[began.group] = now_ms
+        epoch = _epoch(began.kind, began.generation)
+        self._tell("group rebalances", began.group, kind=began.kind, reason=began.reason, members=began.members, **epoch)
+
+    def _rebalanced(self, ended: RebalanceEnded, now_ms: int) -> None:
+        begun_ms = self._begun.pop(ended.group, now_ms)
+        seconds = max(now_ms - begun_ms, 0) / 1000
+        self._meters.rebalance_times[ended.kind].observe(seconds)
+        event = "group stable" if ended.members else "group empty"
+        epoch = _epoch(ended.kind, ended.generation)
+        self._tell(event, ended.group, kind=ended.kind, members=ended.members, **epoch, seconds=seconds)
+
+
+def _epoch(kind: str, generation: int) -> dict[str, object]:
+    return {"generation" if kind == CLASSIC else "epoch": generation}
+
+
+def _static(instance_id: str | None) -> dict[str, object]:
+    return {} if instance_id is None else {"instance_id": instance_id}

@@ -1,0 +1,79 @@
+"""A storm of groups does not flood the log, and nothing that was passed over goes uncounted."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from services.group_coordinator.group_lines import EVERY_S, LINES_MAX, GroupLines
+
+
+class Told:
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.INFO, "services.group_coordinator.group_lines")
+        self._caplog = caplog
+        self._due: list[Callable[[], None]] = []
+        self.lines = GroupLines(self._later)
+
+    def _later(self, wait_s: float, over: Callable[[], None]) -> None:
+        assert wait_s == EVERY_S
+        self._due.append(over)
+
+    def second_over(self) -> None:
+        (over,) = self._due
+        self._due.clear()
+        over()
+
+    @property
+    def idle(self) -> bool:
+        return not self._due
+
+    def take(self) -> list[tuple[str, dict[str, object]]]:
+        found = [(record.message, record.__dict__["fields"]) for record in self._caplog.records]
+        self._caplog.clear()
+        return found
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Told:
+    return Told(caplog)
+
+
+def test_a_group_and_kind_of_event_has_one_line_a_second_and_the_rest_is_counted(told: Told) -> None:
+    for member in range(200):
+        told.lines.tell("member removed", "g", member_id=f"m{member}")
+    told.lines.tell("group rebalances", "g")
+    assert told.take() == [("member removed", {"group": "g", "member_id": "m0"}), ("group rebalances", {"group": "g"})]
+    told.second_over()
+    assert told.take() == [("passed over", {"passed_over": "member removed", "count": 199, "group": "g"})]
+    told.lines.tell("member removed", "g", member_id="m200")
+    assert told.take() == [("member removed", {"group": "g", "member_id": "m200"})]
+
+
+def test_thousands_of_groups_are_a_bounded_number_of_lines_and_all_are_counted(told: Told) -> None:
+    for number in range(5_000):
+        told.lines.tell("group rebalances", f"g{number}")
+        told.lines.tell("group stable", f"g{number}")
+    written = told.take()
+    told.second_over()
+    passed = told.take()
+    assert len(written) == LINES_MAX
+    assert len(passed) <= LINES_MAX + 2
+    counts = [fields["count"] for _, fields in passed if isinstance(fields["count"], int)]
+    assert len(written) + sum(counts) == 10_000
+    assert [fields["groups"] for _, fields in passed if "groups" in fields] == ["others", "others"]
+
+
+def test_nothing_is_due_while_nothing_happens(told: Told) -> None:
+    assert told.idle
+    told.lines.tell("group stable", "g")
+    told.second_over()
+    assert told.idle
+    assert [event for event, _ in told.take()] == ["group stable"]
+
+
+def test_a_log_that_nobody_reads_costs_nothing(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "services.group_coordinator.group_lines")
+    told.lines.tell("group stable", "g")
+    assert told.idle
+    assert not told.take()

@@ -17,6 +17,7 @@ from libs.runtime.shards.placement import java_hash, shard_of
 from libs.runtime.shards.shard_set import ShardSet
 from libs.runtime.shards.states import State
 from libs.runtime.storage_nodes import StorageNodes
+from tests.runtime.shards.asking import ask_shard
 from tests.runtime.shards.shelf import Add, Event, Put, Read, Recorded, Shelf
 from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, eventually, fetched
 from tests.storage.held_disk import HeldDisk
@@ -53,7 +54,7 @@ class Coordinator:
 
     async def said(self, index: int, event: Event) -> str | int:
         async with asyncio.timeout(WAIT_S):
-            answer = await self.shards.submit_to(index, event)
+            answer = await ask_shard(self.shards, index, event)
         return answer.error or answer.reply
 
     async def serves(self, index: int) -> None:
@@ -159,7 +160,7 @@ async def test_nothing_is_answered_before_the_disk_has_it(
     await give(cluster, topic, 0, one.owner, 1)
     await one.serves(0)
     disk.hold()
-    written, read = one.shards.submit_to(0, Put("a", 5)), one.shards.submit_to(0, Read("a"))
+    written, read = ask_shard(one.shards, 0, Put("a", 5)), ask_shard(one.shards, 0, Read("a"))
     await one.said(1, Read("a"))
     await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].log_end_offset == 1)
     assert not written.done()
@@ -175,7 +176,7 @@ async def test_a_successor_waits_for_what_its_predecessor_has_under_way(
     await give(cluster, topic, 0, one.owner, 1)
     await one.serves(0)
     disk.hold()
-    written = one.shards.submit_to(0, Put("a", 5))
+    written = ask_shard(one.shards, 0, Put("a", 5))
     await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].log_end_offset == 1)
     await give(cluster, topic, 0, two.owner, 2)
     await eventually(lambda: 0 in two.shards.owned and two.shards.owned[0].state is State.LOADING)
@@ -225,14 +226,15 @@ async def test_names_are_sent_to_the_shard_that_kafka_would_send_them_to(
         await give(cluster, topic, index, one.owner, 1)
         await one.serves(index)
     for name in ("a", "b", "groups"):
-        assert (await one.shards.submit(name, Put(name, 1))).reply == "1"
+        assert (await ask_shard(one.shards, shard_of(name, one.shards.count), Put(name, 1))).reply == "1"
         assert await one.said(shard_of(name, SHARDS), Read(name)) == "1"
         assert await one.said(1 - shard_of(name, SHARDS), Read(name)) == "nothing"
 
 
 async def test_without_its_topic_there_is_no_coordinator(cluster: StorageCluster, begin: Begin) -> None:
     one = await begin(1)
-    assert (await one.shards.submit("g", Read("a"))).error == 15
+    assert one.shards.count == 0
+    assert await one.said(0, Read("a")) == 16
 
 
 async def test_a_storage_node_that_moves_is_called_at_its_new_address(cluster: StorageCluster) -> None:

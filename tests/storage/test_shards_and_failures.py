@@ -10,6 +10,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
+from tests.runtime.shards.asking import ask_shard
 from tests.runtime.shards.shelf import Add, Read
 from tests.storage.cluster import eventually
 from tests.storage.test_shard_sets import Coordinator
@@ -70,7 +71,7 @@ async def test_nothing_acknowledged_is_missing_whoever_leads_and_owns(three: Nod
         while not stop.is_set():
             for owner in owners:
                 tried += 1
-                answer = await owner.shards.submit_to(0, Add("n", 1))
+                answer = await ask_shard(owner.shards, 0, Add("n", 1))
                 if not answer.error:
                     assert acked < int(answer.reply) <= tried
                     acked = int(answer.reply)

@@ -105,13 +105,6 @@ class ShardDriver(Generic[E, R, S]):
             "waiting": self._shard.waiting,
         }
 
-    def submit(self, event: E) -> "asyncio.Future[Answer[R, Any]]":
-        """As `ask`. Cancelling it takes nothing back."""
-        future: asyncio.Future[Answer[R, Any]] = self._loop.create_future()
-        if self.ask(event, partial(_resolve, future)):
-            self._loop.call_soon(self.append)
-        return future
-
     def ask(self, event: E, told: "Callable[[Answer[R, Any]], None]") -> bool:
         """`told` is called once, perhaps before this returns. True: `append` is to be called, when nobody else asks at once."""
         try:
@@ -156,18 +149,6 @@ class ShardDriver(Generic[E, R, S]):
     async def closed(self) -> None:
         """After `dismiss`."""
         await asyncio.wait([self._task])
-
-    async def abandon(self) -> None:
-        """Ends at once: nobody waits any longer."""
-        self.dismiss()
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-        if self._under_way is not None:
-            self._under_way.cancel()
-        self._take_back()
-        self._shard.unsure()
-        self._answer()
 
     # -- the task -------------------------------------------------------------------------------------------------------
 
@@ -357,8 +338,3 @@ class ShardDriver(Generic[E, R, S]):
         if state is not self._told:
             self._told = state
             self._on_state(state)
-
-
-def _resolve(future: "asyncio.Future[Answer[Any, Any]]", answer: Answer[Any, Any]) -> None:
-    if not future.done():
-        future.set_result(answer)

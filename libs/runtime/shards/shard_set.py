@@ -14,12 +14,11 @@ from libs.runtime.shards.decisions import Machine
 from libs.runtime.shards.driver import ShardDriver
 from libs.runtime.shards.log_port import InternalLog
 from libs.runtime.shards.pending import Answer
-from libs.runtime.shards.placement import shard_of
 from libs.runtime.shards.shard import BATCH_BYTES_MAX
 from libs.runtime.shards.states import State
 from libs.runtime.shards.storage_log import StorageLog
 from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.write_errors import NOT_COORDINATOR, UNAVAILABLE
+from libs.runtime.shards.write_errors import NOT_COORDINATOR
 from libs.runtime.storage_nodes import StorageNodes
 from libs.telemetry.logs import fields
 
@@ -81,16 +80,6 @@ class ShardSet(Generic[E, R, S]):
         topic = self._image.topics.get(self._topic)
         return topic.partitions if topic is not None else 0
 
-    def submit(self, name: str, event: E) -> "asyncio.Future[Answer[R, Any]]":
-        """To the shard that `name`, a group id or a transactional id, belongs to."""
-        if not self.count:
-            return _refused(UNAVAILABLE)
-        return self.submit_to(shard_of(name, self.count), event)
-
-    def submit_to(self, index: int, event: E) -> "asyncio.Future[Answer[R, Any]]":
-        driver = self._drivers.get(index)
-        return _refused(NOT_COORDINATOR) if driver is None else driver.submit(event)
-
     def ask(self, index: int, event: E, told: "Callable[[Answer[R, Any]], None]") -> None:
         """`told` is called once, perhaps before this returns. Nothing is appended before `end_turn`."""
         driver = self._drivers.get(index)
@@ -108,11 +97,6 @@ class ShardSet(Generic[E, R, S]):
     @property
     def owned(self) -> Mapping[int, ShardDriver[E, R, S]]:
         return self._drivers
-
-    @property
-    def ready(self) -> bool:
-        """Whether all that are owned are served."""
-        return all(driver.state is State.SERVING for driver in self._drivers.values())
 
     def debug(self) -> object:
         return {driver.name: driver.debug() for _, driver in sorted(self._drivers.items())}
@@ -183,9 +167,3 @@ class ShardSet(Generic[E, R, S]):
             self._close_one(index)
         if self._ending:
             await asyncio.gather(*self._ending)
-
-
-def _refused(error: int) -> "asyncio.Future[Answer[Any, Any]]":
-    future: asyncio.Future[Answer[Any, Any]] = asyncio.get_running_loop().create_future()
-    future.set_result(Answer(None, error))
-    return future

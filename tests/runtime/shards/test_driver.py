@@ -9,6 +9,7 @@ from libs.clock import SystemClock, WallMs
 from libs.runtime.shards.driver import ShardDriver
 from libs.runtime.shards.log_port import Refused, Unknown
 from libs.runtime.shards.states import State
+from tests.runtime.shards.asking import ask_driver
 from tests.runtime.shards.memory_log import CLAIM_AGAIN, DEPOSED, Partition
 from tests.runtime.shards.shelf import Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait
 
@@ -40,7 +41,9 @@ async def run(partition: Partition) -> AsyncIterator[Run]:
     yield begin
     partition.going.set()
     for driver in drivers:
-        await driver.abandon()
+        driver.dismiss()
+        driver.leader_moved()
+        await driver.closed()
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -67,7 +70,7 @@ async def serving(run: Run, owner_epoch: int = 1) -> Driver:
 
 async def said(driver: Driver, event: Event) -> str | int:
     async with asyncio.timeout(60):
-        answer = await driver.submit(event)
+        answer = await ask_driver(driver, event)
     return answer.error or answer.reply
 
 
@@ -105,7 +108,7 @@ async def test_a_leader_that_does_not_know_yet_what_is_committed_is_asked_again(
 
 async def test_decisions_that_come_together_share_an_append(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    answers = [driver.submit(Add("a", 1)) for _ in range(10)]
+    answers = [ask_driver(driver, Add("a", 1)) for _ in range(10)]
     assert [(await answer).reply for answer in answers] == [str(number) for number in range(1, 11)]
     assert [len(planned.records) for planned in partition.appends] == [10]
 
@@ -113,9 +116,9 @@ async def test_decisions_that_come_together_share_an_append(partition: Partition
 async def test_a_read_waits_for_what_it_saw(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     partition.going.clear()
-    written = driver.submit(Put("a", 1))
-    read = driver.submit(Read("a"))
-    other = driver.submit(Read("b"))
+    written = ask_driver(driver, Put("a", 1))
+    read = ask_driver(driver, Read("a"))
+    other = ask_driver(driver, Read("b"))
     await asyncio.sleep(0.01)
     assert not written.done()
     assert not read.done()
@@ -127,9 +130,9 @@ async def test_a_read_waits_for_what_it_saw(partition: Partition, run: Run) -> N
 async def test_what_is_decided_while_an_append_is_under_way_goes_with_the_next_one(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     partition.going.clear()
-    answers = [driver.submit(Add("a", 1))]
+    answers = [ask_driver(driver, Add("a", 1))]
     await until(lambda: len(partition.appends) == 1)
-    answers += [driver.submit(Add("a", 1)) for _ in range(3)]
+    answers += [ask_driver(driver, Add("a", 1)) for _ in range(3)]
     partition.going.set()
     assert [(await answer).reply for answer in answers] == ["1", "2", "3", "4"]
     assert [len(planned.records) for planned in partition.appends] == [1, 3]
@@ -140,9 +143,9 @@ async def test_a_refused_append_is_taken_back_with_all_that_was_decided_on_it(pa
     assert await said(driver, Put("a", 1)) == "1"
     partition.going.clear()
     partition.fate = lambda _: Refused(19)
-    answers = [driver.submit(Add("a", 1))]
+    answers = [ask_driver(driver, Add("a", 1))]
     await until(lambda: len(partition.appends) == 2)
-    answers += [driver.submit(Add("a", 1)), driver.submit(Read("a"))]
+    answers += [ask_driver(driver, Add("a", 1)), ask_driver(driver, Read("a"))]
     partition.going.set()
     assert [(await answer).error for answer in answers] == [15, 15, 15]
     partition.fate = lambda _: None
@@ -186,7 +189,7 @@ async def test_a_read_that_must_be_current_finds_out_that_there_is_a_newer_owner
 
 async def test_reads_that_must_be_current_share_a_question(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    reads = [driver.submit(Read("a", current=True)) for _ in range(5)]
+    reads = [ask_driver(driver, Read("a", current=True)) for _ in range(5)]
     assert [(await read).reply for read in reads] == ["nothing"] * 5
     assert [len(planned.records) for planned in partition.appends] == [0]
 
@@ -194,7 +197,7 @@ async def test_reads_that_must_be_current_share_a_question(partition: Partition,
 async def test_an_append_is_not_waited_for_when_its_leader_was_replaced(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     partition.going.clear()
-    waiting = driver.submit(Put("a", 1))
+    waiting = ask_driver(driver, Put("a", 1))
     await until(lambda: len(partition.appends) == 1)
     partition.epoch = 1
     driver.leader_moved()
@@ -268,11 +271,11 @@ async def test_a_record_that_cannot_be_read_is_not_passed_over(partition: Partit
 
 async def test_who_waits_is_woken_by_a_later_decision_once_that_is_committed(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    waiting = driver.submit(Wait("a", 1))
+    waiting = ask_driver(driver, Wait("a", 1))
     assert await said(driver, Read("a")) == "nothing"
     assert not waiting.done()
     partition.going.clear()
-    driver.submit(Put("a", 7))
+    ask_driver(driver, Put("a", 7))
     await asyncio.sleep(0.01)
     assert not waiting.done()
     partition.going.set()
@@ -281,7 +284,7 @@ async def test_who_waits_is_woken_by_a_later_decision_once_that_is_committed(par
 
 async def test_who_was_woken_by_a_decision_that_failed_waits_again(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    waiting = driver.submit(Wait("a", 1))
+    waiting = ask_driver(driver, Wait("a", 1))
     partition.fate = lambda _: Refused(19)
     assert await said(driver, Put("a", 7)) == 15
     assert not waiting.done()
@@ -313,17 +316,17 @@ async def test_a_timer_whose_decision_failed_comes_again(partition: Partition, r
 @pytest.mark.parametrize("replaying", [True, False])
 async def test_a_decision_that_raises_harms_nobody_else(partition: Partition, run: Run, replaying: bool) -> None:
     driver = await serving(run)
-    before = driver.submit(Put("b", 1))
-    failed = driver.submit(Fail(replaying))
-    after = driver.submit(Add("b", 1))
+    before = ask_driver(driver, Put("b", 1))
+    failed = ask_driver(driver, Fail(replaying))
+    after = ask_driver(driver, Add("b", 1))
     assert [(await answer).error for answer in (before, failed, after)] == [0, -1, 0]
     assert await said(driver, Read("a")) == "nothing"
 
 
 async def test_a_decision_that_no_batch_can_hold_is_refused_alone(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    before = driver.submit(Put("b", 1))
-    large = driver.submit(Put("x" * 200_000, 1))
+    before = ask_driver(driver, Put("b", 1))
+    large = ask_driver(driver, Put("x" * 200_000, 1))
     assert [(await before).error, (await large).error] == [0, -1]
     assert await said(driver, Read("x" * 200_000)) == "nothing"
 
@@ -331,9 +334,9 @@ async def test_a_decision_that_no_batch_can_hold_is_refused_alone(partition: Par
 async def test_a_shard_that_is_given_up_answers_what_is_under_way_and_refuses_the_rest(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     partition.going.clear()
-    under_way = driver.submit(Put("a", 1))
+    under_way = ask_driver(driver, Put("a", 1))
     await until(lambda: len(partition.appends) == 1)
-    behind, waiting = driver.submit(Put("b", 1)), driver.submit(Wait("c", 1))
+    behind, waiting = ask_driver(driver, Put("b", 1)), ask_driver(driver, Wait("c", 1))
     driver.dismiss()
     assert driver.state is State.UNLOADING
     assert (await behind).error == 16

@@ -99,6 +99,10 @@ class AbortedTransactions:
 
     # --- saving
 
+    @property
+    def has_unsaved(self) -> bool:
+        return bool(self._unsaved)
+
     def unsaved(self, active_base: int, *, active_too: bool) -> list[FileWrite]:
         """What the next round writes. The active segment's grows with each abort, and is due only with a resume point."""
         due = [base for base in self._unsaved if base != active_base or active_too]

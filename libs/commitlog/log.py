@@ -136,12 +136,13 @@ class Log:
             self.producers.revert()
             raise LogWriteError(self._failure, fatal=True)
         assert batches[0].base_offset >= self.log_end_offset
-        before = (self.log_end_offset, len(self._segments), self.active.size)
-        total = sum([batch.size for batch in batches])
+        active = self._segments[-1]
+        total = batches[0].size if len(batches) == 1 else sum([batch.size for batch in batches])
+        before = (self.log_end_offset, len(self._segments), active.size)
         try:
             if self._fits(batches, total):
-                self.active.write(buffers, total)
-                self.active.extend(batches)
+                active.write(buffers, total)
+                active.extend(batches)
             else:
                 self._append_rolling(buffers, batches)
         except (OSError, LogDamaged) as error:
@@ -165,7 +166,7 @@ class Log:
                 return False
             # As in Kafka: the age is that of the first batch as the newer ones see it, by their greatest timestamps.
             oldest = active.first_timestamp if active.size else batches[0].max_timestamp
-            newest = max([batch.max_timestamp for batch in batches])
+            newest = batches[0].max_timestamp if len(batches) == 1 else max([batch.max_timestamp for batch in batches])
             age = newest - oldest if oldest >= 0 else self._clock.wall_ms() - self._active_since_ms
             if age > age_ms_max(self.directory, active.base_offset, config):
                 return False

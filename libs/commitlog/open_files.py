@@ -91,6 +91,10 @@ class OpenFiles:
         self._kept[key] = handle
         self._kept.move_to_end(key)
 
+    def take(self, key: int) -> OpenFile | None:
+        """As `file`, for whoever holds it from now on: it is not kept here any longer."""
+        return self._kept.pop(key, None)
+
     def forget(self, key: int) -> None:
         self._kept.pop(key, None)
 

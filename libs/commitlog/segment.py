@@ -112,7 +112,10 @@ class Segment(IndexedBatches):
     @property
     def is_unsynced(self) -> bool:
         """Whether any of its files is held open until a round covers it."""
-        return any(one is not None and one.is_unsynced for one in (self.file, self._offset_index, self._time_index))
+        if self.file.is_unsynced:
+            return True
+        offsets, times = self._offset_index, self._time_index
+        return (offsets is not None and offsets.is_unsynced) or (times is not None and times.is_unsynced)
 
     def unsynced(self, *, indexes: bool) -> list[tuple[Unsynced, int]]:
         """What a round with `sync_files` covers, each with its version now: to be told `synced` with that when it is over."""

@@ -223,8 +223,10 @@ class SegmentFile:
     def for_writing(self) -> OpenFile:
         """Open from now on until `synced`. Ask each time before the bytes come."""
         if self._unsynced is None:
-            self._unsynced = self.handle
-            self._open_files.forget(self._key)
+            self._unsynced = self._open_files.take(self._key)
+            if self._unsynced is None:
+                self._unsynced = self._open()
+                self._open_files.forget(self._key)
         self.version += 1
         return self._unsynced
 

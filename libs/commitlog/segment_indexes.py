@@ -168,7 +168,8 @@ class IndexedBatches(SegmentBatches):
 
     @property
     def max_timestamp(self) -> int:
-        self._load_max_timestamp()
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
         assert self._max_timestamp is not None
         return self._max_timestamp
 
@@ -250,11 +251,14 @@ class IndexedBatches(SegmentBatches):
 
     # --- growing and ending
 
-    @mending
     def make_room(self, batches: int, total_bytes: int) -> bool:
         """Reserves what the indexes may need for an append. False if they cannot take it. Raises OSError."""
         if self._bytes_since_index + total_bytes <= self._index_interval_bytes:
             return True  # no entry comes of it
+        return self._make_room_for_entries(batches, total_bytes)
+
+    @mending
+    def _make_room_for_entries(self, batches: int, total_bytes: int) -> bool:
         entries = min(batches, total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 1)
         offsets, times = self.offset_index, self.time_index
         # One time entry is kept for sealing, as in Kafka.
@@ -279,6 +283,7 @@ class IndexedBatches(SegmentBatches):
         As Kafka does it: an entry comes with the first batch after the interval, and never with the first of a segment.
         """
         since, interval, greatest = self._bytes_since_index, self._index_interval_bytes, self.max_timestamp
+        has_entries = False
         for _, last_offset, size, max_timestamp, offset_of_max_timestamp, _ in batches:
             if max_timestamp > greatest:
                 self._max_timestamp = greatest = max_timestamp
@@ -286,11 +291,12 @@ class IndexedBatches(SegmentBatches):
             if since > interval:
                 self.offset_index.append(last_offset - self.base_offset, position)
                 self._note_max_timestamp()
-                since = 0
+                since, has_entries = 0, True
             position += size
             since += size
         self._bytes_since_index = since
-        self._flush_indexes()
+        if has_entries:
+            self._flush_indexes()
         return position
 
     def _flush_indexes(self) -> None:

@@ -9,8 +9,7 @@ import posixpath
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from libs.commitlog.durable_files import FileWrite, begin_file, path_beside, replace_file
 from libs.commitlog.errors import SyncFailed
@@ -109,28 +108,27 @@ class Unsynced(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SyncTargets:
+class SyncTargets(NamedTuple):
     """One log's share of a round. The order within a round: files, directories, writes, removals."""
 
     end_offset: int  # durable once the round is over
     files: tuple[OpenFile, ...]
     sealed: tuple[OpenFile, ...]  # those of the files that can change no more
     directories: tuple[str, ...]
-    covered: tuple[tuple[Unsynced, int], ...] = ()  # what the files hold for, each with its version when this was captured
+    covered: tuple[tuple[Unsynced, int], ...]  # what the files hold for, each with its version when this was captured
+    first_segment: int  # that a resume point of now would list
+    lineage: Lineage
+    epochs_version: int
+    names_version: int
     writes: tuple[FileWrite, ...] = ()  # only true once the files are on disk
     removals: tuple[str, ...] = ()  # what the writes made useless
     resume_offset: int = -1  # the recovery point once the round is over; -1: stays
     resume_segment: int = -1  # the base of the segment that the resume point names
-    first_segment: int = -1  # the first segment that it lists
-    lineage: Lineage = field(default_factory=Lineage)
     listed: tuple[NotedSwap, ...] = ()  # swaps that the resume point knows of
-    epochs_version: int = 0
-    names_version: int = 0
 
     def without_writes(self) -> "SyncTargets":
         """What `sync_then_write` has done of these if it found no room: files and directories, and nothing else."""
-        return replace(self, writes=(), removals=(), resume_offset=-1, resume_segment=-1, epochs_version=-1)
+        return self._replace(writes=(), removals=(), resume_offset=-1, resume_segment=-1, epochs_version=-1)
 
 
 def run_round(targets: Sequence[SyncTargets], fs: FileSystem, disk: str) -> None:

@@ -142,6 +142,12 @@ class SyncLedger:
         epochs, producers = state
         first_offset, active = segments[0].base_offset, segments[-1]
         resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
+        if not (resume_point or indexes or self._owes_more(epochs)):  # nearly every round of nearly every log
+            if end_offset <= durable_offset:
+                return None
+            file, names = active.file, self._names_version
+            covered_file = ((file, file.version),)
+            return SyncTargets(end_offset, (file.handle,), (), (), covered_file, first_offset, lineage, epochs.version, names)
         aborted = self._aborted.unsaved(active.base_offset, active_too=resume_point)
         known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
         known = known and not self._unlisted and self._listed_from == first_offset and not self.knows_more
@@ -184,6 +190,12 @@ class SyncLedger:
             names_version=self._names_version,
         )
 
+    def _owes_more(self, epochs: LeaderEpochs) -> bool:
+        """Than the bytes that were appended to the active segment."""
+        if epochs.version != self._saved_epochs_version or self._aborted.has_unsaved:
+            return True
+        return bool(self._sealed or self._directories or self._writes or self._removals)
+
     def settle(self, targets: SyncTargets, active: Segment) -> None:
         """A round with these targets succeeded, and the log was not cut meanwhile."""
         for one, version in targets.covered:
@@ -192,9 +204,10 @@ class SyncLedger:
             self._sealed.pop(file, None)
         if targets.names_version == self._names_version:
             self._directories.clear()
-        for write in targets.writes:
-            self._writes.pop(write.path, None)
-        self._aborted.saved(targets.writes)
+        if targets.writes:
+            for write in targets.writes:
+                self._writes.pop(write.path, None)
+            self._aborted.saved(targets.writes)
         for path in targets.removals:
             self._removals.pop(path, None)
         self._saved_epochs_version = max(self._saved_epochs_version, targets.epochs_version)

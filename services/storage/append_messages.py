@@ -29,8 +29,11 @@ def partitions_of(body: Any, payload_length: int) -> list[Any] | None:
         topic_id, index, epoch, length = part[:4]
         if type(topic_id) is not bytes or type(index) is not int or type(epoch) is not int or type(length) is not int:
             return None
-        if length < 0 or (len(part) > 4 and any(type(value) is not int for value in part[4:7])):
+        if length < 0:
             return None
+        for value in part[4:7]:  # an owner's
+            if type(value) is not int:
+                return None
         total += length
     return parts if total == payload_length else None
 

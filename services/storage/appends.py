@@ -243,7 +243,7 @@ class Appends:
         meters = self._meters
         start = batches[0].base_offset
         meters.messages_in += hosted.next_offset - start
-        meters.bytes_in += sum([batch.size for batch in batches])
+        meters.bytes_in += batches[0].size if len(batches) == 1 else sum([batch.size for batch in batches])
         now = self._loop.time()
         meters.appended.observe(now - self._turn_time, len(batches))
         rose = hosted.replica.appended(hosted.next_offset)

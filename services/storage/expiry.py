@@ -18,11 +18,12 @@ class Expiry:
         self._meters = meters
         self._watched: dict[Hosted, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._armed_for = 0.0
 
     def watch(self, hosted: Hosted, deadline: float) -> None:
         """Something was parked there until `deadline`."""
         self._watched[hosted] = None
-        if self._timer is None or deadline < self._timer.when():
+        if self._timer is None or deadline < self._armed_for:
             self._arm(deadline)
 
     def forget(self, hosted: Hosted) -> None:
@@ -36,7 +37,7 @@ class Expiry:
     def _arm(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._expire)
+        self._timer, self._armed_for = self._loop.call_at(deadline, self._expire), deadline
 
     def _expire(self) -> None:
         self._timer = None

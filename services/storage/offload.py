@@ -16,12 +16,17 @@ class Offload(Protocol):
         """Runs `work` off the loop, begun in the order of submission."""
         ...
 
+    def run(self, work: Callable[[], T], ended: "Callable[[asyncio.Future[T]], None]") -> None:
+        """As `submit`. Where it can, `ended` is called with what it returned as soon as the loop hears of it, and not in the
+        iteration after that."""
+        self.submit(work).add_done_callback(ended)
+
     def close(self) -> None:
         """Waits for nothing. Work that has not begun is dropped."""
         ...
 
 
-class ThreadOffload:
+class ThreadOffload(Offload):
     """Threads start when there is work. With one thread, one thing at a time is done."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
@@ -34,7 +39,7 @@ class ThreadOffload:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Bunches:
+class Bunches(Offload):
     """Many small pieces of work for a few threads: what is submitted together is done in `threads` rows, not piece by piece.
 
     Handing a piece to a thread and back costs more than opening a log that was closed cleanly, and thousands are opened at once.

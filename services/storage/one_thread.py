@@ -17,16 +17,17 @@ from services.storage.offload import Offload, ThreadOffload
 
 T = TypeVar("T")
 
-_Work = tuple[Callable[[], Any], asyncio.Future[Any]]
-_Ended = tuple[asyncio.Future[Any], Any, BaseException | None]
+_Told = Callable[[asyncio.Future[Any]], None] | None
+_Work = tuple[Callable[[], Any], asyncio.Future[Any], _Told]
+_Ended = tuple[asyncio.Future[Any], _Told, Any, BaseException | None]
 
 
 def threads(name: str, count: int = 1) -> Offload:
     return OneThread(name) if count == 1 else ThreadOffload(name, count)
 
 
-class OneThread:
-    """Implements `Offload`. The thread starts with the first work. Used on one event loop."""
+class OneThread(Offload):
+    """The thread starts with the first work. Used on one event loop."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -38,13 +39,19 @@ class OneThread:
         self._closed = False
 
     def submit(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        return self._submit(work, None)
+
+    def run(self, work: Callable[[], T], ended: "Callable[[asyncio.Future[T]], None]") -> None:
+        self._submit(work, ended)
+
+    def _submit(self, work: Callable[[], T], told: "Callable[[asyncio.Future[T]], None] | None") -> "asyncio.Future[T]":
         if self._closed:
             raise RuntimeError(f"{self._name} is closed")
         if self._event < 0:
             self._begin()
         future: asyncio.Future[T] = self._loop.create_future()
         self._untold += 1
-        self._waiting.put((work, future))
+        self._waiting.put((work, future, told))
         return future
 
     def _begin(self) -> None:
@@ -56,7 +63,7 @@ class OneThread:
     def _tell(self) -> None:
         os.eventfd_read(self._event)
         while self._ended:
-            future, outcome, error = self._ended.popleft()
+            future, told, outcome, error = self._ended.popleft()
             self._untold -= 1
             if future.done():
                 continue
@@ -64,6 +71,8 @@ class OneThread:
                 future.set_result(outcome)
             else:
                 future.set_exception(error)
+            if told is not None:
+                self._call(told, future)
         if self._closed and not self._untold:
             self._end()
 
@@ -74,9 +83,19 @@ class OneThread:
         with suppress(Empty):
             while (item := self._waiting.get_nowait()) is not None:
                 self._untold -= 1
-                item[1].cancel()
+                _, future, told = item
+                future.cancel()
+                if told is not None:
+                    self._loop.call_soon(told, future)
         if not self._untold:
             self._end()
+
+    def _call(self, told: Callable[[asyncio.Future[Any]], None], done: asyncio.Future[Any]) -> None:
+        """Whoever comes next is told, whatever this one makes of it."""
+        try:
+            told(done)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": f"{self._name}: who was told has failed", "exception": error})
 
     def _end(self) -> None:
         """The thread closes the eventfd, since it may be about to write to it: the number could be another file's by then."""
@@ -88,14 +107,14 @@ class OneThread:
 
 def _run(event: int, waiting: SimpleQueue[_Work | None], ended: deque[_Ended]) -> None:
     while (item := waiting.get()) is not None:
-        work, future = item
+        work, future, told = item
         outcome, error = None, None
         if not future.cancelled():
             try:
                 outcome = work()
             except BaseException as raised:
                 error = raised
-        ended.append((future, outcome, error))
-        del item, work, future, outcome, error  # while it waits, it keeps nothing alive
+        ended.append((future, told, outcome, error))
+        del item, work, future, told, outcome, error  # while it waits, it keeps nothing alive
         os.eventfd_write(event, 1)
     os.close(event)

@@ -53,12 +53,12 @@ class Owners:
             request.settle(slot, refused_batch(error, found.log_start_offset))
 
     def _refuse(self, hosted: Hosted, part: list[Any], acks: int) -> Refusal | None:
-        if not is_internal(hosted):
+        if hosted.topic not in INTERNAL_TOPICS:
             return NOT_OWNED
         _, _, leader_epoch, _, owner_epoch, claim, expected_offset = part[:7]
-        return self._of(hosted).refuse(
+        return (self._by_key.get(hosted.key) or self._of(hosted)).refuse(
             *(Standing(leader_epoch, owner_epoch, claim), expected_offset, acks),
-            leader_epoch=hosted.leader_epoch,
+            leader_epoch=hosted.replica.leader_epoch,
             image_owner_epoch=self._image_owner_epoch(hosted),
             log_end=hosted.next_offset,
         )

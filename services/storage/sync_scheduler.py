@@ -170,7 +170,7 @@ class SyncScheduler:
         self._started_at = self._loop.time()
         self._hang_timer = self._loop.call_at(self._started_at + self._hang_s, self._hangs)
         work = partial(sync_then_write, [targets for _, targets in in_flight], self._fs, self.disk)
-        self._offload.submit(work).add_done_callback(self._ended)
+        self._offload.run(work, self._ended)
         return True
 
     def flush_overdue(self, *, age_s_max: float | None = None) -> None:

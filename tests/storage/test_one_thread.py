@@ -32,6 +32,52 @@ async def test_an_exception_reaches_who_submitted_and_the_next_work_is_done() ->
     thread.close()
 
 
+async def test_who_is_called_hears_before_those_who_wait_for_a_future() -> None:
+    """The end of a sync round, in the iteration in which the loop wakes up."""
+    thread, both_are_done = OneThread("t"), threading.Event()
+    heard: list[int] = []
+    both_heard = asyncio.Event()
+    thread.submit(lambda: 1).add_done_callback(lambda done: (heard.append(done.result()), both_heard.set()))
+    thread.run(lambda: 2, lambda done: heard.append(done.result()))
+    thread.run(both_are_done.set, lambda done: None)
+    both_are_done.wait(60)  # the loop has looked for nothing yet
+    await both_heard.wait()
+    assert heard == [2, 1]
+    thread.close()
+
+
+async def test_who_fails_when_told_keeps_nobody_else_from_hearing() -> None:
+    failures: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
+    thread, told = OneThread("t"), asyncio.Event()
+
+    def fail(done: asyncio.Future[None]) -> None:
+        raise RuntimeError("mine")
+
+    thread.run(lambda: None, fail)
+    thread.run(lambda: None, lambda done: told.set())
+    await asyncio.wait_for(told.wait(), 10)
+    assert failures == ["mine"]
+    thread.close()
+
+
+async def test_who_is_to_be_called_hears_of_an_exception_and_of_work_that_was_dropped() -> None:
+    begun, may_end, heard = threading.Event(), threading.Event(), asyncio.Queue[str]()
+
+    def fail() -> None:
+        begun.set()
+        may_end.wait(60)
+        raise OSError(5, "broken")
+
+    thread = OneThread("t")
+    thread.run(fail, lambda done: heard.put_nowait(str(done.exception())))
+    thread.run(lambda: None, lambda done: heard.put_nowait(f"cancelled: {done.cancelled()}"))
+    await asyncio.to_thread(begun.wait, 10)
+    thread.close()
+    may_end.set()
+    assert {await heard.get(), await heard.get()} == {"[Errno 5] broken", "cancelled: True"}
+
+
 async def test_close_drops_what_has_not_begun_and_what_has_begun_is_told() -> None:
     begun, may_end = threading.Event(), threading.Event()
 

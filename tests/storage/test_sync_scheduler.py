@@ -1,10 +1,14 @@
-"""What a scheduler does with very many partitions at once."""
+"""What a scheduler does with very many partitions at once, and when a round counts as hanging."""
 
+import asyncio
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from libs.commitlog.filesystem import OsFileSystem
-from services.storage.offload import ThreadOffload
+from services.storage.offload import Offload, ThreadOffload
 from services.storage.sync_scheduler import SyncScheduler
+from tests.simulation.cluster.loop import VirtualLoop
 
 
 class DurableLog:
@@ -29,3 +33,79 @@ async def test_rounds_that_find_nothing_to_do_go_on_to_the_last_that_is_owed() -
     scheduler.kick()
     await scheduler.drain()  # at once: nothing is left
     scheduler.close()
+
+
+class ByHand(Offload):
+    """Work ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.under_way: list[asyncio.Future[Any]] = []
+
+    def submit(self, work: Callable[[], Any]) -> "asyncio.Future[Any]":
+        self.under_way.append(asyncio.get_running_loop().create_future())
+        return self.under_way[-1]
+
+    def close(self) -> None:
+        pass
+
+
+class Told:
+    """The events that matter here, with their moments."""
+
+    def __init__(self) -> None:
+        self.stalled: list[tuple[float, bool]] = []
+
+    def synced(self, hosted: object) -> None:
+        pass
+
+    def round_ended(self, seconds: float) -> None:
+        pass
+
+    def sync_stalled(self, scheduler: object, *, stalled: bool) -> None:
+        self.stalled.append((asyncio.get_running_loop().time(), stalled))
+
+
+class Dirty:
+    """A partition that every round finds something to do for."""
+
+    class _Active:
+        is_unsynced = False
+
+    class _Targets:
+        writes = ()
+        removals = ()
+
+    class _Log:
+        def __init__(self) -> None:
+            self.active = Dirty._Active()
+
+        def sync_targets(self) -> object:
+            return Dirty._Targets()
+
+        def mark_synced(self, targets: object) -> None:
+            pass
+
+    def __init__(self, sync: SyncScheduler) -> None:
+        self.log = self._Log()
+        self.sync = sync
+
+
+def test_each_round_has_its_own_time_before_it_counts_as_hanging() -> None:
+    """From where it began, neither earlier nor later."""
+    loop = VirtualLoop(Random(1))  # type: ignore[abstract]
+
+    async def rounds() -> list[tuple[float, bool]]:
+        events: Any = Told()
+        disk, began = ByHand(), loop.time()
+        scheduler = SyncScheduler("disk", OsFileSystem(), disk, events, hang_s=10.0)
+        partition: Any = Dirty(scheduler)
+        for lasts_s in (6.0, 6.0, 25.0, 1.0, 12.0):
+            scheduler.owe(partition)
+            scheduler.kick()
+            await asyncio.sleep(lasts_s)
+            disk.under_way.pop().set_result(True)
+            await asyncio.sleep(1.0)
+        scheduler.close()
+        return [(round(at - began, 1), stalled) for at, stalled in events.stalled]
+
+    assert loop.run(rounds()) == [(24.0, True), (39.0, False), (52.0, True), (54.0, False)]

@@ -5,8 +5,7 @@ is taken, nor an append by one. The offset alone would not do: a deposed owner's
 The claim's number fences what the owner itself sent before it claimed again, and may still be on its way.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from libs.wire.errors import ErrorCode
 from services.storage.core.admission import Refusal
@@ -21,9 +20,8 @@ NOBODYS = Refusal(int(ErrorCode.INVALID_TOPIC_EXCEPTION), "only its coordinator 
 NOT_OWNED = Refusal(INVALID_REQUEST, "only internal topics have owners")
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A claim, as it was made. Compared as a whole."""
+class Standing(NamedTuple):
+    """A claim, as it was made. Compared as a whole, with each append."""
 
     leader_epoch: int
     owner_epoch: int
@@ -56,10 +54,10 @@ class Ownership:
         self, writer: Standing, expected_offset: int, acks: int, *, leader_epoch: int, image_owner_epoch: int, log_end: int
     ) -> Refusal | None:
         """None: the append may be staged, now."""
-        if refusal := _refuse_leader_epoch(writer.leader_epoch, leader_epoch):
-            return refusal
-        if refusal := self._refuse_owner_epoch(writer.owner_epoch, image_owner_epoch):
-            return refusal
+        if writer.leader_epoch != leader_epoch:
+            return _refuse_leader_epoch(writer.leader_epoch, leader_epoch)
+        if writer.owner_epoch < self.highest or writer.owner_epoch < image_owner_epoch:
+            return self._refuse_owner_epoch(writer.owner_epoch, image_owner_epoch)
         if writer != self.standing:
             return Refusal(FENCED_LEADER, "the claim that this append names does not stand", -1, leader_epoch)
         if expected_offset != log_end:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from libs.clock import Monotonic, WallMs
 from libs.runtime.children import Report, Work
+from services.storage.offload import Offload
 from tests.simulation.cluster.loop import LIFE, VirtualLoop
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ class Slowness:
         return self.factor * (0.0002 + 0.004 * self.random.random() ** 4)
 
 
-class SimulatedOffload:
+class SimulatedOffload(Offload):
     """Runs the work at one moment, some time after it was asked for; who waits hears of it later still."""
 
     def __init__(self, slowness: Slowness, threads: int) -> None:

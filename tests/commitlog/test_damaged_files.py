@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged, OffsetOutOfRange
+from libs.commitlog.errors import DirectoryDamaged, DirectoryOfAnother, LogDamaged, OffsetOutOfRange
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.log import Log
@@ -108,7 +108,7 @@ class Judge:
         verify(QuickFileSystem(), str(path), findings, records=False)  # before the log mends anything
         try:
             found = self._read_as_a_node_does(path)
-        except (LogDamaged, DirectoryDamaged) as error:
+        except (LogDamaged, DirectoryDamaged, DirectoryOfAnother) as error:
             damage = error
         except OSError:  # which the storage node logs together with the path
             assert (path / name).is_dir(), case

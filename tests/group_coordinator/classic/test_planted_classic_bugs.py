@@ -61,7 +61,7 @@ def the_former_asker_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
     def parked(self: Draft, key: Any, to_former: Any) -> Any:
         decision = real(self, key, to_former)
-        return replace(decision, wakes=decision.wakes[1:])
+        return decision._replace(wakes=decision.wakes[1:])
 
     patch.setattr(Draft, "parked", parked)
 

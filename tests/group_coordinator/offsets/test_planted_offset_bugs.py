@@ -1,7 +1,6 @@
 """Rules of offsets broken on purpose: the model test must notice."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ SEEDS = 300
 def fetches_are_answered_from_memory(patch: pytest.MonkeyPatch) -> None:
     """Whoever owns the shard now."""
     real = fetches.decided
-    patch.setattr(fetches, "decided", lambda groups, version: replace(real(groups, version), current=False))
+    patch.setattr(fetches, "decided", lambda groups, version: real(groups, version)._replace(current=False))
 
 
 def tombstones_are_not_replayed(patch: pytest.MonkeyPatch) -> None:
@@ -55,7 +54,7 @@ def a_change_is_not_noted_in_the_journal(patch: pytest.MonkeyPatch) -> None:
 
 def half_of_a_commit_is_kept(patch: pytest.MonkeyPatch) -> None:
     real = commits.decide_commit
-    patch.setattr(commits, "decide_commit", lambda *args: (lambda done: replace(done, records=done.records[:1]))(real(*args)))
+    patch.setattr(commits, "decide_commit", lambda *args: (lambda done: done._replace(records=done.records[:1]))(real(*args)))
 
 
 def anybody_commits(patch: pytest.MonkeyPatch) -> None:
@@ -81,7 +80,7 @@ def nothing_is_looked_at_twice(patch: pytest.MonkeyPatch) -> None:
 
     def expired(self: Offsets, key: Any, now_ms: int) -> Any:
         decision = real(self, key, now_ms)
-        return replace(decision, timers={which: when for which, when in decision.timers.items() if which != part.CHECK})
+        return decision._replace(timers={which: when for which, when in decision.timers.items() if which != part.CHECK})
 
     patch.setattr(Offsets, "expired", expired)
 
@@ -91,14 +90,14 @@ def groups_go_and_their_offsets_stay(patch: pytest.MonkeyPatch) -> None:
 
     def decide(self: Any, asked: Any, request: Any) -> Any:
         decision = real(self, asked, request)
-        return replace(decision, records=[record for record in decision.records if not hasattr(record, "partition")])
+        return decision._replace(records=[record for record in decision.records if not hasattr(record, "partition")])
 
     patch.setattr(group_deletions.Deletions, "decide", decide)
 
 
 def deletions_are_not_logged(patch: pytest.MonkeyPatch) -> None:
     real = deletions.decide_deletion
-    patch.setattr(deletions, "decide_deletion", lambda *args: replace(real(*args), records=()))
+    patch.setattr(deletions, "decide_deletion", lambda *args: real(*args)._replace(records=()))
 
 
 def offsets_of_a_topic_count_for_its_namesake(patch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from libs.runtime.shards.decisions import Decision
@@ -79,8 +78,7 @@ class Mixed:
             decision = cannot.decided(request) if cannot is not None else self._upgraded(group, asked, request, now_ms)
         if not decision.records:  # refused
             return decision
-        return replace(
-            decision,
+        return decision._replace(
             records=[*upgrade.removal(group), *decision.records],
             timers={**upgrade.timers(group), **decision.timers},
             wakes=upgrade.wakes(group),
@@ -115,7 +113,7 @@ class Mixed:
                 return decision
             changed = ProtocolChanged(group.name, CONSUMER, CLASSIC, 0)
             kept = [*self._consumer.removal(group.name), *decision.records]
-            return replace(decision, records=kept, happened=[changed, *decision.happened])
+            return decision._replace(records=kept, happened=[changed, *decision.happened])
         error = self._classic.join_error(request)
         if error:
             return Decision(join_refused(error, request.member_id, asked.version))
@@ -188,8 +186,7 @@ class Mixed:
         return self._awaits(decision, awaited, now_ms + member.rebalance_timeout_ms)
 
     def _awaits(self, decision: Decided, awaited: Awaited, due_ms: int) -> Decided:
-        return replace(
-            decision,
+        return decision._replace(
             records=[*decision.records, MemberAwaited(awaited, due_ms)],
             timers={**decision.timers, awaited.timer: due_ms},
         )
@@ -197,8 +194,8 @@ class Mixed:
     def _came(self, decision: Decided, awaited: Awaited) -> Decided:
         if awaited not in self._awaited:
             return decision
-        return replace(
-            decision, records=[*decision.records, MemberCame(awaited)], timers={**decision.timers, awaited.timer: None}
+        return decision._replace(
+            records=[*decision.records, MemberCame(awaited)], timers={**decision.timers, awaited.timer: None}
         )
 
     # -- back to classic ----------------------------------------------------------------------------------------------------
@@ -227,8 +224,7 @@ class Mixed:
         ended: dict[TimerKey, int | None] = {
             key(name, member_id): None for member_id in {*group.members, *after.members} for key in (session_key, revocation_key)
         }
-        return replace(
-            decision,
+        return decision._replace(
             records=[*kept, *self._consumer.removal(name, after if replaced else group), record, *followed],
             timers={**decision.timers, **ended, **timers},
             happened=[*gone, ProtocolChanged(name, CONSUMER, CLASSIC, len(after.members)), *begun],
@@ -264,7 +260,7 @@ class Mixed:
         late = "join again" if awaited.joins else "ask for its assignment"
         leaves.fence(draft, member, TOO_SLOW, f"member {member.member_id} did not {late} within {member.rebalance_timeout_ms} ms")
         decision = draft.decision()
-        return replace(decision, records=[*decision.records, MemberCame(awaited)])
+        return decision._replace(records=[*decision.records, MemberCame(awaited)])
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         for awaited, due_ms in self._awaited.items():

@@ -28,8 +28,6 @@ class GroupLines:
         self._passed_of_others: Counter[str] = Counter()
 
     def tell(self, event: str, group: str, **values: object) -> None:
-        if not log.isEnabledFor(logging.INFO):
-            return
         key = event, group
         if not self._told:
             self._later(EVERY_S, self._over)

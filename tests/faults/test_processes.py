@@ -87,8 +87,9 @@ async def test_of_a_gigabyte_of_log_a_node_reads_little_before_it_is_ready_after
         alone.kill("storage-1")
         alone.start("storage-1")
         alone.wait_ready(["storage-1"])
-        (scanned,) = re.findall(r'event="recovered" .*scanned=(\d+)', alone.log("storage-1"))
-        assert int(scanned) < GIB / 4
+        # Behind a resume point that covers all of it there is nothing to read, and to say.
+        scanned = re.findall(r'event="recovered" .*scanned=(\d+)', alone.log("storage-1"))
+        assert sum(map(int, scanned)) < GIB / 4
         async with raw_client(alone.shape.port + 1) as client:
             _, (found,) = await client.fetch(READ_VERSION, fetch_body(READ_VERSION, [(topic, [(0, count - 1)])]))
         assert (found.error, found.high_watermark) == (0, count)

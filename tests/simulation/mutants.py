@@ -5,7 +5,6 @@ A mutant is a function that plants itself with `plant(where, name, wrong)`, whic
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -67,7 +66,7 @@ def _in_rounds(plant: Plant, change: Callable[[SyncTargets], SyncTargets]) -> No
 
 @mutant("a round does not sync the log", seeds=3)
 def _(plant: Plant) -> None:
-    _in_rounds(plant, lambda target: replace(target, files=()))
+    _in_rounds(plant, lambda target: target._replace(files=()))
 
 
 @mutant("a round does not sync directories", seeds=5)
@@ -81,7 +80,7 @@ def _(plant: Plant) -> None:
 
 @mutant("a sealed segment is not synced", seeds=5)
 def _(plant: Plant) -> None:
-    _in_rounds(plant, lambda target: replace(target, files=tuple(file for file in target.files if file not in target.sealed)))
+    _in_rounds(plant, lambda target: target._replace(files=tuple(file for file in target.files if file not in target.sealed)))
 
 
 @mutant("the resume point is written before the log is synced", seeds=5)
@@ -113,7 +112,7 @@ def _(plant: Plant) -> None:
     right = Log.mark_synced
 
     def wrong(self: Log, targets: SyncTargets) -> None:
-        right(self, replace(targets, end_offset=self.log_end_offset))
+        right(self, targets._replace(end_offset=self.log_end_offset))
 
     plant(Log, "mark_synced", wrong)
 
@@ -123,7 +122,7 @@ def _(plant: Plant) -> None:
     right = Log.mark_synced
 
     def wrong(self: Log, targets: SyncTargets) -> None:
-        right(self, replace(targets, lineage=self._lineage))
+        right(self, targets._replace(lineage=self._lineage))
 
     plant(Log, "mark_synced", wrong)
 

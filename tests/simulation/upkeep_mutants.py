@@ -1,7 +1,6 @@
 """Planted bugs in what shortens, compacts, deletes and recovers logs; see `mutants.py`, which counts them among its own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -115,7 +114,7 @@ def _(plant: Plant) -> None:
 @mutant("a child process vouches for what it did not sync", seeds=20)
 def _(plant: Plant) -> None:
     def wrong(targets: Sequence[SyncTargets], fs: Any, disk: str) -> bool:
-        return sync_then_write([replace(target, files=()) for target in targets], fs, disk)
+        return sync_then_write([target._replace(files=()) for target in targets], fs, disk)
 
     plant(recovering, "sync_then_write", wrong)
 

@@ -13,8 +13,8 @@ from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, from_log
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
-from services.group_coordinator.core.overlay import Overlay
 from services.group_coordinator.core.records import ClassicGroupChanged
+from services.group_coordinator.core.scratch import Scratch, add
 
 _NOW: Final = "now"
 
@@ -217,8 +217,8 @@ class Group:
 
     def _count(self, member: Member, by: int) -> None:
         for name, _ in member.protocols:
-            _add(self.supporters, name, by)
-        _add(self.timeouts, member.rebalance_timeout_ms, by)
+            add(self.supporters, name, by)
+        add(self.timeouts, member.rebalance_timeout_ms, by)
 
     def _become(self, fact: Fact, now_ms: int, **also: Any) -> None:
         facts = self.facts
@@ -274,33 +274,5 @@ class Group:
         )
 
 
-class _Scratch(Group):
-    """Of a table that nothing asks for, nothing is made."""
-
+class _Scratch(Scratch, Group):
     __slots__ = ("_now", "_under")
-
-    def __init__(self, under: Group) -> None:
-        self.name = under.name
-        self._under = under
-        self._now = under.facts
-
-    def __getattr__(self, table: str) -> Any:
-        overlay: Overlay[Any, Any] = Overlay(getattr(self._under, table))
-        setattr(self, table, overlay)
-        return overlay
-
-    @property
-    def facts(self) -> Facts:
-        return self._now
-
-    @facts.setter
-    def facts(self, facts: Facts) -> None:
-        self._now = facts
-
-
-def _add(counts: MutableMapping[Any, int], key: object, by: int) -> None:
-    count = counts.get(key, 0) + by
-    if count:
-        counts[key] = count
-    else:
-        counts.pop(key, None)

@@ -14,7 +14,7 @@ from services.group_coordinator.core.consumer import changes, partitions
 from services.group_coordinator.core.consumer.member import LEAVES, Member
 from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions
 from services.group_coordinator.core.consumer.states import State
-from services.group_coordinator.core.overlay import Overlay
+from services.group_coordinator.core.scratch import Scratch, add
 from services.group_coordinator.core.topics_view import TopicView
 
 _NOW: Final = "now"
@@ -247,32 +247,32 @@ class Group:
             pass
         else:
             for topic in before.topics if before is not None else ():
-                _add(self.subscriptions, topic, -1)
+                add(self.subscriptions, topic, -1)
             for topic in after.topics if after is not None else ():
-                _add(self.subscriptions, topic, 1)
+                add(self.subscriptions, topic, 1)
         for table, was, is_now in (
             (self.regex_members, before and before.regex, after and after.regex),
             (self.assignors, before and before.assignor, after and after.assignor),
         ):
             if was != is_now:
                 if was:
-                    _add(table, was, -1)
+                    add(table, was, -1)
                 if is_now:
-                    _add(table, is_now, 1)
+                    add(table, is_now, 1)
         for member, by in ((before, -1), (after, 1)):
             if member is not None and member.classic is not None:
                 for name in {None, *(protocol.name for protocol in member.classic.protocols)}:
-                    _add(self.classics, name, by)
+                    add(self.classics, name, by)
 
     def _resolve(self, regex: str, resolved: Resolved | None) -> None:
         before = self.regexes.get(regex)
         for topic in before.topics if before is not None else ():
-            _add(self.subscriptions, topic, -1)
+            add(self.subscriptions, topic, -1)
         if resolved is None:
             self.regexes.pop(regex, None)
             return
         for topic in resolved.topics:
-            _add(self.subscriptions, topic, 1)
+            add(self.subscriptions, topic, 1)
         self.regexes[regex] = resolved
 
     def _assign(self, assignment_epoch: int) -> None:
@@ -289,37 +289,9 @@ class Group:
                 self.unsettled[member.member_id] = True
 
 
-class _Scratch(Group):
-    """Of a table that nothing asks for, nothing is made."""
-
+class _Scratch(Scratch, Group):
     __slots__ = ("_now", "_under")
-
-    def __init__(self, under: Group) -> None:
-        self.name = under.name
-        self._under = under
-        self._now = under.facts
-
-    def __getattr__(self, table: str) -> Any:
-        overlay: Overlay[Any, Any] = Overlay(getattr(self._under, table))
-        setattr(self, table, overlay)
-        return overlay
-
-    @property
-    def facts(self) -> Facts:
-        return self._now
-
-    @facts.setter
-    def facts(self, facts: Facts) -> None:
-        self._now = facts
 
 
 def _held(member: Member | None) -> set[Partition]:
     return set() if member is None else {*partitions.each(member.assigned), *partitions.each(member.pending)}
-
-
-def _add(counts: MutableMapping[Any, int], key: str | None, by: int) -> None:
-    count = counts.get(key, 0) + by
-    if count:
-        counts[key] = count
-    else:
-        counts.pop(key, None)

@@ -69,14 +69,15 @@ class OneShard(ABC):
         self.answer()
         self.fail_over()
 
-    def lose_sight(self, *, stored: bool) -> None:
-        """Nobody answers an append: it is in the log, or it is not."""
+    def lose_sight(self, *, stored: bool, for_ms: int = 0) -> None:
+        """Nobody answers an append: it is in the log, or it is not. Until the log is there again so much time goes by."""
         planned = self.shard.next_append() if not self.under_way else self.under_way
         self.under_way = None
         if stored and planned is not None:
             self.store(planned)
         self.shard.unsure()
         self.answer()
+        self.now_ms += for_ms
         self.load()
         self.settle()
 

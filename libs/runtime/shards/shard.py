@@ -272,8 +272,9 @@ class Shard(Generic[E, R, S, T]):
         if position >= before.end:
             self._become(Fact.CAUGHT_UP)
             self._journal.recording = True
-            for key, deadline in self.machine.timers(now_ms):
-                if self._timers.deadline(key) is None:
+            for key, deadline in self.machine.timers(now_ms):  # nobody was heard meanwhile: all have their whole time
+                known = self._timers.deadline(key)
+                if known is None or known < deadline:
                     self._timers.set({key: deadline}, undoable=False)
 
     def start_again_unless_closed(self) -> None:

@@ -226,3 +226,23 @@ def test_a_decision_that_the_log_refuses_changes_nothing_for_it() -> None:
     stage.refuse(19)
     assert joined.error == 15
     assert stage.consumer().members[member_id] == before
+
+
+def test_nobody_is_given_up_for_what_could_not_be_heard_while_the_log_was_away() -> None:
+    """As by the next owner: its members' sessions begin when it has read the log."""
+    stage = Stage(t=2)
+    stage.beat("new", 0, "t")
+    old = stage.join(protocols=offers("t"), version=3).reply.member_id
+    stage.lose_sight(stored=False, for_ms=300_000)
+    assert set(stage.consumer().members) == {"new", old}
+    stage.wait(60_000)
+    assert not stage.consumer().members
+
+
+def test_nobody_is_given_up_for_it_in_a_classic_group() -> None:
+    stage = Stage(t=2)
+    ids = stage.classic_group("t")
+    stage.lose_sight(stored=False, for_ms=300_000)
+    assert [stage.heartbeat(member_id, 1) for member_id in ids] == [0, 0]
+    stage.wait(60_000)
+    assert stage.state() == "Empty"

@@ -193,3 +193,16 @@ def test_a_group_goes_there_and_back_as_often_as_its_clients_do() -> None:
         assert stage.sync(member_id, generation).error == 0
         assert stage.beat("new", generation, owned={}).error == 0
         assert stage.consumer().state.value == "Stable"
+
+
+def test_what_a_member_owed_the_former_group_is_not_asked_of_it_in_the_next_one() -> None:
+    """It joined, and never asked for its assignment there; that group is gone long before its time is over."""
+    stage = Stage(t=2)
+    stage.beat("new", 0, "t", instance="i")
+    member_id = stage.join(instance="i", protocols=offers("t")).reply.member_id
+    generation = stage.join(member_id, instance="i", protocols=offers("t")).reply.generation_id
+    assert stage.sync(member_id, generation, {member_id: assignment(t=[0, 1])}, instance="i").error == 0
+    stage.wait_alive(59_000, (member_id, generation))
+    stage.beat("new", 0, "t")
+    stage.wait(2_000)
+    assert member_id in stage.consumer().members

@@ -59,6 +59,8 @@ class Logged:
     """Of members of the consumer protocol's groups."""
     held: dict[str, Held] = field(default_factory=dict)
     subscribers: set[str] = field(default_factory=set)
+    stood_empty: bool = True
+    """When its generation was written last."""
 
     @property
     def generation(self) -> int | None:
@@ -66,12 +68,6 @@ class Logged:
         if self.consumer_epoch is not None:
             return self.consumer_epoch
         return self.classic.generation if self.classic is not None else None
-
-    @property
-    def is_empty(self) -> bool:
-        if self.consumer_epoch is not None:
-            return not self.subscribers
-        return self.classic is None or not self.classic.members
 
     def refuses(self, member_id: str, generation: int) -> str:
         """Why somebody may not commit; "" if it may."""
@@ -106,6 +102,10 @@ class Checks:
         self.assignments: dict[int, dict[str, bytes]] = {}
         """By generation: what each member, or instance, was assigned."""
         self.leaders: dict[tuple[int, int, int], str] = {}
+        self.instances: dict[str, str] = {}
+        """By member id, of static members that the log has, or had."""
+        self._begins_anew = False
+        """A group that was empty is removed by what is read now: whatever comes next begins with generation 1."""
         self.generations = 0
         self.acknowledged = 0
         self.fetched = 0
@@ -115,16 +115,15 @@ class Checks:
 
     def committed(self, batch: list[KeyValue]) -> None:
         before, was_classic = self.logged.generation, self.logged.classic is not None
-        was_empty = self.logged.is_empty
+        self._begins_anew = False
         for kept in batch:
             self.records += 1
             self._read(record_codec.decode(*kept))
         after = self.logged.generation
         if before is not None and after is not None:
-            converted = was_classic != (self.logged.classic is not None)
-            if after < before and not (converted and was_empty):  # an empty group is removed, and the other one begins anew
+            if after < before and not self._begins_anew:
                 self.bench.fail(f"the generation falls from {before} to {after}")
-            self.converted += converted
+            self.converted += was_classic != (self.logged.classic is not None)
         if after is None:
             self.assignments.clear()
         self.generations += after != before
@@ -145,16 +144,21 @@ class Checks:
             case OffsetRemoved(_, topic, partition):
                 self.offsets.setdefault((topic, partition), []).append((self.records, NOTHING))
             case ClassicGroupChanged():
-                logged.classic = record
+                logged.classic, logged.stood_empty = record, not record.members
+                self.instances |= {one.member_id: one.instance_id for one in record.members if one.instance_id}
                 self._read_generation(record)
             case ClassicGroupRemoved():
+                self._begins_anew |= logged.classic is not None and logged.stood_empty
                 logged.classic = None
             case ConsumerGroupChanged(_, epoch):
-                logged.consumer_epoch = epoch
+                logged.consumer_epoch, logged.stood_empty = epoch, not logged.subscribers
             case ConsumerGroupRemoved():
+                self._begins_anew |= logged.consumer_epoch is not None and logged.stood_empty
                 logged.consumer_epoch = None
-            case ConsumerMemberChanged(_, member_id):
+            case ConsumerMemberChanged(_, member_id, instance_id):
                 logged.subscribers.add(member_id)
+                if instance_id:
+                    self.instances[member_id] = instance_id
             case ConsumerMemberRemoved(_, member_id):
                 logged.subscribers.discard(member_id)
             case CurrentAssignmentChanged(_, member_id, epoch):
@@ -226,6 +230,7 @@ class Checks:
         """Of one owner: what was not agreed on is forgotten with it. A static member that comes back has another id."""
         if leader.startswith("i"):
             leader = leader.split("-")[0]
+        leader = self.instances.get(leader, leader)
         if leader and version >= SKIPS_ASSIGNMENT_FROM and self.leaders.setdefault(key, leader) != leader:
             self.bench.fail(f"generation {key[-1]} is led by {self.leaders[key]} and {leader}")
 

@@ -27,6 +27,9 @@ class Classic(Client):
         self.former: list[tuple[str, int]] = []
         self.assigned_partitions = 0
         """When it last assigned, in this life or a former one."""
+        self.asks_anew = False
+        """For a rebalance, whatever it is told. A static member that ends before it gave up what it had claimed comes back to an
+        assignment in which nobody has that, and in Kafka neither does anything change until somebody joins again."""
         self.forget()
 
     def forget(self) -> None:
@@ -53,7 +56,8 @@ class Classic(Client):
     def beat(self) -> None:
         if self.waits is not None:
             return
-        if not self.in_it or (self.leads_partitions and self.leads_partitions != self._partitions):
+        if not self.in_it or self.asks_anew or (self.leads_partitions and self.leads_partitions != self._partitions):
+            self.asks_anew &= not self.in_it
             self._join()
         else:
             beat = HeartbeatRequest(GROUP, self.generation, self.member_id, self.instance)

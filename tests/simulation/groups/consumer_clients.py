@@ -52,6 +52,9 @@ class Consumer(Client):
 
     def lease_over(self) -> None:
         self._lose()
+        if self.waits is not None:  # it was asked by whom it is no longer: what it answers is of no use
+            self.waits = None
+            self._unheard()
 
     def lose_connection(self) -> None:
         self._unheard()

@@ -60,7 +60,7 @@ class Line:
         self.owner = lines.owner
         self.free_ms = 0
         """When the last request arrives that was sent before."""
-        self._in_order = in_order
+        self.in_order = in_order
 
     def ask(self, request: Any, version: int, hears: Hears, ms_max: int = 4000) -> Call:
         call = Call(self, request, version, hears, self.lines.bench.now_ms)
@@ -71,7 +71,7 @@ class Line:
     def reset(self) -> None:
         """Another connection: nothing that was asked over the former one is answered."""
         self.connection += 1
-        if not self._in_order:
+        if not self.in_order:
             self.free_ms = 0
 
 
@@ -97,10 +97,13 @@ class Lines:
         line.free_ms = at_ms
         if self.loss and random.random() < self.loss:
             return
-        self.bench.later(at_ms - self.bench.now_ms, self._arrive, call)
+        sent = [call]
         if self.twice and random.random() < self.twice:
-            line.free_ms += 1  # the first one is answered first: of the second answer its client would learn nothing
-            self.bench.later(line.free_ms - self.bench.now_ms, self._arrive, call.again())
+            # Who keeps an order hears the last answer: after the first it would not know what it was told in the second.
+            sent = [call.again(), call] if line.in_order else [call, call.again()]
+            line.free_ms += 1
+        for after_ms, one in enumerate(sent):
+            self.bench.later(at_ms + after_ms - self.bench.now_ms, self._arrive, one)
 
     def _takes_ms(self) -> float:
         return 1 + (self.late_ms * self.random.random() ** 4 if self.late_ms else 0)

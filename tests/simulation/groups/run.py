@@ -174,6 +174,8 @@ class GroupRun:
             client.line.owner = self.owner
             client.commits = False
             client.paused_ms = 0.0
+            if isinstance(client, Classic):
+                client.asks_anew = client.cooperative and client.instance is not None
             client.start()
 
     def _end(self, rest: Rest) -> None:

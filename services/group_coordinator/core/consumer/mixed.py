@@ -221,11 +221,15 @@ class Mixed:
         followed, timers, begun = downgrade.begin(record, settings.classic, now_ms)
         kept: Sequence[object] = decision.records if replaced else ()
         gone = [each for each in decision.happened if replaced or isinstance(each, MemberRemoved)]
+        members = {*group.members, *after.members}
         ended: dict[TimerKey, int | None] = {
-            key(name, member_id): None for member_id in {*group.members, *after.members} for key in (session_key, revocation_key)
+            key(name, member_id): None for member_id in members for key in (session_key, revocation_key)
         }
+        awaited = [Awaited(name, member_id, joins) for member_id in sorted(members) for joins in (True, False)]
+        ended |= {one.timer: None for one in awaited}  # else a later group of this name would lose a member for what it owed here
+        came = [MemberCame(one) for one in awaited]
         return decision._replace(
-            records=[*kept, *self._consumer.removal(name, after if replaced else group), record, *followed],
+            records=[*kept, *came, *self._consumer.removal(name, after if replaced else group), record, *followed],
             timers={**decision.timers, **ended, **timers},
             happened=[*gone, ProtocolChanged(name, CONSUMER, CLASSIC, len(after.members)), *begun],
         )
@@ -264,7 +268,10 @@ class Mixed:
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         for awaited, due_ms in self._awaited.items():
-            yield awaited.timer, due_ms
+            group = self._consumer.groups.get(awaited.group)
+            member = group.members.get(awaited.member_id) if group is not None else None
+            whole_ms = member.rebalance_timeout_ms if member is not None else 0  # nobody could come while the log was away
+            yield awaited.timer, max(due_ms, now_ms + whole_ms)
 
     def replay(self, record: object) -> bool:
         match record:

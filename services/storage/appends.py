@@ -3,7 +3,8 @@
 An append that is ahead of this node (its caller's image is newer, or the partition is being opened) waits until the node is
 where the caller takes it to be, and what comes behind it for the same partition waits too: refused, it would be overtaken.
 
-A batch whose records must be looked at waits in `services/storage/opening_batches.py` and is staged when its turn comes.
+A batch whose records must be looked at waits in `services/storage/opening_batches.py` and is staged when its turn comes. One
+that is out of its producer's order is refused once the store has said who leads (`services/storage/sequence_refusals.py`).
 
 Order of effects: check → stage (offsets are given here) → one write per partition at the end of the turn → answers to acks 0
 and 1 → a sync round is kicked → answers to acks=all when the high watermark passes. Nothing is answered with success before
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from libs.clock import Clock
+from libs.cluster.store import MetadataStore
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.log import BatchMeta
@@ -46,6 +48,7 @@ from services.storage.meters import Meters
 from services.storage.opening_batches import OpeningBatches
 from services.storage.ownership import Owners, is_owners
 from services.storage.partitions import Partitions
+from services.storage.sequence_refusals import SequenceRefusals
 from services.storage.waiting import AppendRequest, Staged
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,7 @@ class Appends:
         partitions: Partitions,
         clock: Clock,
         meters: Meters,
+        store: MetadataStore,
         *,
         children: Children,
         children_max: int,
@@ -86,6 +90,7 @@ class Appends:
         self._turn_time = 0.0
         self._stopping = False
         self._early = Earlies(self._loop, partitions, self._refuse)
+        self._sequence_refusals = SequenceRefusals(self._loop, partitions.node_id, store)
         self._openings = OpeningBatches(
             *(self._loop, children, children_max, meters), go_on=self._opened, time_out=self._opened_too_late
         )
@@ -177,7 +182,12 @@ class Appends:
             max_timestamp = time_ms = self._turn_ms
         if header.producer_id >= 0:
             producers = hosted.log.producers
-            verdict = producers.check(header)
+            try:
+                verdict = producers.check(header)
+            except BatchError as error:
+                self._meters.failed_produces += 1
+                self._sequence_refusals.give(hosted, request, slot, error)
+                return
             if type(verdict) is Duplicate:
                 self._repeat(hosted, request, slot, verdict)
                 return
@@ -342,3 +352,4 @@ class Appends:
         self._early.close()
         self._openings.close()
         self._expiry.close()
+        self._sequence_refusals.close()

@@ -110,6 +110,7 @@ class StorageNode:
             self._partitions,
             world.clock,
             self._meters,
+            world.store,
             children=world.children("batches", BATCH_OPENERS, 0),
             children_max=BATCH_OPENERS,
             on_appended=self._leading.pulls.appended,

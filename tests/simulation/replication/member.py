@@ -187,7 +187,7 @@ class StorageMember:
         clock: Any = SimpleNamespace(wall_ms=lambda: 1_000_000)
         nothing: Any = None
         self.appends = Appends(
-            *(partitions, clock, meters),
+            *(partitions, clock, meters, nothing),
             children=nothing,
             children_max=1,
             on_appended=lambda key: self.leading.pulls.appended(key),

@@ -1,0 +1,167 @@
+"""Who was replaced and has not heard so lacks what its successor took: it may not tell a producer that it is out of order."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.memory_store import MemoryStore
+from libs.cluster.store import KeyValue
+from libs.wire.errors import ErrorCode
+from services.storage import sequence_refusals
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, eventually
+
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+STANDS_STILL_S = 3600.0
+
+
+class HeldReads:
+    """The store's reads of partitions, counted, and held once they are served until `release`."""
+
+    def __init__(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._get = store.get
+        self._answering = asyncio.Event()
+        self._answering.set()
+        self.served = 0
+        monkeypatch.setattr(store, "get", self._held)
+
+    def hold(self) -> None:
+        self._answering.clear()
+
+    def release(self) -> None:
+        self._answering.set()
+
+    async def _held(self, key: str) -> KeyValue | None:
+        found = await self._get(key)
+        if key.startswith(keys.PARTITIONS):
+            self.served += 1
+            await self._answering.wait()
+        return found
+
+
+@pytest.fixture
+async def reads(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> HeldReads:
+    return HeldReads(cluster.store, monkeypatch)
+
+
+async def led(cluster: StorageCluster, *, epoch: int = 1) -> bytes:
+    """A topic that has one batch of producer 9, in its epoch 3, which ends with sequence 0."""
+    topic = await cluster.topic("t", epoch=epoch)
+    assert (await cluster.append(topic, batch(b"a", producer=(9, 3, 0)))).error == 0
+    return topic
+
+
+def stand_still(cluster: StorageCluster) -> None:
+    """The node hears nothing of the store from here on."""
+    cluster.store.watch_delay_s = STANDS_STILL_S
+
+
+@pytest.mark.parametrize("producer", [(9, 3, 2), (9, 2, 1), (9, 4, 1)], ids=["a gap", "an old epoch", "amid a new epoch"])
+async def test_one_that_was_replaced_unawares_does_not_refuse_a_sequence(
+    cluster: StorageCluster, producer: tuple[int, int, int]
+) -> None:
+    topic = await led(cluster)
+    stand_still(cluster)
+    await cluster.state(topic, epoch=2, leader=7, incarnation=1)
+    found = await cluster.append(topic, batch(b"c", producer=producer))
+    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, 7, 2)
+    assert not found.in_log
+
+
+async def test_one_that_leads_in_another_epoch_does_not_refuse_a_sequence(cluster: StorageCluster) -> None:
+    """Another one may have led in between."""
+    topic = await led(cluster)
+    stand_still(cluster)
+    await cluster.state(topic, epoch=3)
+    found = await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))
+    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, -1, 3)
+
+
+async def test_the_partition_of_a_topic_that_was_deleted_refuses_no_sequence(cluster: StorageCluster) -> None:
+    topic = await led(cluster)
+    stand_still(cluster)
+    await cluster.write(keys.partition(topic, 0), None)
+    assert (await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))).error == NOT_LEADER
+
+
+def cut_off(cluster: StorageCluster, reads: HeldReads) -> None:
+    cluster.store.unavailable = True
+
+
+def unanswered(cluster: StorageCluster, reads: HeldReads) -> None:
+    reads.hold()
+
+
+@pytest.mark.parametrize("cut", [cut_off, unanswered])
+async def test_one_that_is_cut_off_from_the_store_does_not_refuse_a_sequence(
+    cluster: StorageCluster,
+    reads: HeldReads,
+    monkeypatch: pytest.MonkeyPatch,
+    cut: Callable[[StorageCluster, HeldReads], None],
+) -> None:
+    topic = await led(cluster, epoch=1)
+    monkeypatch.setattr(sequence_refusals, "STORE_S_MAX", 0.05)
+    cut(cluster, reads)
+    found = await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))
+    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, -1, 1)
+    # What is in sequence is taken as ever: an outage of the store is not a death.
+    assert (await cluster.append(topic, batch(b"b", producer=(9, 3, 1)))).base_offset == 1
+
+
+async def test_the_leader_refuses_as_kafka_does_and_asks_the_store_for_nothing_else(
+    cluster: StorageCluster, reads: HeldReads
+) -> None:
+    topic = await led(cluster)
+    assert (await cluster.append(topic, batch(b"b", producer=(9, 3, 1)))).base_offset == 1
+    assert (await cluster.append(topic, batch(b"b", producer=(9, 3, 1)))).base_offset == 1  # a duplicate
+    assert (await cluster.append(topic, batch(b"x"))).base_offset == 2
+    assert reads.served == 0
+    gap = await cluster.append(topic, batch(b"d", producer=(9, 3, 3)))
+    old = await cluster.append(topic, batch(b"d", producer=(9, 2, 0)))
+    assert (gap.error, gap.log_start_offset, gap.message) == (OUT_OF_ORDER, 0, "producer 9 sends sequence 3, expected 2")
+    assert old.error == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert reads.served == 2
+
+
+async def test_others_do_not_wait_while_the_store_is_asked(cluster: StorageCluster, reads: HeldReads) -> None:
+    topic = await led(cluster)
+    other = await cluster.topic("other")
+    reads.hold()
+    refused = cluster.send([(topic, 0, batch(b"c", producer=(9, 3, 2)))])
+    await eventually(lambda: reads.served == 1)
+    assert (await cluster.append(topic, batch(b"x"))).base_offset == 1
+    assert (await cluster.append(other, batch(b"x"))).base_offset == 0
+    assert not refused.done()
+    reads.release()
+    assert appended(await refused)[0].error == OUT_OF_ORDER
+
+
+async def test_who_comes_amid_a_read_waits_for_the_next_one(cluster: StorageCluster, reads: HeldReads) -> None:
+    """The first was served before the election. Those that came meanwhile share one."""
+    topic = await led(cluster)
+    stand_still(cluster)
+    reads.hold()
+    first = cluster.send([(topic, 0, batch(b"c", producer=(9, 3, 2)))])
+    await eventually(lambda: reads.served == 1)
+    await cluster.state(topic, epoch=2, leader=7, incarnation=1)
+    later = [cluster.send([(topic, 0, batch(b"c", producer=(9, 3, sequence)))]) for sequence in (3, 4, 5)]
+    assert (await cluster.append(topic, batch(b"x"), acks=1)).error == 0  # so they have arrived
+    reads.release()
+    assert appended(await first)[0].error == OUT_OF_ORDER
+    assert [appended(await one)[0].error for one in later] == [NOT_LEADER] * 3
+    assert reads.served == 2
+
+
+async def test_a_node_stops_while_it_asks(cluster: StorageCluster, reads: HeldReads) -> None:
+    topic = await led(cluster)
+    reads.hold()
+    refused = cluster.send([(topic, 0, batch(b"c", producer=(9, 3, 2)))])
+    await eventually(lambda: reads.served == 1)
+    node, cluster.node = cluster.node, None
+    assert node is not None
+    async with asyncio.timeout(WAIT_S):
+        await node.stop()
+    assert appended(await refused)[0].error == NOT_LEADER
+    assert (await cluster.store.get(keys.member("storage", NODE_ID))) is None

@@ -11,6 +11,8 @@ CLUSTER_ID = PREFIX + "cluster_id"
 FEATURE_LEVEL = PREFIX + "feature_level"
 PRODUCER_IDS = PREFIX + "producer_ids"
 CONTROLLER = PREFIX + "election/controller"
+DELETIONS = PREFIX + "deletions"
+"""Every deletion of the controller's writes it: its mod revision says whether what is absent may have been there meanwhile."""
 
 MEMBERS = PREFIX + "members/"
 TOPICS = PREFIX + "topics/"

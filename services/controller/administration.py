@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import (
     AlterConfigs,
     AlterConfigsReply,
@@ -58,11 +59,12 @@ class Administration:
 
         async def attempt(progress: Progress) -> None:
             left = tuple(topic for topic in request.topics if topic.name not in done)
-            decision = create_topics(term.image, CreateTopics(left), self._random, self._limits)
+            image = term.image
+            decision = create_topics(image, CreateTopics(left), self._random, self._limits)
             if request.validate_only:
                 done.update((topic.topic.name, topic.result) for topic in decision.planned)
                 decision = replace(decision, planned=())
-            await _create(term, decision, progress, done)
+            await _create(term, image, decision, progress, done)
 
         progress = await _attempts(term, attempt)
         names = dict.fromkeys(topic.name for topic in request.topics)
@@ -73,7 +75,9 @@ class Administration:
         done: dict[str, TopicResult] = {}
 
         async def attempt(progress: Progress) -> None:
-            await _create(term, create_internal_topic(term.image, request, self._random, self._limits), progress, done)
+            image = term.image
+            decision = create_internal_topic(image, request, self._random, self._limits)
+            await _create(term, image, decision, progress, done)
 
         progress = await _attempts(term, attempt)
         return TopicsReply(tuple(_topic_results([request.name], done, progress)), progress.revision)
@@ -122,14 +126,15 @@ class Administration:
 
         async def attempt(progress: Progress) -> None:
             left = tuple(r for r in request.resources if (r.resource_type, r.name) not in done)
-            decided = alter_configs(term.image, replace(request, resources=left))
+            image = term.image
+            decided = alter_configs(image, replace(request, resources=left))
             wanted = []
             for alteration in decided:
-                if request.validate_only or not alteration.changes(term.image):
+                if request.validate_only or not alteration.changes(image):
                     done[alteration.resource.resource_type, alteration.resource.name] = alteration.result
                 else:
                     wanted.append(alteration)
-            for write, made in writes.alterations(term.image, wanted):
+            for write, made in writes.alterations(image, lambda: term.image, wanted):
                 progress.revision = await term.commit(write)
                 done.update(((a.resource.resource_type, a.resource.name), a.result) for a in made)
 
@@ -152,9 +157,10 @@ class Administration:
         return AssignDirsReply(progress.revision)
 
 
-async def _create(term: Term, decision: Creation, progress: Progress, done: dict[str, TopicResult]) -> None:
+async def _create(term: Term, image: ClusterImage, decision: Creation, progress: Progress, done: dict[str, TopicResult]) -> None:
+    """`decision` was made on `image`."""
     done.update((result.name, result) for result in decision.refused)
-    for write, topics in writes.creation(lambda: term.image, decision.planned):
+    for write, topics in writes.creation(image, decision.planned):
         progress.revision = await term.commit(write)
         done.update((topic.topic.name, topic.result) for topic in topics)
 

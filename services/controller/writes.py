@@ -1,11 +1,12 @@
 """Decisions as etcd transactions: what each holds, which come first, and what proves that one was applied.
 
 Every transaction may be sent again when its outcome is unknown. It compares what it changes with what was read, so that it
-is applied at most once, however late a lost one arrives.
+is applied at most once, however late a lost one arrives. A key that is there moves with the write. One that is not there may
+be so again, once somebody deletes it; so whoever compares that compares that nothing was deleted, too (`keys.DELETIONS`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from libs.cluster import keys
@@ -28,8 +29,8 @@ BATCH: Final = 60
 NAME_MAX: Final = 1024
 """Longer names of resources have transactions of their own."""
 
-NEVER: Final = -1
-"""No key has this revision."""
+DELETES: Final = Put(keys.DELETIONS, encode(""))
+"""Goes with every deletion. Deletions do not compare it, so they do not hinder one another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Write:
     proof: Operation
 
 
-def creation(current: Callable[[], ClusterImage], planned: Sequence[PlannedTopic]) -> Iterator[tuple[Write, list[PlannedTopic]]]:
-    """In this order; each with the topics that exist once it is applied. `current` shows those that were taken before.
+def creation(image: ClusterImage, planned: Sequence[PlannedTopic]) -> Iterator[tuple[Write, list[PlannedTopic]]]:
+    """In this order; each with the topics that exist once it is applied.
 
     Small topics come whole, several to a transaction. The partitions of a large one come first, in batches, and its record
     with the last of them: until then nobody sees it, and what a crash leaves behind is swept away by the next controller.
@@ -50,39 +51,35 @@ def creation(current: Callable[[], ClusterImage], planned: Sequence[PlannedTopic
     whole: list[PlannedTopic] = []
     for topic in planned:
         if len(topic.partitions) > BATCH:
-            yield from _large_creation(current, topic)
+            yield from _large_creation(image, topic)
             continue
         # A topic costs its partitions, its record and its configs: 60 and some, so that two batches still fit together.
         if whole and sum(len(t.partitions) + 2 for t in whole) + len(topic.partitions) + 2 > 2 * BATCH:
-            yield _whole_topics(whole), whole
+            yield _whole_topics(image, whole), whole
             whole = []
         whole.append(topic)
     if whole:
-        yield _whole_topics(whole), whole
+        yield _whole_topics(image, whole), whole
 
 
-def _whole_topics(topics: Sequence[PlannedTopic]) -> Write:
+def _whole_topics(image: ClusterImage, topics: Sequence[PlannedTopic]) -> Write:
     compares: list[Compare] = []
     operations: list[Operation] = []
     for topic in topics:
         compares.append(CreateRevisionIs(keys.topic(topic.topic.name), 0))
         operations += [_put_partition(topic.topic_id, index, state) for index, state in enumerate(topic.partitions)]
         operations += _topic_and_configs(topic)
-    return Write(tuple(compares), tuple(operations), _put_topic(topics[0].topic))
+    return Write(_once(image, compares), tuple(operations), _put_topic(topics[0].topic))
 
 
-def _large_creation(current: Callable[[], ClusterImage], topic: PlannedTopic) -> Iterator[tuple[Write, list[PlannedTopic]]]:
-    """Each batch compares that the one before is still there. Sweeping takes all there are at once, so then all are there."""
+def _large_creation(image: ClusterImage, topic: PlannedTopic) -> Iterator[tuple[Write, list[PlannedTopic]]]:
+    """All batches compare that nothing was deleted since `image`, so none of those before was swept away."""
     chunks = list(_chunks(list(enumerate(topic.partitions))))
-    still_there: tuple[Compare, ...] = ()
     for chunk in chunks[:-1]:
-        batch = _partition_batch(current(), [(topic.topic_id, index, state) for index, state in chunk])
-        yield replace(batch, compares=(*still_there, *batch.compares)), []
-        first = keys.partition(topic.topic_id, chunk[0][0])
-        still_there = (CreateRevisionIs(first, current().create_revision(first) or NEVER),)
+        yield _partition_batch(image, [(topic.topic_id, index, state) for index, state in chunk]), []
     last = tuple(_put_partition(topic.topic_id, index, state) for index, state in chunks[-1])
     guard = CreateRevisionIs(keys.topic(topic.topic.name), 0)
-    yield Write((guard, *still_there), (*last, *_topic_and_configs(topic)), _put_topic(topic.topic)), [topic]
+    yield Write(_once(image, [guard]), (*last, *_topic_and_configs(topic)), _put_topic(topic.topic)), [topic]
 
 
 def growth(image: ClusterImage, planned: PlannedGrowth) -> Iterator[Write]:
@@ -106,6 +103,7 @@ def deletion(image: ClusterImage, topics: Sequence[Topic]) -> Iterator[tuple[Wri
             operations.append(Delete(keys.topic(topic.name)))
             operations.append(Delete(keys.config("topic", topic.name)))
             operations.append(Delete(keys.partitions_of(bytes.fromhex(topic.topic_id)), prefix=True))
+        operations.append(DELETES)
         compares = tuple(
             CreateRevisionIs(keys.topic(topic.name), image.create_revision(keys.topic(topic.name))) for topic in chunk
         )
@@ -123,7 +121,10 @@ def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, P
         yield _partition_batch(image, chunk)
 
 
-def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[tuple[Write, list[Alteration]]]:
+def alterations(
+    image: ClusterImage, current: Callable[[], ClusterImage], changed: Sequence[Alteration]
+) -> Iterator[tuple[Write, list[Alteration]]]:
+    """`changed` was decided on `image`. `current` shows those that were taken before, which may have deleted something."""
     # A group's name may have 32 KB, and stands in a transaction twice; etcd takes 1.5 MB at once.
     are_short = all(len(alteration.resource.name) <= NAME_MAX for alteration in changed)
     for chunk in _chunks(changed, BATCH if are_short else 1):
@@ -138,15 +139,17 @@ def alterations(image: ClusterImage, changed: Sequence[Alteration]) -> Iterator[
                 compares.append(CreateRevisionIs(topic, image.create_revision(topic)))
             assert alteration.values is not None  # refused, and never written
             operations.append(_put_configs(key, alteration.values))
-        yield Write(tuple(compares), tuple(operations), operations[0]), list(chunk)
+        if any(isinstance(operation, Delete) for operation in operations):
+            operations.append(DELETES)
+        yield Write(_once(current(), compares), tuple(operations), operations[0]), list(chunk)
 
 
 def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Write]:
     writes = []
     for chunk in _chunks(records):
-        compares = tuple(ModRevisionIs(keys.node(r.node_id), image.mod_revision(keys.node(r.node_id))) for r in chunk)
+        compares = [ModRevisionIs(keys.node(r.node_id), image.mod_revision(keys.node(r.node_id))) for r in chunk]
         puts = tuple(Put(keys.node(record.node_id), encode(record)) for record in chunk)
-        writes.append(Write(compares, puts, puts[0]))
+        writes.append(Write(_once(image, compares), puts, puts[0]))
     return writes
 
 
@@ -155,7 +158,7 @@ def unregistering(image: ClusterImage, node_id: int) -> Write:
     not said of whoever gets the id next. Its other configs stay, as in Kafka."""
     key, configs = keys.node(node_id), keys.config("broker", str(node_id))
     compares: list[Compare] = [CreateRevisionIs(keys.member(STORAGE, node_id), 0), ModRevisionIs(key, image.mod_revision(key))]
-    operations: list[Operation] = [Delete(key)]
+    operations: list[Operation] = [Delete(key), DELETES]
     values = image.overrides("broker", str(node_id))
     if DECOMMISSION in values and node_id not in holders(image):
         compares.append(ModRevisionIs(configs, image.mod_revision(configs)))
@@ -167,13 +170,17 @@ def sweeping(image: ClusterImage) -> list[Write]:
     """Deletes what no topic owns: partitions of a creation or growth that was not finished. To be repeated until there is none.
 
     One that arrives late must not meet what was finished after all. The last transaction of a creation writes the partition after
-    those that are here; that of a growth compares the topic's record, which is written anew here, so that only one of the two
-    can be applied. Hence one transaction a topic, and the next one once this is seen.
+    those that are here, and compares that nothing was deleted; that of a growth compares the topic's record, which is written
+    anew here. So only one of the two can be applied. Hence one transaction a topic, and the next one once this is seen. None
+    compares `keys.DELETIONS`: several are under way together.
     """
     half_made: list[Write] = []
     for topic_id in image.uncommitted_topic_ids():
-        unfinished = CreateRevisionIs(keys.partition(topic_id, len(image.partitions_of(topic_id))), 0)
-        half_made.append(_deleting((unfinished,), [Delete(keys.partitions_of(topic_id), prefix=True)]))
+        stored = len(image.partitions_of(topic_id))
+        last = keys.partition(topic_id, stored - 1)
+        still_there = CreateRevisionIs(last, image.create_revision(last))
+        unfinished = CreateRevisionIs(keys.partition(topic_id, stored), 0)
+        half_made.append(_deleting((still_there, unfinished), [Delete(keys.partitions_of(topic_id), prefix=True)]))
     half_grown: list[Write] = []
     for topic_id, topic in image.topics_by_id.items():
         partitions = image.partition_table.get(topic_id)
@@ -186,7 +193,7 @@ def sweeping(image: ClusterImage) -> list[Write]:
 
 
 def _deleting(compares: tuple[Compare, ...], deletions: list[Delete], *puts: Put) -> Write:
-    return Write(compares, (*deletions, *puts), deletions[0])
+    return Write(compares, (*deletions, *puts, DELETES), deletions[0])
 
 
 def birth(cluster_id: str, feature_level: int, defaults: dict[str, str]) -> Write:
@@ -199,11 +206,18 @@ def birth(cluster_id: str, feature_level: int, defaults: dict[str, str]) -> Writ
 
 
 def _partition_batch(image: ClusterImage, changed: Sequence[tuple[bytes, int, PartitionState]]) -> Write:
-    compares = tuple(
+    compares = [
         ModRevisionIs(key, image.mod_revision(key)) for key in (keys.partition(topic_id, i) for topic_id, i, _ in changed)
-    )
+    ]
     puts = tuple(_put_partition(*partition) for partition in changed)
-    return Write(compares, puts, puts[0])
+    return Write(_once(image, compares), puts, puts[0])
+
+
+def _once(image: ClusterImage, compares: Sequence[Compare]) -> tuple[Compare, ...]:
+    """Where one of them is that a key is absent, they hold only while nothing was deleted since `image`."""
+    if all(compare.revision for compare in compares):
+        return tuple(compares)
+    return (*compares, ModRevisionIs(keys.DELETIONS, image.mod_revision(keys.DELETIONS)))
 
 
 def _put_partition(topic_id: bytes, index: int, state: PartitionState) -> Put:

@@ -145,6 +145,6 @@ def test_no_transaction_is_too_large_for_the_store_whatever_groups_are_called(le
     names = [f"{number}".rjust(length, "g") for number in range(50)]
     change = ConfigChange(SESSION, SET, "50000")
     altered = alter_configs(image(), AlterConfigs(tuple(ConfigResource(GROUP, name, (change,)) for name in names)))
-    written = list(alterations(image(), altered))
+    written = list(alterations(image(), image, altered))
     assert len(written) == transactions
     assert [each.resource.name for _, made in written for each in made] == names

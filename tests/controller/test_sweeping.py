@@ -31,7 +31,7 @@ async def test_the_end_of_a_creation_that_comes_after_its_sweeping_creates_nothi
     store = MemoryStore()
     follower = ImageFollower(store)
     await follower.start()
-    steps = writes.creation(lambda: follower.image, [planned(130)])
+    steps = writes.creation(follower.image, [planned(130)])
     for _ in range(2):
         step, _ = next(steps)
         assert await apply(store, step) is Outcome.OK
@@ -49,7 +49,7 @@ async def test_a_sweep_that_comes_after_the_end_of_its_creation_deletes_nothing(
     follower = ImageFollower(store)
     await follower.start()
     late: list[Write] = []
-    for step, _ in writes.creation(lambda: follower.image, [planned(130)]):
+    for step, _ in writes.creation(follower.image, [planned(130)]):
         late = writes.sweeping(follower.image)
         assert await apply(store, step) is Outcome.OK
         await follower.wait_for(store.keyspace.revision, 60)

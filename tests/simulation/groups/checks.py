@@ -148,12 +148,12 @@ class Checks:
                 self.instances |= {one.member_id: one.instance_id for one in record.members if one.instance_id}
                 self._read_generation(record)
             case ClassicGroupRemoved():
-                self._begins_anew |= logged.classic is not None and logged.stood_empty
+                self._removed(is_there=logged.classic is not None)
                 logged.classic = None
             case ConsumerGroupChanged(_, epoch):
                 logged.consumer_epoch, logged.stood_empty = epoch, not logged.subscribers
             case ConsumerGroupRemoved():
-                self._begins_anew |= logged.consumer_epoch is not None and logged.stood_empty
+                self._removed(is_there=logged.consumer_epoch is not None)
                 logged.consumer_epoch = None
             case ConsumerMemberChanged(_, member_id, instance_id):
                 logged.subscribers.add(member_id)
@@ -170,6 +170,12 @@ class Checks:
             case CurrentAssignmentRemoved(_, member_id):
                 logged.epochs.pop(member_id, None)
                 logged.held.pop(member_id, None)
+
+    def _removed(self, *, is_there: bool) -> None:
+        """Nothing of it is left, unless its members go on in one of the other protocol."""
+        if is_there and self.logged.stood_empty:
+            self._begins_anew = True
+            self.leaders.clear()
 
     def _read_commit(self, record: OffsetCommitted) -> None:
         call, member_id, generation = self.commits[record.offset]

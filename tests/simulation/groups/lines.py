@@ -97,13 +97,11 @@ class Lines:
         line.free_ms = at_ms
         if self.loss and random.random() < self.loss:
             return
-        sent = [call]
-        if self.twice and random.random() < self.twice:
-            # Who keeps an order hears the last answer: after the first it would not know what it was told in the second.
-            sent = [call.again(), call] if line.in_order else [call, call.again()]
+        self.bench.later(at_ms - self.bench.now_ms, self._arrive, call)
+        # No gateway sends a ConsumerGroupHeartbeat twice: one of its answers would tell a client what the other does not.
+        if self.twice and not line.in_order and random.random() < self.twice:
             line.free_ms += 1
-        for after_ms, one in enumerate(sent):
-            self.bench.later(at_ms + after_ms - self.bench.now_ms, self._arrive, one)
+            self.bench.later(line.free_ms - self.bench.now_ms, self._arrive, call.again())
 
     def _takes_ms(self) -> float:
         return 1 + (self.late_ms * self.random.random() ** 4 if self.late_ms else 0)

@@ -4,7 +4,7 @@ An append that is ahead of this node (its caller's image is newer, or the partit
 where the caller takes it to be, and what comes behind it for the same partition waits too: refused, it would be overtaken.
 
 A batch whose records must be looked at waits in `services/storage/opening_batches.py` and is staged when its turn comes. One
-that is out of its producer's order is refused once the store has said who leads (`services/storage/sequence_refusals.py`).
+that is out of its producer's order is refused once the store has said who leads (`services/storage/leader_checks.py`).
 
 Order of effects: check → stage (offsets are given here) → one write per partition at the end of the turn → answers to acks 0
 and 1 → a sync round is kicked → answers to acks=all when the high watermark passes. Nothing is answered with success before
@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import Any
 
 from libs.clock import Clock
-from libs.cluster.store import MetadataStore
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.commitlog.errors import LogWriteError
 from libs.commitlog.log import BatchMeta
@@ -37,18 +36,18 @@ from libs.wire.batches import (
     validate_produce,
 )
 from libs.wire.errors import ErrorCode
-from services.storage.append_messages import appended, partitions_of, refused, refused_as, refused_batch, revision_of
+from services.storage.append_messages import Answer, appended, partitions_of, refused, refused_as, refused_batch, revision_of
 from services.storage.batch_opening import Opening
 from services.storage.core.admission import Refusal, refuse_acks, refuse_caller_epoch
 from services.storage.core.ownership import NOBODYS
 from services.storage.early import Earlies, Early
 from services.storage.expiry import Expiry
 from services.storage.hosted import Hosted, Key
+from services.storage.leader_checks import LeaderChecks
 from services.storage.meters import Meters
 from services.storage.opening_batches import OpeningBatches
 from services.storage.ownership import Owners, is_owners
 from services.storage.partitions import Partitions
-from services.storage.sequence_refusals import SequenceRefusals
 from services.storage.waiting import AppendRequest, Staged
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,7 @@ class Appends:
         partitions: Partitions,
         clock: Clock,
         meters: Meters,
-        store: MetadataStore,
+        checks: LeaderChecks,
         *,
         children: Children,
         children_max: int,
@@ -80,6 +79,7 @@ class Appends:
         self.owners = Owners(partitions)
         self._clock = clock
         self._meters = meters
+        self._checks = checks
         self._on_appended = on_appended
         self._on_committed = on_committed
         self._readers_wait = readers_wait
@@ -90,7 +90,6 @@ class Appends:
         self._turn_time = 0.0
         self._stopping = False
         self._early = Earlies(self._loop, partitions, self._refuse)
-        self._sequence_refusals = SequenceRefusals(self._loop, partitions.node_id, store)
         self._openings = OpeningBatches(
             *(self._loop, children, children_max, meters), go_on=self._opened, time_out=self._opened_too_late
         )
@@ -185,8 +184,7 @@ class Appends:
             try:
                 verdict = producers.check(header)
             except BatchError as error:
-                self._meters.failed_produces += 1
-                self._sequence_refusals.give(hosted, request, slot, error)
+                self._refuse_sequence(hosted, request, slot, refused_batch(error, hosted.log_start_offset))
                 return
             if type(verdict) is Duplicate:
                 self._repeat(hosted, request, slot, verdict)
@@ -204,6 +202,11 @@ class Appends:
         hosted.buffers.append(view)
         hosted.batches.append(BatchMeta(base, end - 1, len(view), max_timestamp, end - 1, epoch))
         hosted.staged.append(Staged(request, slot, end, appended(base, time_ms, hosted.log.log_start_offset)))
+
+    def _refuse_sequence(self, hosted: Hosted, request: AppendRequest, slot: int, answer: Answer) -> None:
+        self._meters.failed_produces += 1
+        request.written()
+        self._checks.ask(hosted, lambda refusal: request.settle(slot, refused_as(refusal) if refusal is not None else answer))
 
     def _repeat(self, hosted: Hosted, request: AppendRequest, slot: int, original: Duplicate) -> None:
         """A duplicate is answered like its original and never before it: it waits for the same offset."""
@@ -352,4 +355,3 @@ class Appends:
         self._early.close()
         self._openings.close()
         self._expiry.close()
-        self._sequence_refusals.close()

@@ -12,8 +12,10 @@ from libs.rpc.contracts.storage import Fetch
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
+from services.storage.core.admission import Refusal
 from services.storage.core.parked_fetches import ParkedFetches
-from services.storage.hosted import Key
+from services.storage.hosted import Hosted, Key
+from services.storage.leader_checks import LeaderChecks
 from services.storage.meters import Meters
 from services.storage.near_readers import NearReaders
 from services.storage.partitions import Partitions
@@ -21,6 +23,7 @@ from services.storage.reading import PartitionRead, Reading, read
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
 STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 INVALID_FETCH_SIZE = int(ErrorCode.INVALID_FETCH_SIZE)
 INLINE_BYTES_MAX = 64 << 20
 """An inline answer is one frame; a gateway that shares no kernel with us asks for no more than it would forward."""
@@ -40,8 +43,9 @@ class PendingFetch:
 class Fetches:
     """`accept` answers at once or parks; `wake` is told of every partition whose committed end, leader or existence changed."""
 
-    def __init__(self, partitions: Partitions, meters: Meters, near: NearReaders) -> None:
+    def __init__(self, partitions: Partitions, meters: Meters, near: NearReaders, checks: LeaderChecks) -> None:
         self._partitions = partitions
+        self._checks = checks
         self._near = near
         self._meters = meters
         self._loop = asyncio.get_running_loop()
@@ -113,11 +117,39 @@ class Fetches:
             fetch.timer = None
 
     def _answer(self, call: Call, request: Fetch, reading: Reading) -> None:
-        """As file ranges, or with the bytes behind the body when the caller shares no kernel with us."""
-        inline = request.inline
+        failed = sum([result.error != 0 for result in reading.partitions])
         self._meters.fetch_requests += len(reading.partitions)
         self._meters.bytes_out += reading.taken
-        self._meters.failed_fetches += sum([result.error != 0 for result in reading.partitions])
+        self._meters.failed_fetches += failed
+        if not (failed and self._ask_who_leads(call, request, reading)):
+            self._reply(call, request, reading)
+
+    def _ask_who_leads(self, call: Call, request: Fetch, reading: Reading) -> bool:
+        """Of partitions that are read past their end: another leader's log may go on there. False: there are none."""
+        beyond: list[tuple[Hosted, PartitionRead]] = []
+        for wanted, result in zip(request.partitions, reading.partitions, strict=True):
+            hosted = self._partitions.by_key.get((wanted.topic_id, wanted.partition))
+            if result.error != OFFSET_OUT_OF_RANGE or hosted is None or not hosted.leading:
+                continue
+            if wanted.fetch_offset >= hosted.log_start_offset:  # who leads elsewhere begins no earlier
+                beyond.append((hosted, result))
+        unanswered = len(beyond)
+
+        def answered(result: PartitionRead, refusal: Refusal | None) -> None:
+            nonlocal unanswered
+            unanswered -= 1
+            if refusal is not None:
+                result.error, result.leader, result.leader_epoch = refusal.error, refusal.leader, refusal.leader_epoch
+            if not unanswered:
+                self._reply(call, request, reading)
+
+        for hosted, result in beyond:
+            self._checks.ask(hosted, partial(answered, result))
+        return bool(beyond)
+
+    def _reply(self, call: Call, request: Fetch, reading: Reading) -> None:
+        """As file ranges, or with the bytes behind the body when the caller shares no kernel with us."""
+        inline = request.inline
         files = _opened(reading) if inline else []
         rows = [_fetched(result, inline=inline) for result in reading.partitions]
         if inline:

@@ -46,6 +46,7 @@ from services.storage.following.following import Following
 from services.storage.following.starts import LogStarts
 from services.storage.following.surgery import Surgery
 from services.storage.hosted import Hosted, Key
+from services.storage.leader_checks import LeaderChecks
 from services.storage.leading import Leading
 from services.storage.list_offsets import OffsetListing
 from services.storage.log_dirs import LogDirDescription
@@ -99,7 +100,8 @@ class StorageNode:
         self._registry = FileRegistry(world.open_files)
         self._meters = Meters(world.metrics, self._partitions)
         self._controller = Controllers(self._presence.hello, world.host_id, world.transport)
-        self._fetches = Fetches(self._partitions, self._meters, NearReaders(self._partitions, config.static))
+        self._checks = LeaderChecks(config.node_id, world.store)
+        self._fetches = Fetches(self._partitions, self._meters, NearReaders(self._partitions, config.static), self._checks)
         self._leading = Leading(
             *(incarnation, self._partitions, self._meters, self._controller),
             on_committed=lambda hosted: self._appends.committed(hosted),
@@ -110,7 +112,7 @@ class StorageNode:
             self._partitions,
             world.clock,
             self._meters,
-            world.store,
+            self._checks,
             children=world.children("batches", BATCH_OPENERS, 0),
             children_max=BATCH_OPENERS,
             on_appended=self._leading.pulls.appended,
@@ -348,6 +350,7 @@ class StorageNode:
             await self._residents.close()
             await self._close_logs(self._residents)
         self._appends.close()
+        self._checks.close()
         for disk in self._disks.all:
             disk.close()
         self._lookups.close()

@@ -1,4 +1,5 @@
-"""Who was replaced and has not heard so lacks what its successor took: it may not tell a producer that it is out of order."""
+"""Who was replaced and has not heard so lacks what its successor took: it may tell no producer that it is out of order, and no
+consumer that it reads past the end."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,12 +9,14 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.memory_store import MemoryStore
 from libs.cluster.store import KeyValue
+from libs.rpc.contracts.storage import FETCH, Fetch, FetchPartition
 from libs.wire.errors import ErrorCode
-from services.storage import sequence_refusals
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, eventually
+from services.storage import leader_checks
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, eventually, fetched
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 STANDS_STILL_S = 3600.0
 
 
@@ -102,7 +105,7 @@ async def test_one_that_is_cut_off_from_the_store_does_not_refuse_a_sequence(
     cut: Callable[[StorageCluster, HeldReads], None],
 ) -> None:
     topic = await led(cluster, epoch=1)
-    monkeypatch.setattr(sequence_refusals, "STORE_S_MAX", 0.05)
+    monkeypatch.setattr(leader_checks, "STORE_S_MAX", 0.05)
     cut(cluster, reads)
     found = await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))
     assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, -1, 1)
@@ -123,6 +126,42 @@ async def test_the_leader_refuses_as_kafka_does_and_asks_the_store_for_nothing_e
     assert (gap.error, gap.log_start_offset, gap.message) == (OUT_OF_ORDER, 0, "producer 9 sends sequence 3, expected 2")
     assert old.error == ErrorCode.INVALID_PRODUCER_EPOCH
     assert reads.served == 2
+
+
+async def test_one_that_was_replaced_unawares_does_not_say_that_a_reader_is_past_the_end(
+    cluster: StorageCluster, reads: HeldReads
+) -> None:
+    topic = await led(cluster)
+    other = await cluster.topic("other")
+    assert (await cluster.append(other, batch(b"x"))).error == 0
+    stand_still(cluster)
+    await cluster.state(topic, epoch=2, leader=7, incarnation=1)
+    found = await cluster.fetch(topic, 2)
+    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, 7, 2)
+    assert (await cluster.fetch(other, 2)).error == OUT_OF_RANGE
+    assert reads.served == 2
+
+
+async def test_who_reads_several_partitions_past_their_ends_hears_of_each(cluster: StorageCluster, reads: HeldReads) -> None:
+    topics = [await cluster.topic(name, epoch=1) for name in ("moved", "whole", "ours")]
+    for topic in topics:
+        assert (await cluster.append(topic, batch(b"x"))).error == 0
+    stand_still(cluster)
+    await cluster.state(topics[0], epoch=2, leader=7, incarnation=1)
+    assert cluster.client is not None
+    offsets = zip(topics, (5, 0, 5), strict=True)
+    wanted = tuple(FetchPartition(topic, 0, offset, 1 << 20) for topic, offset in offsets)
+    found = fetched(await cluster.client.call(FETCH, Fetch(9000, 1, 1 << 20, 0, wanted), timeout_s=WAIT_S))
+    assert [(one.error, one.leader) for one in found] == [(NOT_LEADER, 7), (0, -1), (OUT_OF_RANGE, -1)]
+    assert found[1].ranges
+
+
+async def test_who_reads_before_the_start_is_told_so_at_once(cluster: StorageCluster, reads: HeldReads) -> None:
+    """Wherever the log is led, it begins no earlier."""
+    topic = await led(cluster)
+    assert (await cluster.delete_records(topic, 1)).error == 0
+    assert (await cluster.fetch(topic, 0)).error == OUT_OF_RANGE
+    assert reads.served == 0
 
 
 async def test_others_do_not_wait_while_the_store_is_asked(cluster: StorageCluster, reads: HeldReads) -> None:
@@ -154,7 +193,8 @@ async def test_who_comes_amid_a_read_waits_for_the_next_one(cluster: StorageClus
     assert reads.served == 2
 
 
-async def test_a_node_stops_while_it_asks(cluster: StorageCluster, reads: HeldReads) -> None:
+async def test_a_node_stops_while_it_asks(cluster: StorageCluster, reads: HeldReads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_checks, "STORE_S_MAX", 0.05)
     topic = await led(cluster)
     reads.hold()
     refused = cluster.send([(topic, 0, batch(b"c", producer=(9, 3, 2)))])

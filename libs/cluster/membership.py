@@ -30,9 +30,10 @@ class Membership:
     """Registers, stays registered, and registers again when the lease was lost.
 
     The first registration replaces whatever it finds at once: a restarted process does not wait for its former lease. A later
-    one gives way to another incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so,
-    once. `follow` lets an image say it, since the lease of a member that was replaced may live on, and lets it say that our key
-    is gone: a controller took us for dead.
+    one gives way to a later incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so,
+    once. It replaces an earlier one: when our key is gone, a registration that was given up may land, of our former life or our
+    own. `follow` lets an image say so, since the lease of a member that was replaced may live on, and lets it say that our key is
+    gone: a controller took us for dead.
     An outage of the store alone is not a death: the lease is kept for as long as it may live.
     """
 
@@ -85,8 +86,10 @@ class Membership:
         shown = new.members(self._member.role).get(self._member.node_id)
         if shown is None:
             self._lost("taken for dead: its key was deleted")
-        elif shown.incarnation != self._member.incarnation:
+        elif shown.incarnation > self._member.incarnation:
             self._give_way(shown)
+        elif shown != self._member and not self._writing.locked():
+            self._lost("a registration landed that was given up")
 
     async def close(self) -> None:
         """Leaves at once, rather than when the lease expires."""
@@ -123,7 +126,7 @@ class Membership:
     async def _attempt(self) -> bool | None:
         """None: try again."""
         found = await self._store.get(self._key)
-        other = self._other_incarnation(found)
+        other = self._later_incarnation(found)
         if other is not None and self._registered_before:
             self._give_way(other)
             return False
@@ -150,14 +153,14 @@ class Membership:
             log.info("membership regained", extra={"fields": {"member": self._key, "incarnation": self._member.incarnation}})
         return True
 
-    def _other_incarnation(self, found: KeyValue | None) -> Member | None:
+    def _later_incarnation(self, found: KeyValue | None) -> Member | None:
         if found is None:
             return None
         try:
             member = decode(Member, found.value)
         except RecordError:
             return None  # not a member: replace it
-        return member if member.incarnation != self._member.incarnation else None
+        return member if member.incarnation > self._member.incarnation else None
 
     def _give_way(self, other: Member) -> None:
         if self._superseded:

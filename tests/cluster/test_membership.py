@@ -318,3 +318,48 @@ def test_a_member_that_was_taken_for_dead_does_not_come_back_over_its_next_life(
         await membership.close()
 
     virtually(scenario())
+
+
+@pytest.mark.parametrize("late", [member(1), member(2)], ids=["of a former life", "our own"])
+def test_a_registration_that_was_given_up_and_lands_late_is_replaced(virtually: Virtually, late: Member) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        replaced: list[Member] = []
+        membership = Membership(store.peer(), member(2), 2, on_superseded=replaced.append)
+        follower = ImageFollower(store.peer())
+        await follower.start()
+        follower.subscribe(membership.follow)
+        await membership.start()
+        await membership.update(member(2, "rack-b"))
+        await store.txn([], [Put(KEY, encode(late))])
+        await asyncio.sleep(1)
+        assert await listed(store) == member(2, "rack-b")
+        assert membership.registered
+        assert replaced == []
+        revision = store.keyspace.revision
+        await asyncio.sleep(60)
+        assert store.keyspace.revision == revision
+        await follower.close()
+        await membership.close()
+
+    virtually(scenario())
+
+
+def test_a_former_lifes_registration_that_lands_while_we_are_cut_off_is_replaced(virtually: Virtually) -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        replaced: list[Member] = []
+        cut = store.peer()
+        membership = Membership(cut, member(2), 2, on_superseded=replaced.append)
+        await membership.start()
+        cut.unavailable = True
+        await asyncio.sleep(10)
+        assert await listed(store) is None
+        await store.txn([], [Put(KEY, encode(member(1)))])
+        cut.unavailable = False
+        await asyncio.sleep(10)
+        assert await listed(store) == member(2)
+        assert replaced == []
+        await membership.close()
+
+    virtually(scenario())

@@ -110,6 +110,7 @@ def test_a_replicated_topic_is_not_led_by_who_may_have_lost_its_page_cache() -> 
     assert settle(dead, restarted(1, 6, survived_from=0), synced=False) is dead
     assert settle(dead, restarted(1, 6, survived_from=6), synced=False) is dead
     assert settle(dead, restarted(1, 6, survived_from=5), synced=False).leader == 1
+    assert settle(dead, restarted(1, 4, survived_from=4), synced=False) is dead  # an earlier life's registration, landed late
     assert settle(dead, restarted(1, 6, survived_from=6), synced=True).leader == 1
 
 

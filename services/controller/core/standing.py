@@ -56,7 +56,8 @@ def standing(state: PartitionState, member: InSync, live: Mapping[int, LiveNode]
         return Standing.DAMAGED
     if node.incarnation == member.incarnation:
         return Standing.STOPPING if node.stopping else Standing.STEADY
-    if (synced and not state.lax) or 0 < node.survived_from <= member.incarnation:
+    # A registration that landed late may be of an earlier life: what that one kept says nothing of the member's.
+    if (synced and not state.lax) or 0 < node.survived_from <= member.incarnation < node.incarnation:
         return Standing.INTACT
     return Standing.DOUBTFUL
 

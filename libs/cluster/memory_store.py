@@ -101,13 +101,13 @@ class MemoryStore:
                 changed.clear()
                 if self._cancellations != cancellations:
                     raise WatchGap("cancelled")
-                if not self._unavailable:
+                if not self.unavailable:
                     if from_revision < self.keyspace.compacted:
                         raise WatchGap(f"revision {from_revision} is compacted")
                     for batch in self.keyspace.since(from_revision, prefix):
                         if self.watch_delay_s:
                             await asyncio.sleep(self.watch_delay_s)
-                        if self._unavailable or self._cancellations != cancellations:
+                        if self.unavailable or self._cancellations != cancellations:
                             break
                         from_revision = batch.revision + 1
                         yield batch

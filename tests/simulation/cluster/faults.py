@@ -3,8 +3,11 @@
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from random import Random
 
+from libs.cluster import keys
+from libs.cluster.records import GROUP_COORDINATOR, STORAGE
 from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.processes import STORE_HOST, ControllerProcess, GatewayProcess, Process, StorageProcess
 from tests.simulation.cluster.world import World
@@ -44,6 +47,8 @@ class Faults:
             (3, "one-way partition", self._one_way),
             (2, "cut from the store", self._cut_from_store),
             (1, "half cut from the store", self._half_cut_from_store),
+            (2, "group coordinator deposed unawares", partial(self._deposed_unawares, CoordinatorProcess, GROUP_COORDINATOR)),
+            (3, "storage deposed unawares", partial(self._deposed_unawares, StorageProcess, STORAGE)),
             (2, "slow link", self._slow_link),
             (2, "connections reset", self._reset),
             (2, "slow disk", self._slow_disk),
@@ -210,6 +215,17 @@ class Faults:
     async def _half_cut_from_store(self) -> None:
         one = self.random.choice(self._hosts())
         await self._block([self.random.choice(((one, STORE_HOST), (STORE_HOST, one)))], 1.0, 8.0)
+
+    async def _deposed_unawares(self, kind: type[Process], role: str) -> None:
+        """It loses its lease, and neither it nor a gateway hears of what follows."""
+        deposed, gateway = self._some(kind), self._some(GatewayProcess)
+        if deposed is None or gateway is None:
+            return
+        member = self.world.keyspace.get(keys.member(role, deposed.node_id))
+        if member is not None:
+            self.world.keyspace.revoke(member.lease)
+        hosts = (deposed.host, gateway.host)
+        await self._block([pair for host in hosts for pair in ((host, STORE_HOST), (STORE_HOST, host))], 2.0, 10.0)
 
     async def _block(self, pairs: list[tuple[str, str]], least_s: float, most_s: float) -> None:
         network = self.world.network

@@ -36,6 +36,25 @@ async def test_a_batch_behind_one_that_was_given_back_is_given_back_too(rig: Rig
     assert await error_of(client, 3) == OUT_OF_ORDER, "what it had to wait for came"
 
 
+async def test_the_answer_to_an_earlier_batch_ends_no_wait(rig: Rig) -> None:
+    """The first waits for its followers while the second is refused, at once, since there are too few: it is answered last."""
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    node.holding = True
+    for number in range(3):
+        ask(client, number, idempotent(number))
+        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
+    node.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    node.release(1)
+    await until(lambda: rig.gateway is not None and bool(rig.gateway.data_path.appends.given_back))
+    node.refuse_with = 0
+    node.release(0)
+    node.refuse_with = OUT_OF_ORDER
+    node.release(0)
+    assert [await error_of(client, number) for number in range(3)] == [0, ErrorCode.NOT_ENOUGH_REPLICAS, NOT_LEADER]
+
+
 async def test_what_is_out_of_order_by_itself_says_so(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
@@ -63,12 +82,26 @@ def test_the_earliest_of_several_counts() -> None:
     assert not given_back.is_awaited_before(PRODUCER, 3, 1.0)
 
 
+def test_the_wait_ends_with_the_latest_or_one_behind_it() -> None:
+    for last in (9, 10):
+        given_back = GivenBack()
+        given_back.add(PRODUCER, 4, 0.0)
+        given_back.add(PRODUCER, 9, 0.0)
+        for sequence in (3, 4, 8):
+            given_back.came(PRODUCER, sequence)
+            assert given_back.is_awaited_before(PRODUCER, 11, 1.0), sequence
+        given_back.came(PRODUCER, last)
+        assert not given_back
+
+
 def test_sequences_begin_anew_after_the_greatest() -> None:
     given_back = GivenBack()
     given_back.add(PRODUCER, 2**31 - 1, 0.0)
     given_back.add(PRODUCER, 0, 0.0)
     assert given_back.is_awaited_before(PRODUCER, 5, 1.0)
     given_back.came(PRODUCER, 2**31 - 1)
+    assert given_back.is_awaited_before(PRODUCER, 5, 1.0), "0 is the latest"
+    given_back.came(PRODUCER, 0)
     assert not given_back
 
 

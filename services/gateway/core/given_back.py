@@ -22,38 +22,49 @@ class Producer(NamedTuple):
     epoch: int
 
 
+class Awaited(NamedTuple):
+    """First sequences of the earliest and the latest batch that was given back."""
+
+    first: int
+    last: int
+    until: float
+
+
 class GivenBack:
     """True when anybody has something to send again."""
 
     def __init__(self) -> None:
-        self._earliest: dict[Producer, tuple[int, float]] = {}  # first sequence, and until when it is awaited
+        self._awaited: dict[Producer, Awaited] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._earliest)
+        return bool(self._awaited)
 
     def add(self, producer: Producer, sequence: int, now: float) -> None:
-        known = self._earliest.pop(producer, None)
-        if known is not None and not _is_before(sequence, known[0]):
-            sequence = known[0]
-        elif known is None and len(self._earliest) >= MOST:
-            del self._earliest[next(iter(self._earliest))]
-        self._earliest[producer] = sequence, now + PATIENCE_S
+        first = last = sequence
+        known = self._awaited.pop(producer, None)
+        if known is not None:
+            first = sequence if _is_before(sequence, known.first) else known.first
+            last = sequence if _is_before(known.last, sequence) else known.last
+        elif len(self._awaited) >= MOST:
+            del self._awaited[next(iter(self._awaited))]
+        self._awaited[producer] = Awaited(first, last, now + PATIENCE_S)
 
     def is_awaited_before(self, producer: Producer, sequence: int, now: float) -> bool:
         """Whether an earlier batch than this one is still to come."""
-        known = self._earliest.get(producer)
+        known = self._awaited.get(producer)
         if known is None:
             return False
-        if known[1] < now:
-            del self._earliest[producer]
+        if known.until < now:
+            del self._awaited[producer]
             return False
-        return _is_before(known[0], sequence)
+        return _is_before(known.first, sequence)
 
     def came(self, producer: Producer, sequence: int) -> None:
-        """A batch was stored; the one that was awaited, or one before it, ends the wait."""
-        known = self._earliest.get(producer)
-        if known is not None and not _is_before(known[0], sequence):
-            del self._earliest[producer]
+        """A batch was stored. The latest that was given back ends the wait, and so does one behind it. Earlier ones do not: an
+        append that waits for its followers is answered after one behind it that was refused at once."""
+        known = self._awaited.get(producer)
+        if known is not None and not _is_before(sequence, known.last):
+            del self._awaited[producer]
 
 
 def _is_before(one: int, other: int) -> bool:

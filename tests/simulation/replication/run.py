@@ -61,7 +61,8 @@ class ReplicationRun:
         self.office.nodes = self.nodes
         self.checks = Checks(bench, self.office, self.nodes)
         self.report = Report(seed)
-        self._healed = False
+        self._written_in = -1
+        """The leader epoch in which a produce was acknowledged by all in sync last, since everything healed."""
         self._faults: list[tuple[int, Callable[[StorageMember], None]]] = [
             (5, self._kill),
             (4, self._cut_power),
@@ -125,10 +126,10 @@ class ReplicationRun:
         leader = self.nodes[state.leader - 1]
         if leader.hosted is None or not leader.hosted.leading or leader.hosted.leader_epoch < state.leader_epoch:
             return f"node {state.leader} does not lead"
-        if not self._healed:
-            self._healed = True
+        if self._written_in < state.leader_epoch:
+            # In each epoch anew: what a deposed leader refused says nothing of the next one, nor of the logs that are cut for it.
             self._produce(leader, -1)
-            return "the last produce"
+            return f"nothing is written in epoch {state.leader_epoch}"
         if any(node.hosted is None or node.hosted.high_watermark < leader.log.log_end_offset for node in self.nodes):
             return f"high watermarks {[node.hosted and node.hosted.high_watermark for node in self.nodes]}"
         if any(node.log.durable_offset < node.log.log_end_offset for node in self.nodes):
@@ -176,6 +177,8 @@ class ReplicationRun:
         def answer(body: object, _: bytes, error: Exception | None) -> None:
             found: list[list[list[int]]] = body  # type: ignore[assignment]
             if error is None and acks == -1 and not found[0][0][0]:
+                assert node.hosted is not None
+                self._written_in = node.hosted.leader_epoch
                 self.checks.answered(node, found[0][0][1], batch[HEADER_SIZE:])
 
         at = self.lines.arrival(0, node.node_id, 0.0)
@@ -297,6 +300,7 @@ class ReplicationRun:
 
     def _heal(self) -> None:
         self.bench.tell("everything heals")
+        self._written_in = -1
         self.lines.blocked.clear()
         self.loss = self.office.lateness = 0.0
         for node in self.nodes:

@@ -7,8 +7,10 @@ from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
 from libs.rpc.server import Call, Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from tests.gateway.conftest import HOST_ID, Rig
+from tests.ports import LAST
 
-PORT_BASE = 20_000
+PORT_BASE = LAST
+"""No rig's own: with the same ports, another gateway is nothing new."""
 
 
 class Neighbour:

@@ -10,16 +10,16 @@ from libs.cluster.records import GATEWAY, Listener, Member
 from services.gateway.service import Gateway
 from tests.gateway.conftest import Rig, until
 from tests.gateway.kafka_client import METADATA, PRODUCE, RawClient, read_produced
+from tests.gateway.neighbour import PORT_BASE
 from tests.gateway.test_connections import PRODUCE_ONE, serves
 
-OTHER_PORT = 20_000
 NO_TOPICS = bytes(4)
 
 
 @pytest.fixture
 async def gateway(rig: Rig) -> Gateway:
     """One of two."""
-    listener = Listener("PLAINTEXT", "127.0.0.1", OTHER_PORT)
+    listener = Listener("PLAINTEXT", "127.0.0.1", PORT_BASE)
     await rig.put(keys.member(GATEWAY, 2), Member(GATEWAY, 2, 1, "another-host", listeners=(listener,)))
     return await rig.start()
 
@@ -42,7 +42,7 @@ async def test_clients_that_come_back_are_served_and_sent_to_the_other_gateway(r
     assert await client.ended()
     back = await rig.client(1)
     assert await serves(back)
-    assert await brokers(back) == {1: OTHER_PORT + 1, 2: OTHER_PORT + 2}
+    assert await brokers(back) == {1: PORT_BASE + 1, 2: PORT_BASE + 2}
     await back.close()
     await stopping
     with pytest.raises(ConnectionError):
@@ -57,7 +57,7 @@ async def test_one_connection_of_a_client_answers_what_it_asks_when_the_other_en
     assert await brokers(first) == await brokers(second)
     stopping = asyncio.create_task(gateway.stop())
     assert await first.ended()
-    assert await brokers(second) == {1: OTHER_PORT + 1, 2: OTHER_PORT + 2}
+    assert await brokers(second) == {1: PORT_BASE + 1, 2: PORT_BASE + 2}
     assert await second.ended()
     await stopping
 

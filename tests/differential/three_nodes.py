@@ -12,6 +12,8 @@ from tests.differential.systems import System
 WAIT_S = 60.0
 
 Target = list[int] | None
+Layout = list[tuple[int, list[int], list[int]]]
+"""Of each partition its leader, its replicas, and its ISR in order."""
 Told = list[tuple[str, Any]]
 
 
@@ -22,13 +24,11 @@ class Side:
         self.system = system
         self.topic = topic
         self.told: Told = []
+        self._marks = 0
 
     def place(self, *replicas: list[int]) -> None:
         """Creates the topic, a list of nodes for each partition. Returns when all are in sync, and led."""
-        assigned = [{"partition_index": index, "broker_ids": nodes} for index, nodes in enumerate(replicas)]
-        topic = {"name": self.topic, "num_partitions": -1, "replication_factor": -1, "assignments": assigned}
-        (created,) = self._ask("create_topics", 7, {"topics": [topic], "timeout": 30_000})["topics"]
-        assert created["error_code"] == 0, f"{self.system.name}: {created}"
+        self._create(self.topic, *replicas)
         self.wait_for(lambda found: [set(p[2]) for p in found] == [set(nodes) for nodes in replicas])
 
     def alter(self, target: Target, *, partition: int = 0, topic: str | None = None, allow: bool = True) -> None:
@@ -52,24 +52,45 @@ class Side:
         self._tell(f"unregister {node}", self._ask("unregister_broker", 0, {"broker_id": node}))
 
     def done(self, *isr: int) -> None:
-        """Waits until nothing of the topic is being moved and its ISR is that, or all of its replicas; tells where it lies."""
+        """Waits until nothing of the topic is being moved; tells where it lies once its ISR is that, or all of its replicas."""
         eventually(lambda: not self._list()["topics"], WAIT_S)
-        self.wait_for(lambda found: all(p[2] == sorted(isr or p[1]) for p in found))
-        self.layout()
+        self._tell_layout(lambda found: all(p[2] == sorted(isr or p[1]) for p in found))
 
     def layout(self, *isr: int) -> None:
-        """Tells (leader, replicas, ISR) of each partition, once all have a leader, and that ISR if there is one."""
-        self.wait_for(lambda found: all(p[0] >= 0 and (not isr or p[2] == sorted(isr)) for p in found))
-        self._tell("layout", self._layout())
+        """Tells where the topic lies, once its ISR is that if there is one."""
+        self._tell_layout(lambda found: not isr or all(p[2] == sorted(isr) for p in found))
 
-    def wait_for(self, holds: Callable[[list[tuple[int, list[int], list[int]]]], bool]) -> None:
-        eventually(lambda: holds(self._layout()), WAIT_S)
+    def wait_for(self, holds: Callable[[Layout], bool]) -> Layout:
+        return eventually(lambda: found if holds(found := self._layout()) else [], WAIT_S)
 
-    def _layout(self) -> Any:
-        fields = {"topics": [{"name": self.topic}], "allow_auto_topic_creation": False}
-        (topic,) = self._ask("metadata", 9, fields)["topics"]
-        found = sorted(topic["partitions"], key=lambda partition: partition["partition_index"])
+    def _tell_layout(self, holds: Callable[[Layout], bool]) -> None:
+        """Once all are led."""
+        self._catch_up()
+        self._tell("layout", self.wait_for(lambda found: all(p[0] >= 0 for p in found) and holds(found)))
+
+    def _catch_up(self) -> None:
+        """Reassignments are answered and listed by a controller. A broker tells what it has heard of, which may be a moment
+        older: once it names a topic that is created now, it has heard of whatever was answered before."""
+        self._marks += 1
+        mark = f"{self.topic}-mark-{self._marks}"
+        self._create(mark, [1])
+        eventually(lambda: self._metadata(mark)["error_code"] == 0, WAIT_S)
+
+    def _create(self, name: str, *replicas: list[int]) -> None:
+        assigned = [{"partition_index": index, "broker_ids": nodes} for index, nodes in enumerate(replicas)]
+        topic = {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": assigned}
+        (created,) = self._ask("create_topics", 7, {"topics": [topic], "timeout": 30_000})["topics"]
+        assert created["error_code"] == 0, f"{self.system.name}: {created}"
+
+    def _layout(self) -> Layout:
+        found = sorted(self._metadata(self.topic)["partitions"], key=lambda partition: partition["partition_index"])
         return [(p["leader_id"], p["replica_nodes"], sorted(p["isr_nodes"])) for p in found]
+
+    def _metadata(self, topic: str) -> dict[str, Any]:
+        fields = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        (found,) = self._ask("metadata", 9, fields)["topics"]
+        assert isinstance(found, dict)
+        return found
 
     def _list(self) -> dict[str, Any]:
         topics = [{"name": self.topic, "partition_indexes": [0, 1, 2]}]

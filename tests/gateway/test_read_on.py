@@ -20,6 +20,12 @@ from tests.gateway.kafka_client import FETCH, RawClient, fetch_body
 BATCH = 1000
 
 
+@pytest.fixture(autouse=True)
+def fresh_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy may take longer from one fetch to the next than answers are believed."""
+    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+
+
 def batch_at(offset: int, records: int = 2) -> bytes:
     value = bytes([offset % 251]) * (BATCH // records)
     return bytes(build_batch([Record(key=None, value=value) for _ in range(records)], base_offset=offset))
@@ -164,8 +170,7 @@ async def test_another_offset_is_asked_for(rig: Rig) -> None:
     assert rig.nodes[1].fetches[-1].partitions[0].fetch_offset == 20
 
 
-async def test_a_new_epoch_is_asked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+async def test_a_new_epoch_is_asked_for(rig: Rig) -> None:
     client, body = await learn(rig)
     await rig.lead(0, 1, epoch=1)
     assert rig.gateway is not None
@@ -185,18 +190,14 @@ async def recreate(rig: Rig) -> bytes:
     return topic_id
 
 
-async def test_a_topic_made_again_is_asked_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+async def test_a_topic_made_again_is_asked_for(rig: Rig) -> None:
     client, body = await learn(rig)
     topic_id = await recreate(rig)
     await client.fetch(12, body(4))
     assert [fetch.partitions[0].topic_id for fetch in rig.nodes[1].fetches] == [TOPIC_ID, TOPIC_ID, topic_id]
 
 
-async def test_an_answer_about_a_topic_that_was_made_again_meanwhile_teaches_nothing(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+async def test_an_answer_about_a_topic_that_was_made_again_meanwhile_teaches_nothing(rig: Rig) -> None:
     client, body = await learn(rig)
     node = rig.nodes[1]
     node.holding_fetches = True
@@ -210,8 +211,7 @@ async def test_an_answer_about_a_topic_that_was_made_again_meanwhile_teaches_not
     assert rig.nodes[1].fetches[-1].partitions[0].topic_id == topic_id
 
 
-async def test_a_leader_that_is_gone_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
+async def test_a_leader_that_is_gone_is_waited_for(rig: Rig) -> None:
     client, body = await learn(rig)
     assert rig.gateway is not None
     node = rig.gateway.data_path.nodes.storage(1)
@@ -226,7 +226,6 @@ async def test_a_leader_that_is_gone_is_waited_for(rig: Rig, monkeypatch: pytest
 
 async def test_what_an_earlier_process_said_is_asked_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same leader, same epoch: the image has not heard of the restart yet. The file's number is another file's there."""
-    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
     client, body = await learn(rig)
     assert rig.gateway is not None
     known = rig.gateway.data_path.nodes.storage(1)

@@ -48,12 +48,12 @@ def key_of(partition: Partition) -> str:
 class Client:
     """One application host: connections, and what it believes about leaders."""
 
-    def __init__(self, world: World, name: str, bootstrap: Sequence[tuple[str, int]], topics: list[str]) -> None:
+    def __init__(self, world: World, name: str, bootstrap: Sequence[tuple[str, int]], topics: list[str], host: str = "") -> None:
         self.world, self.name, self.topics = world, name, topics
         self.random: Random = world.stream(name)
         self.metadata = Metadata()
         self._bootstrap = list(bootstrap)
-        self._transport = SimulatedTransport(world.network, name, None)
+        self._transport = SimulatedTransport(world.network, host or name, None)
         self._links: dict[tuple[str, int], Link] = {}
         self._connecting: dict[tuple[str, int], asyncio.Task[Link]] = {}
         self._refreshed = -REFRESH_S
@@ -147,15 +147,10 @@ class Producer:
         begun = self._recorder.begin(self._process, "send", tuple(Send(key, value) for value in values))
         error, offset = await self._deliver(partition, values)
         if error == ErrorCode.NONE:
-            offsets: list[int | None] = [offset + at for at in range(len(values))] if offset >= 0 else [None] * len(values)
-            if self._acks != -1:
+            if self._acks == -1:
+                self._recorder.stored(begun, key, values, offset)
+            else:
                 self._recorder.end(begun, "info")  # a leader's word alone promises nothing
-                return True
-            sent = tuple(Send(key, value, at) for value, at in zip(values, offsets, strict=True))
-            self._recorder.end(begun, "ok", sent)
-            if offset >= 0:
-                last = offset + len(values) - 1
-                self._recorder.acknowledged[key] = max(last, self._recorder.acknowledged.get(key, -1))
             return True
         if self._idempotent and self._acks == -1 and error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             what = f"9: producer {self._producer} at {key}: out of order after {values}: an answered batch is gone"

@@ -66,6 +66,10 @@ class Link:
 
     async def ask(self, key: ApiKey, version: int, body: bytes, timeout_s: float) -> Reader:
         """Raises Disconnected. After a timeout the connection is closed, as clients do."""
+        return await self.begin(key, version, body).answer(timeout_s)
+
+    def begin(self, key: ApiKey, version: int, body: bytes) -> "Asked":
+        """Sends it. Raises Disconnected."""
         if self.lost:
             raise Disconnected("the connection was lost", sent=False)
         self._last_id += 1
@@ -74,20 +78,15 @@ class Link:
         write_request_header(writer, RequestHeader(key, version, number, "simulated"))
         self._stream.write(struct.pack(">i", len(writer.buffer) + len(body)), bytes(writer.buffer), body)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.timeout(timeout_s):
-                reader = Reader(await answer)
-        except TimeoutError:
-            self._stream.abort(ConnectionAbortedError("no answer in time"))
+        return Asked(self, key, version, answer)
+
+    def abort(self, reason: str) -> None:
+        if not self.lost:
+            self._stream.abort(ConnectionAbortedError(reason))
             self.lost = True
-            raise Disconnected(f"no answer to {key.name} in {timeout_s} s", sent=True) from None
-        read_response_header(reader, key, version)
-        return reader
 
     def close(self) -> None:
-        if not self.lost:
-            self._stream.abort(ConnectionAbortedError("closed"))
-            self.lost = True
+        self.abort("closed")
 
     def get_buffer(self) -> memoryview:
         return self._space
@@ -116,6 +115,24 @@ class Link:
             if not answer.done():
                 answer.set_exception(Disconnected(f"lost: {reason}" if reason else "closed", sent=True))
         self._waiting.clear()
+
+
+class Asked:
+    """What was sent on a connection, and has to be answered."""
+
+    def __init__(self, link: Link, key: ApiKey, version: int, answer: "asyncio.Future[memoryview]") -> None:
+        self._link, self._key, self._version, self._answer = link, key, version, answer
+
+    async def answer(self, timeout_s: float) -> Reader:
+        """Raises Disconnected, and then the connection is closed."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                reader = Reader(await self._answer)
+        except TimeoutError:
+            self._link.abort("no answer in time")
+            raise Disconnected(f"no answer to {self._key.name} in {timeout_s} s", sent=True) from None
+        read_response_header(reader, self._key, self._version)
+        return reader
 
 
 @dataclass
@@ -224,11 +241,20 @@ async def end_offset(link: Link, partition: Partition, timeout_s: float) -> tupl
 
 
 async def produce(link: Link, partition: Partition, batch: bytes, acks: int, timeout_s: float) -> Produced:
+    return await end_produce(begin_produce(link, partition, batch, acks, timeout_s), timeout_s)
+
+
+def begin_produce(link: Link, partition: Partition, batch: bytes, acks: int, timeout_s: float) -> Asked:
+    """Raises Disconnected."""
     body = produce_body(
         PRODUCE_VERSION, [(partition[0], [(partition[1], batch)])], acks=acks, timeout_ms=int(timeout_s * 1000 * 0.8)
     )
-    reader = await link.ask(ApiKey.PRODUCE, PRODUCE_VERSION, body, timeout_s)
-    return read_produced(reader, PRODUCE_VERSION)[0][0]
+    return link.begin(ApiKey.PRODUCE, PRODUCE_VERSION, body)
+
+
+async def end_produce(asked: Asked, timeout_s: float) -> Produced:
+    """Raises Disconnected."""
+    return read_produced(await asked.answer(timeout_s), PRODUCE_VERSION)[0][0]
 
 
 async def fetch(

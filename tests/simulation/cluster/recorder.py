@@ -1,6 +1,8 @@
 """What clients did and saw, as `tests.history` judges it."""
 
-from tests.history.model import F, History, Key, Micro, Op, Type
+from collections.abc import Sequence
+
+from tests.history.model import F, History, Key, Micro, Op, Send, Type, Value
 from tests.simulation.cluster.loop import VirtualLoop
 
 
@@ -35,6 +37,14 @@ class Recorder:
     def end(self, begun: int, kind: Type, value: tuple[Micro, ...] = ()) -> None:
         process, f = self._begun.pop(begun)
         self._ops.append(Op(len(self._ops), self._now(), process, kind, f, value, invoked=begun))
+
+    def stored(self, begun: int, key: Key, values: Sequence[Value], offset: int) -> None:
+        """A send is acknowledged. -1: nobody said where."""
+        if offset < 0:
+            self.end(begun, "ok", tuple(Send(key, value) for value in values))
+            return
+        self.end(begun, "ok", tuple(Send(key, value, offset + at) for at, value in enumerate(values)))
+        self.acknowledged[key] = max(offset + len(values) - 1, self.acknowledged.get(key, -1))
 
     def history(self, seed: int) -> History:
         """Nobody is excused for storing twice: no client here sends again what may have been stored, but with a producer id."""

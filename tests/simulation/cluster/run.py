@@ -27,6 +27,7 @@ from tests.simulation.cluster.kafka import Disconnected, Partition
 from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
 from tests.simulation.cluster.mover import Mover
 from tests.simulation.cluster.names import Names, NamesProducer, NamesReader
+from tests.simulation.cluster.pipelining import PipeliningProducer
 from tests.simulation.cluster.processes import (
     KAFKA_PORT,
     ControllerProcess,
@@ -109,8 +110,12 @@ class ClusterRun:
         sure = [partition for partition in self.partitions if partition[0] != "clicks"]
         loose = [partition for partition in self.partitions if partition[0] == "clicks"]
         self.producers: list[Producer] = []
-        for client in self.clients:
-            self.producers.append(Producer(client, self.recorder, sure, values, idempotent=True, acks=-1))
+        for at, client in enumerate(self.clients):
+            if at:
+                own = Client(world, f"{client.name}-pipelining", bootstrap, [*TOPICS, COMPACTED], host=client.name)
+                self.producers.append(PipeliningProducer(own, self.recorder, sure, values))
+            else:
+                self.producers.append(Producer(client, self.recorder, sure, values, idempotent=True, acks=-1))
             self.producers.append(Producer(client, self.recorder, sure, values, idempotent=False, acks=-1))
             self.producers.append(Producer(client, self.recorder, loose, values, idempotent=True, acks=1))
         self.names = Names(world, (COMPACTED, 0))

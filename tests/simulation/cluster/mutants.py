@@ -145,6 +145,10 @@ MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, .
         line(Appends._take_back, "batch.producer is not None and batch.request.acks", "batch.request.acks"),
         (1, 2, 3, 4, 5),
     ),
+    "a gateway forgets what it has given back": (
+        line(Appends._fail, "elif result.error != OUT_OF_ORDER:", "elif False:"),
+        tuple(range(1, 11)),
+    ),
     "compaction passes the high watermark": (
         line(Cleaning._plan, "min(hosted.high_watermark, hosted.last_stable_offset)", "found.log_end_offset"),
         (1, 2, 3),

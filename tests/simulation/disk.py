@@ -73,6 +73,18 @@ class SimulatedDisk:
         disk.root = self._survivor(self.root, fate, "")
         return disk
 
+    def keeps(self, path: str, end: int) -> bool:
+        """Whether every power cut leaves what comes before `end` of this file, under this name."""
+        directory = self.root
+        *folders, name = path.strip("/").split("/")
+        for folder in folders:
+            found = directory.entries.get(folder)
+            if not isinstance(found, SimDirectory) or directory.durable.get(folder) is not found:
+                return False
+            directory = found
+        file = directory.entries.get(name)
+        return isinstance(file, SimFile) and directory.durable.get(name) is file and file.keeps(end)
+
     def as_left_by_a_kill(self) -> "SimulatedDisk":
         """What the next process finds if this one is killed now: all that was written, durable or not."""
         disk = SimulatedDisk(self.sometimes, page_size=self.page_size, story=self.story)

@@ -147,6 +147,14 @@ class SimFile:
         self.cache[: self.size] = content
         self._refresh()
 
+    def keeps(self, end: int) -> bool:
+        """Whether every power cut leaves what comes before `end` as it is read now."""
+        self.note_mapped()
+        for change in self.pending:
+            if (change.size if isinstance(change, Resize) else change.position) < end:
+                return False
+        return end <= len(self.durable) and self.durable[:end] == self.cache[:end]
+
     def crashed(self, fate: Fate, name: str) -> bytes:
         """The content after a power cut."""
         self.note_mapped()

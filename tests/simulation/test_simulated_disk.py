@@ -145,3 +145,33 @@ def test_asked_for_errors_come_once(disk: SimulatedDisk) -> None:
     with pytest.raises(OSError, match="No space"):
         disk.pwritev(fd, [b"x"], 1)
     assert disk.pwritev(fd, [b"x"], 1) == 1
+
+
+def test_what_a_disk_keeps_is_there_after_every_power_cut(disk: SimulatedDisk) -> None:
+    fd = write(disk, "/a", b"x" * 100)
+    assert not disk.keeps("/a", 100)
+    disk.fdatasync(fd)
+    assert not disk.keeps("/a", 100), "its name may go"
+    disk.fsync_directory("/")
+    assert disk.keeps("/a", 100)
+    write(disk, "/a", b"y" * 100)
+    assert disk.keeps("/a", 100)
+    assert not disk.keeps("/a", 101)
+    assert {found[:100] for found in outcomes(disk, lambda image: content(image, "/a")) if found is not None} == {b"x" * 100}
+    disk.truncate(fd, 50)
+    disk.pwritev(fd, [b"x" * 50], 50)
+    assert disk.keeps("/a", 50)
+    assert not disk.keeps("/a", 100), "the cut may reach the disk, and what was written behind it not"
+    assert not disk.keeps("/b", 0)
+    assert not disk.keeps("/b/a", 0)
+
+
+def test_what_a_failed_sync_dropped_is_not_kept(disk: SimulatedDisk) -> None:
+    fd = write(disk, "/a", b"x" * 5120)
+    disk.fsync_directory("/")
+    disk.random = Random(2)
+    disk.faults.fail("fdatasync", errno.EIO)
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.fdatasync(fd)
+    disk.fdatasync(fd)
+    assert not disk.keeps("/a", 5120)

@@ -74,7 +74,7 @@ class Scene:
     def violations(self, high_watermark: int) -> int:
         """After one more look, at a leader that shows this."""
         isr = tuple(InSync(node.node_id, node.starts) for node in (self.leader, self.follower))
-        replicas = tuple(Replica(node, b"") for node in (LEADER, FOLLOWER))
+        replicas = tuple(Replica(node, "") for node in (LEADER, FOLLOWER))
         self.watcher.states[KEY] = PartitionState(replicas, LEADER, 1, 0, 0, isr)
         self.leader.shows(high_watermark)
         self.follower.shows(0)

@@ -25,6 +25,14 @@ def ask(client: RawClient, number: int, batch: bytes, *, partition: int = 0, tim
     client.ask(PRODUCE, version, body, correlation_id=number)
 
 
+async def ask_in_turn(client: RawClient, node: FakeNode, *batches: bytes) -> None:
+    """The node holds each before the next is sent: they are requests of their own there."""
+    node.holding = True
+    for number, batch in enumerate(batches):
+        ask(client, number, batch)
+        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
+
+
 async def error_of(client: RawClient, number: int) -> int:
     correlation_id, reader = await client.answer(PRODUCE, 9)
     assert correlation_id == number
@@ -178,10 +186,7 @@ async def test_a_refusal_with_later_requests_in_flight_is_the_clients_to_handle(
     await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
-    node.holding = True
-    for number in range(2):
-        ask(client, number, plain(number))
-        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
+    await ask_in_turn(client, node, *map(plain, range(2)))
     node.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
     node.release(0)
     assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -270,10 +275,7 @@ async def test_a_deposed_leaders_refusals_wait_for_the_image_and_leave_in_order(
     client = await rig.client(1)
     node = rig.nodes[1]
     node.refuse_with, node.hint = ErrorCode.NOT_LEADER_OR_FOLLOWER, (2, 5)
-    node.holding = True
-    for number in range(3):
-        ask(client, number, idempotent(number))
-        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
+    await ask_in_turn(client, node, *map(idempotent, range(3)))
     while node.held:
         node.release(0)
     await until(lambda: gateway.data_path.appends.parked.bytes == 3 * len(idempotent(0)))

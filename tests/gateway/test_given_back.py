@@ -7,7 +7,7 @@ sends everything unanswered once more: also what an earlier leader had stored al
 from libs.wire.errors import ErrorCode
 from services.gateway.core.given_back import MOST, PATIENCE_S, GivenBack, Producer
 from tests.gateway.conftest import Rig, until
-from tests.gateway.test_failover import ask, error_of, idempotent, plain
+from tests.gateway.test_failover import ask, ask_in_turn, error_of, idempotent, plain
 
 NOT_LEADER, OUT_OF_ORDER = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 PRODUCER = Producer((b"topic", 0), 7, 0)
@@ -17,10 +17,7 @@ async def test_a_batch_behind_one_that_was_given_back_is_given_back_too(rig: Rig
     await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
-    node.holding = True
-    for number in range(2):
-        ask(client, number, idempotent(number))
-        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
+    await ask_in_turn(client, node, *map(idempotent, range(2)))
     node.refuse_with = NOT_LEADER
     node.release(0)
     assert await error_of(client, 0) == NOT_LEADER
@@ -41,10 +38,7 @@ async def test_the_answer_to_an_earlier_batch_ends_no_wait(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
-    node.holding = True
-    for number in range(3):
-        ask(client, number, idempotent(number))
-        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
+    await ask_in_turn(client, node, *map(idempotent, range(3)))
     node.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
     node.release(1)
     await until(lambda: rig.gateway is not None and bool(rig.gateway.data_path.appends.given_back))

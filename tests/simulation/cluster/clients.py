@@ -142,7 +142,7 @@ class Producer:
             await self._begin()
             if not self._process:
                 return False
-        values = [self._values.next() for _ in range(self._random.choice((1, 1, 1, 2, 5)))]
+        values = self._next_values()
         key = key_of(partition)
         begun = self._recorder.begin(self._process, "send", tuple(Send(key, value) for value in values))
         error, offset = await self._deliver(partition, values)
@@ -158,6 +158,14 @@ class Producer:
         self._recorder.end(begun, outcome_of_send(error.name) if not self._doubt else "info")
         await self._begin()
         return False
+
+    def _next_values(self) -> list[int]:
+        """Of one batch."""
+        return [self._values.next() for _ in range(self._random.choice((1, 1, 1, 2, 5)))]
+
+    def _batch(self, values: list[int], sequence: int) -> bytes:
+        producer_id, epoch = self._producer
+        return bytes(build_batch(self._records(values), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
 
     def _records(self, values: list[int]) -> list[Record]:
         return [Record(None, b"%d" % value, 1_750_000_000_000) for value in values]
@@ -182,11 +190,7 @@ class Producer:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DELIVERY_S
         sequence = self._sequences.get(partition, 0) if self._idempotent else -1
-        batch = bytes(
-            build_batch(
-                self._records(values), producer_id=self._producer[0], producer_epoch=self._producer[1], base_sequence=sequence
-            )
-        )
+        batch = self._batch(values, sequence)
         self._doubt = False
         error = ErrorCode.REQUEST_TIMED_OUT
         while loop.time() < deadline:

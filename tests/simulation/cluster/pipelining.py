@@ -9,7 +9,6 @@ from collections import deque
 from dataclasses import dataclass
 
 from libs.wire.errors import ErrorCode
-from libs.wire.records import build_batch
 from tests.history.model import Send
 from tests.simulation.cluster import kafka
 from tests.simulation.cluster.clients import DELIVERY_S, REQUEST_S, RETRIABLE, RETRY_S, Client, Producer, Values, key_of
@@ -200,10 +199,8 @@ class PipeliningProducer(Producer):
             await asyncio.sleep(pause_s * 2 * self._random.random())
 
     def _made(self, partition: Partition) -> Batch:
-        values = [self._values.next() for _ in range(self._random.choice((1, 1, 1, 2, 5)))]
+        values = self._next_values()
         sequence = self._sequences.get(partition, 0)
         self._sequences[partition] = sequence + len(values)
-        producer_id, epoch = self._producer
-        data = build_batch(self._records(values), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
         call = self._recorder.begin(self._process, "send", tuple(Send(key_of(partition), value) for value in values))
-        return Batch(call, values, bytes(data), asyncio.get_running_loop().time() + DELIVERY_S)
+        return Batch(call, values, self._batch(values, sequence), asyncio.get_running_loop().time() + DELIVERY_S)

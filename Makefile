@@ -6,14 +6,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 LOCAL := $(PYTHON) -m services.local
 VENV := .venv/bin
 RUN ?= .run
-TESTS ?= tests
+TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status setup test check simulate chaos clients bench docs
+.PHONY: help up down wipe status setup test test-all check simulate chaos clients bench docs
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 up: ## start what is down, wait until it is ready, print bootstrap.servers (PORT= STORAGE= GATEWAYS= CONTROLLERS= COORDINATORS= RUN=)
 	@$(LOCAL) up --run "$(RUN)" $(if $(PORT),--port $(PORT)) $(if $(STORAGE),--storage $(STORAGE)) \
@@ -32,33 +32,41 @@ status: ## show each process: role, readiness, memory, addresses
 setup: ## install what tests and checks need
 	@$(LOCAL) setup --dev
 
-test: setup ## run all tests (TESTS=tests/libs for some)
-	$(VENV)/python -m pytest $(TESTS)
+test: setup ## units, contracts and one cluster with one client of each kind, about four minutes (TESTS=tests/wire for some, all of them)
+	$(VENV)/python -m pytest -n 2 --durations=10 $(if $(TESTS),$(TESTS),--quick)
+
+test-all: setup ## every test, about twenty minutes: also Java clients, Apache Kafka beside ours, failures of real processes, simulated clusters
+	$(VENV)/python -m pytest -n 2 --durations=15
 
 check: setup ## lint, format, types, import rules, generated files
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
+	$(VENV)/python -m tests.docs.house_rules
 	$(VENV)/python -m libs.wire.generate --check
-	$(VENV)/python -m services.gateway.protocol_page --check
+	$(VENV)/python -m services.gateway.protocol_docs.protocol_page --check
 	$(VENV)/python -m tests.docs.pictures --check
 	$(VENV)/python -m tests.docs.settings_page --check
+	$(VENV)/python -m tests.docs.configs_page --check
+	$(VENV)/python -m tests.docs.metrics_page --check
 
 simulate: setup ## a disk, a partition's replicas, a consumer group, a cluster on virtual time: SEED=7 replays, SEEDS=1000 makes many (KIND=disk|component|groups|cluster|planted FIRST= STORY=1)
 	$(VENV)/python -m tests.simulation $(if $(KIND),--$(KIND)) $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) \
-		$(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(STORY),--story)
 
 chaos: setup ## power cuts of a real disk, processes that die and hang, under real clients, as root on Linux: CUTS=50 FAULTS=40 (SEED=)
-	$(VENV)/python -m tests.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
+	$(VENV)/python -m tests.system.chaos $(if $(CUTS),--cuts $(CUTS)) $(if $(FAULTS),--faults $(FAULTS)) $(if $(SEED),--seed $(SEED))
 
 clients: setup ## run only the tests with real clients (AGAINST=kafka: those with groups, against Apache Kafka)
-	$(if $(AGAINST),PENSTOCK_GROUPS_AGAINST=$(AGAINST)) $(VENV)/python -m pytest tests/clients$(if $(AGAINST),/groups)
+	$(if $(AGAINST),PENSTOCK_GROUPS_AGAINST=$(AGAINST)) $(VENV)/python -m pytest tests/compat/clients$(if $(AGAINST),/groups)
 
 bench: setup ## measure beside Apache Kafka; prints JSON lines
 	$(VENV)/python -m tests.bench
 
-docs: setup ## write docs/protocol.md and docs/settings.md from the code, and draw the tables of states in docs/
-	$(VENV)/python -m services.gateway.protocol_page
+docs: setup ## write the pages that are made from code: protocol, settings, configs and metrics, and draw the tables of states in docs/
+	$(VENV)/python -m services.gateway.protocol_docs.protocol_page
 	$(VENV)/python -m tests.docs.pictures
 	$(VENV)/python -m tests.docs.settings_page
+	$(VENV)/python -m tests.docs.configs_page
+	$(VENV)/python -m tests.docs.metrics_page

@@ -1,7 +1,7 @@
-"""Time, as the shells see it. Cores never import this: they are told `now_ms`.
+"""Clocks for code with I/O. Cores never import this: they get `now_ms` as an argument.
 
-Wall and monotonic time are distinct types, so that a wall time which may jump cannot be used for a deadline by mistake.
-Timers and deadlines inside asyncio code use `loop.time()`, which is virtual in the simulator.
+Wall and monotonic time are distinct types, so that a wall time, which may jump, cannot be used for a deadline by mistake. Timers
+and deadlines inside asyncio code use `loop.time()`, which is virtual in the simulator.
 """
 
 import time

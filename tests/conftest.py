@@ -9,14 +9,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cluster_harness import LocalCluster
-    from tests.kafka.broker import KafkaBroker
+    from tests.compat.kafka.broker import KafkaBroker
+    from tests.support.cluster_harness import LocalCluster
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only what `make test` runs")
+    parser.addoption("--rest", action="store_true", help="only what `make test` leaves out")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    from tests.support.selection import select
+
+    select(config, items)
 
 
 @pytest.fixture(scope="session")
 def cluster() -> "Iterator[LocalCluster]":
     """One cluster of three storage nodes for all tests that harm nothing: they make topics of their own and kill nobody."""
-    from tests.cluster_harness import LocalCluster
+    from tests.support.cluster_harness import LocalCluster
 
     with LocalCluster(storage=3) as running:
         yield running
@@ -25,8 +36,8 @@ def cluster() -> "Iterator[LocalCluster]":
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[KafkaBroker]":
     """One Apache Kafka broker for all tests that compare with it."""
-    from tests.kafka.broker import QUICK, KafkaBroker
-    from tests.requirements import require
+    from tests.compat.kafka.broker import QUICK, KafkaBroker
+    from tests.support.requirements import require
 
     require("java", "kafka")
     with KafkaBroker(tmp_path_factory.mktemp("kafka"), options=QUICK) as running:

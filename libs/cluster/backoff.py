@@ -1,4 +1,4 @@
-"""How long to wait between attempts."""
+"""Delays between attempts."""
 
 
 class Backoff:

@@ -15,11 +15,11 @@ _Decode = Callable[[Any], Any]
 
 
 class RecordError(ValueError):
-    """A value in the metadata store is not the record that its key promises. Refused, never guessed."""
+    """A value in the metadata store that is not the record that its key promises. It is refused, and no field is guessed."""
 
 
 def encode(record: object) -> bytes:
-    """A record (or a bare int or str, as `cluster_id` holds) as UTF-8 JSON."""
+    """The UTF-8 JSON of a record, or of a bare int or str such as `cluster_id` holds."""
     return json.dumps(_plain(record), separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -97,16 +97,16 @@ def _object(cls: Any) -> _Decode:
     def decode_object(value: Any) -> Any:
         if not isinstance(value, dict):
             raise RecordError(f"{cls.__name__}: expected an object, found {type(value).__name__}")
-        found = {}
+        values = {}
         for name, decoder in decoders:
             if name in value:
                 try:
-                    found[name] = decoder(value[name])
+                    values[name] = decoder(value[name])
                 except RecordError as error:
                     raise RecordError(f"{cls.__name__}.{name}: {error}") from None
             elif name in required:
                 raise RecordError(f"{cls.__name__}.{name}: missing")
-        return cls(**found)
+        return cls(**values)
 
     return decode_object
 

@@ -1,7 +1,7 @@
-"""Which controller writes.
+"""The election of the one controller that writes.
 
-The winner holds the election key, which it created under its own lease. Whatever it writes is guarded by that key's create
-revision, so a deposed controller's write fails however late it arrives. Everything else here is about noticing soon.
+The winner holds the election key, which it created under its own lease. All its writes are guarded by that key's create revision,
+so a deposed controller's write fails however late it arrives. Everything else here only serves to notice changes soon.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from libs.cluster.backoff import Backoff
 from libs.cluster.codec import encode
 from libs.cluster.lease import HeldLease, grant
 from libs.cluster.records import ElectedController
+from libs.cluster.scoped_watch import scoped_watch
 from libs.cluster.store import (
     CreateRevisionIs,
     Delete,
@@ -23,16 +24,14 @@ from libs.cluster.store import (
     StoreUnavailable,
     WatchGap,
 )
-from libs.cluster.watching import watching
 
 log = logging.getLogger(__name__)
 
 
 class Leadership:
-    """One term. Put `guard` among the comparisons of every transaction; stop when `lost` is set.
+    """One term in office. Put `guard` among the comparisons of every transaction, and stop when `lost` is set.
 
-    It is lost when the lease is gone or could not be refreshed in time, when the key was deleted (a standby may do that), or
-    when we resigned.
+    A term is lost when its lease is gone or could not be refreshed in time, when a standby deleted the key, or when we resigned.
     """
 
     def __init__(self, store: MetadataStore, guard: CreateRevisionIs) -> None:
@@ -44,11 +43,11 @@ class Leadership:
 
     @property
     def valid(self) -> bool:
-        """Tells whether work is worth starting. Safety comes from `guard` alone."""
+        """Whether work is worth starting. Safety comes from `guard` alone."""
         return not self.lost.is_set() and self._lease is not None and self._lease.held
 
     async def resign(self) -> None:
-        """A successor may be elected at once. Best effort: otherwise the lease expires."""
+        """Ends the term, so that a successor may be elected at once. If this fails, the lease expires by itself."""
         self.lose("resigned")
         await self._store.txn([self.guard], [Delete(self.guard.key)])
         if self._lease is not None:
@@ -73,7 +72,7 @@ class Leadership:
         revision = self.guard.revision + 1
         while True:
             try:
-                async with watching(self._store, self.guard.key, revision) as batches:
+                async with scoped_watch(self._store, self.guard.key, revision) as batches:
                     async for batch in batches:
                         revision = batch.revision + 1
                         if any(event.key == self.guard.key and event.value is None for event in batch.events):
@@ -98,21 +97,22 @@ class Election:
         self._ttl_s = ttl_s
 
     async def campaign(self) -> Leadership:
-        """Returns when elected, however long that takes. Cancel it to stand down."""
+        """Waits until this process is elected, and returns its term. Cancel it to withdraw the candidature."""
         backoff = Backoff()
         while True:
             try:
-                found = await self._store.get(keys.CONTROLLER)
-                if found is None:
+                listed = await self._store.range(keys.CONTROLLER)
+                record = next((item for item in listed.items if item.key == keys.CONTROLLER), None)
+                if record is None:
                     leadership = await self._attempt()
                     if leadership is not None:
                         return leadership
-                elif found.value == self._value:
-                    # Ours, of a term that we no longer believe in: its lease would only hold everybody up.
-                    await self._store.txn([CreateRevisionIs(found.key, found.create_revision)], [Delete(found.key)])
+                elif record.value == self._value:
+                    # The key is ours, of a term that we no longer believe in. Until its lease expired it would hold up everybody.
+                    await self._store.txn([CreateRevisionIs(record.key, record.create_revision)], [Delete(record.key)])
                     continue
                 else:
-                    await self._wait_for_vacancy(found)
+                    await self._wait_for_vacancy(record, listed.revision + 1)
                     backoff.reset()
                     continue
             except (StoreUnavailable, WatchGap) as error:
@@ -147,18 +147,20 @@ class Election:
             )
             if result.outcome is Outcome.OK:
                 return result.revision
-            # After UNKNOWN it may land at any time. Repeating it under the same lease is harmless: only one can create the key.
+            # After UNKNOWN the transaction may be applied at any time. Repeating it under the same lease is harmless: only one
+            # can create the key.
             try:
-                found = await self._store.get(keys.CONTROLLER)
+                record = await self._store.get(keys.CONTROLLER)
             except StoreUnavailable:
-                found = None
-            if found is not None:
-                return found.create_revision if found.lease == lease.lease_id else 0
+                record = None
+            if record is not None:
+                return record.create_revision if record.lease == lease.lease_id else 0
             await asyncio.sleep(backoff.next_s())
         return 0
 
-    async def _wait_for_vacancy(self, incumbent: KeyValue) -> None:
-        async with watching(self._store, incumbent.key, incumbent.mod_revision + 1) as batches:
+    async def _wait_for_vacancy(self, incumbent: KeyValue, from_revision: int) -> None:
+        """`from_revision` follows the read that found the incumbent: an older one may be compacted."""
+        async with scoped_watch(self._store, incumbent.key, from_revision) as batches:
             async for batch in batches:
                 if any(event.key == incumbent.key and event.value is None for event in batch.events):
                     return

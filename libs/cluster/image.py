@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from libs.cluster import keys
 from libs.cluster.image_edit import ImageEdit
 from libs.cluster.partition_table import ABSENT, TopicPartitions, Versions
-from libs.cluster.records import ElectedController, Member, NodeRecord, PartitionState, Topic
+from libs.cluster.records import NO_HISTORY, ElectedController, Member, MetadataHistory, NodeRecord, PartitionState, Topic
 from libs.cluster.store import RangeResult, WatchBatch
 
 _NOTHING: Mapping[str, str] = {}
@@ -27,11 +27,13 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    """Build it with `from_range`, move it on with `apply`; both raise RecordError for values that are not what they should be."""
+    """The cluster's metadata at one revision. `from_range` builds it, and `apply` makes the next one. Both raise RecordError for
+    a value that is no valid record."""
 
     revision: int = 0
     cluster_id: str = ""
     feature_level: int = 1
+    history: MetadataHistory = NO_HISTORY
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
     nodes: Mapping[int, NodeRecord] = field(default_factory=dict)
@@ -40,7 +42,10 @@ class ClusterImage:
     overrides_by_resource: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     partition_table: Mapping[bytes, TopicPartitions] = field(default_factory=dict)
     versions: Mapping[str, Versions] = field(default_factory=dict)
-    """Of every key below the prefix, but for partitions, which keep theirs in their table."""
+    """The revisions of every key below the prefix except partitions, which keep theirs in their table."""
+    topics_revision: int = field(default=0, compare=False)
+    """The revision of the newest change of a topic's record: an image at or past it knows these topics or later ones. A deletion
+    counts if a watch brought it. A list does not tell when it was."""
 
     @classmethod
     def from_range(cls, listed: RangeResult) -> "ClusterImage":
@@ -49,17 +54,17 @@ class ClusterImage:
     def relisted(self, listed: RangeResult) -> "ClusterImage":
         """The image that `listed` describes, sharing with this one whatever is still the same. For use after a watch gap."""
         edit = ImageEdit(self)
-        gone = set(self.keys())
+        deleted_keys = set(self.keys())
         for item in listed.items:
-            gone.discard(item.key)
+            deleted_keys.discard(item.key)
             if self.mod_revision(item.key) != item.mod_revision:
                 edit.put(item.key, item.value, item.create_revision, item.mod_revision)
-        for key in gone:
+        for key in deleted_keys:
             edit.delete(key)
         return edit.finish(listed.revision)
 
     def apply(self, batch: WatchBatch) -> "ClusterImage":
-        """The image after `batch`. Events that this image has seen already are passed over."""
+        """The image after `batch`. Events that this image contains already are passed over."""
         if batch.revision <= self.revision:
             return self
         edit = ImageEdit(self)
@@ -67,7 +72,7 @@ class ClusterImage:
             if event.mod_revision <= self.revision:
                 continue
             if event.value is None:
-                edit.delete(event.key)
+                edit.delete(event.key, event.mod_revision)
             else:
                 edit.put(event.key, event.value, event.create_revision, event.mod_revision)
         return edit.finish(batch.revision)
@@ -79,14 +84,15 @@ class ClusterImage:
         return self.overrides_by_resource.get((kind, name), _NOTHING)
 
     def partition(self, topic_id: bytes, index: int) -> PartitionState | None:
-        """As stored: also while the topic is being created or deleted, when `topics_by_id` does not name it."""
+        """A partition's state as stored. It is there too while the topic is being created or deleted, when `topics_by_id` lacks
+        the topic."""
         partitions = self.partition_table.get(topic_id)
         return partitions.state(index) if partitions is not None else None
 
     def partitions_of(self, topic_id: bytes) -> Sequence[PartitionState | None]:
-        """One entry per partition, None where the state is not there (yet).
+        """One entry per partition; None where the state is not there (yet).
 
-        Exactly as many as the topic's record says; whatever is stored where there is no such record.
+        There are exactly as many as the topic's record says, or as many as are stored where there is no such record.
         """
         partitions = self.partition_table.get(topic_id)
         states = partitions.states if partitions is not None else ()
@@ -108,16 +114,16 @@ class ClusterImage:
 
     def partition_changes_since(self, old: "ClusterImage") -> Iterator[PartitionChange]:
         """Partitions whose stored state differs. Costs one identity check per topic, and a scan only of those that changed."""
-        mine, theirs = self.partition_table, old.partition_table
-        if mine is theirs:
+        new_table, old_table = self.partition_table, old.partition_table
+        if new_table is old_table:
             return
-        for topic_id in [*mine, *(gone for gone in theirs if gone not in mine)]:
-            after, before = mine.get(topic_id), theirs.get(topic_id)
+        for topic_id in [*new_table, *(deleted for deleted in old_table if deleted not in new_table)]:
+            after, before = new_table.get(topic_id), old_table.get(topic_id)
             if after is not before:
                 yield from _changes(topic_id, before, after)
 
     def create_revision(self, key: str) -> int:
-        """0 when there is no such key, which is what a create-if-absent guard compares with."""
+        """A key's create revision. It is 0 when there is no such key, and a create-if-absent guard compares with that."""
         return self._versions_of(key).created
 
     def mod_revision(self, key: str) -> int:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode
 from libs.cluster.partition_table import TopicPartitions, TopicPartitionsEdit, Versions
-from libs.cluster.records import ConfigOverrides, ElectedController, Member, NodeRecord, PartitionState, Topic
+from libs.cluster.records import (
+    NO_HISTORY,
+    ConfigOverrides,
+    ElectedController,
+    Member,
+    MetadataHistory,
+    NodeRecord,
+    PartitionState,
+    Topic,
+)
 
 if TYPE_CHECKING:
     from libs.cluster.image import ClusterImage
@@ -16,7 +25,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_PARTITION_INDEX = 1_000_000
-"""A key is not trusted to size our tables."""
+"""The largest partition index that is accepted, since a key must not decide how large our tables become."""
 
 
 class _Draft(Generic[K, V]):
@@ -43,6 +52,7 @@ class ImageEdit:
         self._image = image
         self._cluster_id = image.cluster_id
         self._feature_level = image.feature_level
+        self._history = image.history
         self._controller = image.controller
         self._topics = _Draft(image.topics)
         self._topics_by_id = _Draft(image.topics_by_id)
@@ -51,9 +61,10 @@ class ImageEdit:
         self._overrides = _Draft(image.overrides_by_resource)
         self._partitions: dict[bytes, TopicPartitionsEdit] = {}
         self._versions = _Draft(image.versions)
+        self._topics_revision = image.topics_revision
 
     def put(self, key: str, value: bytes, created: int, modified: int) -> None:
-        """Raises RecordError, which names the key."""
+        """Puts a key. Raises RecordError, which names the key."""
         versions = Versions(created, modified)
         place = keys.partition_of(key) if key.startswith(keys.PARTITIONS) else None
         try:
@@ -62,17 +73,19 @@ class ImageEdit:
             else:
                 self._put(keys.split(key), value)
                 self._versions.writable()[key] = versions
+                self._note_topic_change(key, modified)
         except ValueError as error:
             raise RecordError(f"{key}: {error}") from None
 
-    def delete(self, key: str) -> None:
-        """Raises RecordError for a key that could never have been put."""
+    def delete(self, key: str, modified: int = 0) -> None:
+        """Deletes a key, at revision `modified` if that is known. Raises RecordError for a key that could never have been put."""
         if key.startswith(keys.PARTITIONS):
             topic_id, index = keys.partition_of(key)
             self._topic_partitions(topic_id).delete(index)
         elif key in self._versions.map:
             self._delete(keys.split(key))
             del self._versions.writable()[key]
+            self._note_topic_change(key, modified)
 
     def finish(self, revision: int) -> "ClusterImage":
         table = _Draft(self._image.partition_table)
@@ -87,6 +100,7 @@ class ImageEdit:
             revision=revision,
             cluster_id=self._cluster_id,
             feature_level=self._feature_level,
+            history=self._history,
             controller=self._controller,
             topics=self._topics.map,
             topics_by_id=self._topics_by_id.map,
@@ -95,6 +109,7 @@ class ImageEdit:
             overrides_by_resource=self._overrides.map,
             partition_table=table.map,
             versions=self._versions.map,
+            topics_revision=self._topics_revision,
         )
 
     def _put(self, parts: tuple[str, ...], value: bytes) -> None:
@@ -114,15 +129,17 @@ class ImageEdit:
                 self._cluster_id = decode(str, value)
             case ("feature_level",):
                 self._feature_level = decode(int, value)
+            case ("history",):
+                self._history = decode(MetadataHistory, value)
             case _:
-                pass  # a kind of a later version, or one that only its owner reads (producer_ids): its revisions are kept
+                pass  # A kind of a later version, or one that only its owner reads (producer_ids). Only its revisions are kept.
 
     def _delete(self, parts: tuple[str, ...]) -> None:
         match parts:
             case ("members", role, node_id):
-                left = {id_: member for id_, member in self._members.map[role].items() if id_ != int(node_id)}
-                if left:
-                    self._members.writable()[role] = left
+                remaining = {id_: member for id_, member in self._members.map[role].items() if id_ != int(node_id)}
+                if remaining:
+                    self._members.writable()[role] = remaining
                 else:
                     self._members.drop(role)
             case ("topics", name):
@@ -138,8 +155,14 @@ class ImageEdit:
                 self._cluster_id = ""
             case ("feature_level",):
                 self._feature_level = 1
+            case ("history",):
+                self._history = NO_HISTORY
             case _:
                 pass
+
+    def _note_topic_change(self, key: str, modified: int) -> None:
+        if key.startswith(keys.TOPICS):
+            self._topics_revision = max(self._topics_revision, modified)
 
     def _put_topic(self, name: str, topic: Topic) -> None:
         topic_id = bytes.fromhex(topic.topic_id)

@@ -1,7 +1,7 @@
-"""Keeps a process's cluster image at the store's revision, through outages and gaps.
+"""The follower that keeps a process's cluster image at the store's revision, through outages and gaps.
 
-Rule (DESIGN section 5): an outage of the store is not a death. Whatever happens, the last image stays. Who starts meanwhile may
-borrow an image, and goes on from it until the store tells its own.
+Rule (docs/rules.md): an outage of the store is not a death. Whatever happens, the last image stays. A process that starts during
+an outage may borrow an image, and continues from it until the store answers.
 """
 
 import asyncio
@@ -12,21 +12,22 @@ from libs.cluster import keys
 from libs.cluster.backoff import Backoff
 from libs.cluster.codec import RecordError
 from libs.cluster.image import ClusterImage
+from libs.cluster.scoped_watch import scoped_watch
 from libs.cluster.store import MetadataStore, StoreUnavailable, WatchGap
-from libs.cluster.watching import watching
 
 log = logging.getLogger(__name__)
 
 Subscriber = Callable[[ClusterImage, ClusterImage], None]
 Borrow = Callable[[], Awaitable[ClusterImage | None]]
-"""Asks others than the store for the newest image that they have. None: nobody has any."""
+"""A function that asks peers, and not the store, for their newest image. None: no peer has one."""
 
-STORE_PATIENCE_S = 1.0
-"""How long the store alone is waited for."""
+STORE_TIMEOUT_S = 1.0
+"""How long a start waits for the store before it asks peers."""
 
 
 class ImageFollower:
-    """Lists once, then watches. Subscribers are called synchronously, in the order of their subscription, with (old, new).
+    """Keeps an image up to date: it lists the store once, then watches it. Subscribers are called synchronously with (old, new),
+    in the order of their subscription.
 
     An image that changed nothing but its revision wakes `wait_for` and calls no subscriber.
     """
@@ -50,14 +51,14 @@ class ImageFollower:
 
     @property
     def verified(self) -> bool:
-        """The image is the store's own. One that was borrowed may be older than what this process knew in its last life."""
+        """Whether the image is the store's own. A borrowed image may be older than what this process knew before its restart."""
         return self._verified.is_set()
 
     async def until_verified(self) -> None:
         await self._verified.wait()
 
     async def start(self) -> None:
-        """Returns with the first image. Tries for as long as that takes: bound it with `asyncio.timeout`."""
+        """Returns when the first image is there. It tries for as long as that takes: bound it with `asyncio.timeout`."""
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._run(), name="cluster image follower")
@@ -67,18 +68,18 @@ class ImageFollower:
         await self._reached(1)
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Returns what ends the subscription. The current image is not announced: read `image`."""
+        """Returns a function that ends the subscription. The current image is not announced: read `image`."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
     async def wait_for(self, revision: int, timeout_s: float) -> ClusterImage:
-        """The first image at or past `revision`, which must be one that wrote below our prefix. Raises TimeoutError."""
+        """The first image at or past `revision`, which must be the revision of a write below our prefix. Raises TimeoutError."""
         async with asyncio.timeout(timeout_s):
             await self._reached(revision)
         return self._image
 
     async def close(self) -> None:
-        """Ends the following; the image stays readable. Who still waits is cancelled."""
+        """Stops following the store. The image stays readable, and callers that still wait are cancelled."""
         ending = [task for task in (self._task, self._borrowing) if task is not None]
         for task in ending:
             task.cancel()
@@ -96,7 +97,7 @@ class ImageFollower:
         try:
             await waiter
         finally:
-            self._waiting = [(wanted, other) for wanted, other in self._waiting if other is not waiter]
+            self._waiting = [(target, other) for target, other in self._waiting if other is not waiter]
 
     async def _run(self) -> None:
         backoff = Backoff()
@@ -116,16 +117,18 @@ class ImageFollower:
 
     async def _borrow_first(self, borrow: Borrow) -> None:
         backoff = Backoff(0.2, 2.0)
-        await asyncio.sleep(STORE_PATIENCE_S)
+        await asyncio.sleep(STORE_TIMEOUT_S)
         while self._image.revision == 0:
             try:
                 borrowed = await borrow()
             except Exception:
-                log.exception("no image could be borrowed")
+                log.exception("asking the peers for an image failed")
                 borrowed = None
             if borrowed is not None and self._image.revision == 0:
-                told = {"revision": borrowed.revision, "cluster_id": borrowed.cluster_id}
-                log.warning("goes on with the metadata of a peer, since the store does not answer", extra={"fields": told})
+                details = {"revision": borrowed.revision, "cluster_id": borrowed.cluster_id}
+                log.warning(
+                    "uses the cluster image of a peer, since the metadata store does not answer", extra={"fields": details}
+                )
                 self._advance(borrowed)
                 return
             await asyncio.sleep(backoff.next_s())
@@ -133,23 +136,27 @@ class ImageFollower:
     async def _list(self) -> bool:
         listed = await self._store.range(keys.PREFIX)
         old = self._image
-        # What was borrowed is not believed beyond its revision: a peer of an older version may not have known all fields.
+        # Of a borrowed image only the revision is believed: a peer of an older version may not have known all fields.
         new = old.relisted(listed) if self.verified else ClusterImage.from_range(listed)
         if new.revision < old.revision or (old.cluster_id and new.cluster_id != old.cluster_id):
-            # Restored from a backup, or another cluster's store. Following it would delete what it does not know of.
+            # The store was restored from a backup, or is another cluster's. To follow it would delete everything that it does not
+            # know.
             was = {"revision": old.revision, "cluster_id": old.cluster_id}
-            found = {"found_revision": new.revision, "found_cluster_id": new.cluster_id}
-            log.error("metadata store is not the one that we knew", extra={"fields": was | found})
+            listed_fields = {"found_revision": new.revision, "found_cluster_id": new.cluster_id}
+            log.error("metadata store is another one, or an older copy", extra={"fields": was | listed_fields})
             return False
         unchanged = self.verified and new.revision == old.revision
         if old.revision and not self.verified:
-            log.info("metadata are the store's own again", extra={"fields": {"was": old.revision, "revision": new.revision}})
+            log.info(
+                "cluster image comes from the metadata store again",
+                extra={"fields": {"was": old.revision, "revision": new.revision}},
+            )
         self._verified.set()
         self._advance(new, quiet=unchanged)
         return True
 
     async def _watch(self) -> None:
-        async with watching(self._store, keys.PREFIX, self._image.revision + 1) as batches:
+        async with scoped_watch(self._store, keys.PREFIX, self._image.revision + 1) as batches:
             async for batch in batches:
                 self._advance(self._image.apply(batch), quiet=not batch.events)
 

@@ -1,6 +1,6 @@
-"""Where everything lies in the metadata store. All keys are below `PREFIX`, so that one watch sees them all, in order.
+"""The keys of the metadata store. All of them begin with `PREFIX`, so that one watch sees every change, in order.
 
-A name never needs escaping: topic names hold no slash, and whatever else may hold one (a group's name) comes last.
+A name never needs escaping: topic names hold no slash, and a name that may hold one (a group's) comes last.
 """
 
 from libs.cluster.codec import RecordError
@@ -10,9 +10,10 @@ PREFIX = "/penstock/"
 CLUSTER_ID = PREFIX + "cluster_id"
 FEATURE_LEVEL = PREFIX + "feature_level"
 PRODUCER_IDS = PREFIX + "producer_ids"
+HISTORY = PREFIX + "history"
 CONTROLLER = PREFIX + "election/controller"
 DELETIONS = PREFIX + "deletions"
-"""Every deletion of the controller's writes it: its mod revision says whether what is absent may have been there meanwhile."""
+"""A key that each deletion by the controller writes. Its mod revision tells whether an absent key may have existed in between."""
 
 MEMBERS = PREFIX + "members/"
 TOPICS = PREFIX + "topics/"
@@ -42,12 +43,12 @@ def partition_of(key: str) -> tuple[bytes, int]:
     """The topic id and index of a partition's key. Raises RecordError for any other spelling than ours."""
     _, topic_id, index = split(key)
     try:
-        found = bytes.fromhex(topic_id), int(index)
+        topic_partition = bytes.fromhex(topic_id), int(index)
     except ValueError as error:
         raise RecordError(f"{key}: {error}") from None
-    if partition(*found) != key:
+    if partition(*topic_partition) != key:
         raise RecordError(f"{key}: not a partition's key")
-    return found
+    return topic_partition
 
 
 def config(kind: str, name: str) -> str:
@@ -62,7 +63,7 @@ def node(node_id: int) -> str:
 def split(key: str) -> tuple[str, ...]:
     """A key's kind and names: `("partitions", topic id hex, index)`, `("configs", kind, name)`, `("cluster_id",)`, …
 
-    A kind that this version does not know comes back as it is; what is not below `PREFIX` is `()`.
+    A kind that this version does not know is returned as it is. A key outside of `PREFIX` gives `()`.
     """
     if not key.startswith(PREFIX):
         return ()

@@ -1,4 +1,4 @@
-"""A lease that is kept alive, and the moment from which it may no longer be believed in."""
+"""A lease that is kept alive, and the moment from which its holder may no longer rely on it."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from libs.cluster.store import MetadataStore, StoreUnavailable
 
 
 class HeldLease:
-    """Refreshes a lease at a third of its time to live, until the store says that it is gone or nobody can say any more.
+    """A lease that is refreshed at a third of its time to live, until the store says that it is gone or its deadline has passed.
 
-    The deadline counts from before a request was sent, so this process stops believing no later than the store does.
-    `on_lost` is called once, with what happened, and never after `stop`.
+    The deadline counts from before a request was sent, so this process gives up the lease no later than the store does. `on_lost`
+    is called once, with the reason, and never after `stop`.
     """
 
     def __init__(
@@ -28,11 +28,11 @@ class HeldLease:
 
     @property
     def held(self) -> bool:
-        """False once it may have expired. Tells what to stop doing; safety comes from guards alone."""
+        """False once the lease may have expired. It tells which work to stop; safety comes from guards alone."""
         return self._held and asyncio.get_running_loop().time() < self._deadline
 
     def stop(self) -> None:
-        """No longer refreshed. The lease itself lives on until it expires or is revoked."""
+        """Ends the refreshing. The lease itself lives on until it expires or is revoked."""
         self._held = False
         self._timer.cancel()
         self._task.cancel()
@@ -47,7 +47,7 @@ class HeldLease:
                 async with asyncio.timeout(self._ttl_s / 3):
                     remaining = await self._store.keep_alive(self.lease_id)
             except (StoreUnavailable, TimeoutError):
-                pause = self._ttl_s / 20  # soon: an outage of half our time to live must not cost the lease
+                pause = self._ttl_s / 20  # soon: an outage of half the time to live must not cost the lease
                 continue
             if remaining <= 0:
                 self._lose("the lease is gone")

@@ -1,4 +1,4 @@
-"""At which of its addresses a member can be reached from here."""
+"""The address at which this process reaches a member."""
 
 import os
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Addressed(Protocol):
-    """A member, or what was kept of one."""
+    """The addresses of a member, from its record or from an address book."""
 
     @property
     def host_id(self) -> str: ...
@@ -19,9 +19,10 @@ class Addressed(Protocol):
 
 
 def address_of(member: Addressed, host_id: str, exists: Callable[[str], bool] = os.path.exists) -> str:
-    """By its Unix socket where that is, since only there descriptors can be passed; otherwise by TCP. "": not from here.
+    """The address by which this process reaches a member, "" if there is none.
 
-    The same kernel is not the same file system: another container has the same `host_id`, but perhaps not the socket.
+    The member's Unix socket where it exists here, since only Unix sockets can pass descriptors; otherwise TCP. Two containers may
+    share a kernel, and so a `host_id`, without sharing the socket's file system.
     """
     unix = member.unix_address
     if unix and member.host_id == host_id and exists(unix.removeprefix("unix:")):

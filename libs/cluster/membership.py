@@ -1,7 +1,7 @@
-"""A process's entry in the list of the living.
+"""The member record of a process: registered under a lease, and registered again when it vanishes.
 
-The key hangs on a lease. Its put moves it to the new lease, so neither the expiry nor the revocation of an older one (our own,
-or that of an earlier incarnation) can take the new registration away.
+A put moves the key to the new lease. So the end of an older lease, our own or that of an earlier incarnation, cannot delete the
+new registration.
 """
 
 import asyncio
@@ -20,21 +20,25 @@ log = logging.getLogger(__name__)
 
 
 class Superseded(Exception):
-    """Another process runs with our role and id, and registered after us."""
+    """Another process runs with our role and id, and has registered after us."""
 
     def __init__(self, other: Member) -> None:
         super().__init__(f"another process runs as {other.role} {other.node_id}, with incarnation {other.incarnation}")
 
 
 class Membership:
-    """Registers, stays registered, and registers again when the lease was lost.
+    """Registers this process, keeps it registered, and registers it again when its lease was lost.
 
-    The first registration replaces whatever it finds at once: a restarted process does not wait for its former lease. A later
-    one gives way to a later incarnation: two processes run with one id, and ours is the older one; `on_superseded` says so,
-    once. It replaces an earlier one: when our key is gone, a registration that was given up may land, of our former life or our
-    own. `follow` lets an image say so, since the lease of a member that was replaced may live on, and lets it say that our key is
-    gone: a controller took us for dead.
-    An outage of the store alone is not a death: the lease is kept for as long as it may live.
+    The first registration replaces any record at once: a restarted process does not wait until its former lease expires. A later
+    registration gives way to a later incarnation: then two processes run with one id, and ours is the older one. `on_superseded`
+    is called once in that case.
+
+    A later registration replaces an earlier incarnation. When our key is gone, a write that was given up may still be applied: of
+    our former incarnation, or our own.
+
+    `follow` learns both cases from the image: a member that was replaced may still have its lease, and a controller may have
+    deleted our key since it took us for dead. An outage of the store alone is not a death: the lease is kept for as long as it
+    may live.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class Membership:
 
     @property
     def revision(self) -> int:
-        """Of the last registration: an image at or past it shows us."""
+        """The revision of the last registration. An image at or past it shows us."""
         return self._revision
 
     async def start(self) -> None:
@@ -75,14 +79,14 @@ class Membership:
         self._task = asyncio.get_running_loop().create_task(self._stay(), name=f"membership {self._key}")
 
     async def update(self, member: Member) -> None:
-        """The same process says something new about itself. Returns once that is written."""
+        """Writes a changed record of this same process. Returns when it is written."""
         self._member = member
         await self._register()
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Subscribe this to the image."""
         if not self._registered_before or self._closed or new.revision < self._revision:
-            return  # it may still show whom we replaced
+            return  # it may still show the member that we replaced
         shown = new.members(self._member.role).get(self._member.node_id)
         if shown is None:
             self._lost("taken for dead: its key was deleted")
@@ -92,7 +96,7 @@ class Membership:
             self._lost("a registration landed that was given up")
 
     async def close(self) -> None:
-        """Leaves at once, rather than when the lease expires."""
+        """Unregisters at once, so that nobody waits until the lease expires."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -125,26 +129,26 @@ class Membership:
 
     async def _attempt(self) -> bool | None:
         """None: try again."""
-        found = await self._store.get(self._key)
-        other = self._later_incarnation(found)
+        record = await self._store.get(self._key)
+        other = self._later_incarnation(record)
         if other is not None and self._registered_before:
             self._give_way(other)
             return False
         if self._lease is None or not self._lease.held:
             self._drop_lease()
             self._lease = await grant(self._store, self._ttl_s, self._lost)
-        guard = ModRevisionIs(self._key, found.mod_revision) if found is not None else CreateRevisionIs(self._key, 0)
+        guard = ModRevisionIs(self._key, record.mod_revision) if record is not None else CreateRevisionIs(self._key, 0)
         value = encode(self._member)
         result = await self._store.txn([guard], [Put(self._key, value, self._lease.lease_id)])
         if result.outcome is Outcome.OK:
             self._revision = result.revision
         elif result.outcome is Outcome.UNKNOWN:
-            found = await self._store.get(self._key)
-            if found is None or found.value != value or found.lease != self._lease.lease_id:
+            record = await self._store.get(self._key)
+            if record is None or record.value != value or record.lease != self._lease.lease_id:
                 return None
-            self._revision = found.mod_revision
+            self._revision = record.mod_revision
         else:
-            # Somebody wrote in between, or our new lease is gone already.
+            # Another process wrote in between, or our new lease is gone already.
             self._drop_lease()
             return None
         self._registered_before = True
@@ -153,11 +157,11 @@ class Membership:
             log.info("membership regained", extra={"fields": {"member": self._key, "incarnation": self._member.incarnation}})
         return True
 
-    def _later_incarnation(self, found: KeyValue | None) -> Member | None:
-        if found is None:
+    def _later_incarnation(self, record: KeyValue | None) -> Member | None:
+        if record is None:
             return None
         try:
-            member = decode(Member, found.value)
+            member = decode(Member, record.value)
         except RecordError:
             return None  # not a member: replace it
         return member if member.incarnation > self._member.incarnation else None
@@ -177,7 +181,7 @@ class Membership:
             self._lease = None
 
     def _lost(self, reason: str) -> None:
-        """Said once for each time that it is missed: images show no key until it is there again."""
+        """Logs the loss once for each time that the key is missed. Until it is there again, all images lack it."""
         if not self._missed:
             self._missed = True
             log.warning("membership lost", extra=self._fields(reason))

@@ -18,7 +18,7 @@ ABSENT = Versions(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """Two tuples by partition index; the last state is never None."""
+    """The partitions of one topic, as two tuples by partition index. The last state is never None."""
 
     states: tuple[PartitionState | None, ...] = ()
     versions: tuple[Versions, ...] = ()
@@ -31,7 +31,7 @@ class TopicPartitions:
 
 
 class TopicPartitionsEdit:
-    """Changes to one topic's partitions, gathered so that many cost one copy."""
+    """Changes to the partitions of one topic, gathered so that many cost one copy."""
 
     __slots__ = ("_states", "_versions")
 

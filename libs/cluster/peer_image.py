@@ -1,7 +1,7 @@
 """A cluster image as bytes, for a process that starts while the metadata store is away. Pure.
 
-One line per key: `created <tab> modified <tab> key as JSON <tab> value as in the store`. What this version cannot read is left
-out, and so is what only its owner reads: whoever borrows an image reads all of it again from the store.
+One line per key: `created <tab> modified <tab> key as JSON <tab> value as in the store`. Values that this version cannot read are
+left out, and so are those that only their owner reads. A process that borrowed an image reads all of it again from the store.
 """
 
 import json
@@ -15,7 +15,7 @@ from libs.cluster.store import KeyValue, RangeResult
 
 
 def lines_of(image: ClusterImage) -> Iterator[bytes]:
-    """Each costs about 50 µs: let others have a turn between some of them."""
+    """The lines of an image. Each costs about 50 µs: give other work a turn now and then."""
     for key, record in _records(image):
         yield _line(image, key, record)
 

@@ -1,7 +1,7 @@
-"""What the metadata store holds: one frozen dataclass per kind of key, as JSON.
+"""Records of the metadata store: one frozen dataclass per kind of key, as JSON.
 
 Small, slow-changing facts only. Decoders ignore fields that they do not know and default those that are missing, so that
-nodes of neighbouring versions read each other (DESIGN section 5). JSON keeps `etcdctl get --prefix /penstock` readable.
+nodes of neighbouring versions read each other. JSON keeps `etcdctl get --prefix /penstock` readable.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 STORAGE, GATEWAY, CONTROLLER = "storage", "gateway", "controller"
 GROUP_COORDINATOR = "group_coordinator"
-"""Roles of members. More will come; readers pass over those that they do not know."""
+"""The roles of members. Readers pass over roles that they do not know, since later versions may add some."""
 
 
 class Replica(NamedTuple):
@@ -26,19 +26,60 @@ class InSync(NamedTuple):
     incarnation: int
 
 
+class HistoryEntry(NamedTuple):
+    """A random number, and the revision after which it was put into the history."""
+
+    nonce: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataMark:
+    """How far a process has seen the metadata: a revision, and the newest nonces of the history, oldest first. Without nonces it
+    says nothing."""
+
+    revision: int = 0
+    nonces: tuple[int, ...] = ()
+
+
+NO_MARK = MetadataMark()
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataHistory:
+    """The history of the store's contents, oldest first. Key: `history`. The active controller adds an entry when its term begins
+    and after partitions have changed. A store that was restored from a backup lacks entries that processes have seen.
+
+    `lost`: nonces that processes have seen and this store lacked. The controller has answered them: it took all partitions into
+    doubt.
+    """
+
+    entries: tuple[HistoryEntry, ...] = ()
+    lost: tuple[int, ...] = ()
+
+
+NO_HISTORY = MetadataHistory()
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """One partition. Key: `partitions/<topic id hex>/<index>`. Only the elected controller writes it.
 
-    `leader` is -1 when there is none. `leader_epoch` rises with every change of leader, and with every restart of it, since a
-    node leads only with the incarnation named here. `partition_epoch` rises with every change of this record.
+    `leader` is -1 when there is none. `leader_epoch` rises with every change of leader. It also rises with every restart of the
+    leader, since a node leads only with the incarnation named here. `partition_epoch` rises with every change of this record.
+
     `owner` and `owner_epoch` name the coordinator of an internal topic's shard.
-    While it is reassigned (KIP-455), `replicas` are the target's and those that are to go; `adding` and `removing` say which.
-    `paced`: the cluster itself began that reassignment, so its copies keep to `self.balancing.bytes.per.second`.
-    `recovering`: its leader was elected uncleanly, and the ISR has not grown since.
-    `lax`: what was acknowledged may be in page caches only, since the topic is `replicated`; or was, and its leader has not said
-    since that all of it is on the disks of the ISR.
-    `withdrawn`: ISR members, in one life each, whose logs are damaged: they stay in the ISR for want of another, and do not lead.
+
+    During a reassignment (KIP-455), `replicas` has the target's replicas and those that will be removed; `adding` and `removing`
+    tell them apart. `paced`: the cluster itself began that reassignment, so its copies keep to `self.balancing.bytes.per.second`.
+
+    `recovering`: the leader was elected uncleanly, and the ISR has not grown since.
+
+    `lax`: acknowledged records may be in page caches only. The topic is `replicated`, or was, and its leader has not reported
+    since then that they all are on the disks of the ISR.
+
+    `withdrawn`: ISR members whose logs are damaged, each in one incarnation. They stay in the ISR since there is no other, and do
+    not lead.
     """
 
     replicas: tuple[Replica, ...]
@@ -58,7 +99,8 @@ class PartitionState:
 
     @property
     def replication_factor(self) -> int:
-        """Without those that a reassignment is adding: they count once they replace others, or it is done."""
+        """The number of replicas without those that a reassignment is adding. These count once they replace others, or once it is
+        done."""
         return len(self.replicas) - len(self.adding)
 
 
@@ -103,12 +145,15 @@ class Member:
     version: str = ""
     feature_level: int = 1
     survived_from: int = 0
-    """Storage: nothing that this node wrote since that incarnation was lost, synced or not: each stop since was clean, or the
-    kernel with its page cache lived on. 0 where an older version does not say: only what was synced is sure."""
+    """Storage only: since that incarnation the node has lost nothing that it wrote, synced or not. Each stop since then was
+    clean, or the kernel lived on with its page cache. 0, from an older version: only synced records are sure."""
     stopping: bool = False
-    """It asks for its leaderships (storage) or its shards (group coordinator) to be moved, and will be gone soon."""
+    """The process is about to stop. It asks that its leaderships (storage) or its shards (group coordinator) be moved."""
     failed_dirs: int = 0
-    """Storage: so many of its configured log directories are not in use. What it lacks may lie in one of them."""
+    """Storage only: the number of its configured log directories that are not in use. A replica that the node lacks may lie in
+    one of them."""
+    seen: MetadataMark = NO_MARK
+    """Storage only: how far the node's former life had seen the metadata."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A watch that is closed where it was opened."""
+"""A watch that closes where its scope ends."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from libs.cluster.store import MetadataStore, WatchBatch
 
 
 @asynccontextmanager
-async def watching(store: MetadataStore, prefix: str, from_revision: int) -> AsyncIterator[AsyncIterator[WatchBatch]]:
+async def scoped_watch(store: MetadataStore, prefix: str, from_revision: int) -> AsyncIterator[AsyncIterator[WatchBatch]]:
     """`store.watch`, closed when the block ends: an abandoned generator would keep its stream until it is collected."""
     batches = store.watch(prefix, from_revision)
     try:

@@ -1,4 +1,4 @@
-"""How a partition's state names the owner of a shard. A process that restarts is another owner: it knows nothing of its past."""
+"""The owner of a shard, as a partition's state names it. A process that restarts is a new owner, since it has lost its state."""
 
 from typing import NamedTuple
 

@@ -12,13 +12,13 @@ from typing import Protocol
 
 
 class Outcome(Enum):
-    """What became of a write."""
+    """The outcome of a write."""
 
     OK = "ok"
     CONFLICT = "conflict"
     """A comparison failed; nothing was written."""
     UNKNOWN = "unknown"
-    """No answer arrived: it may have been written, now or later. Read again before deciding anything."""
+    """No answer arrived. The write may have been applied, or may be applied later. Read again before deciding anything."""
 
 
 class StoreUnavailable(Exception):
@@ -122,9 +122,10 @@ class MetadataStore(Protocol):
         """A new lease's id. Raises StoreUnavailable."""
 
     async def keep_alive(self, lease: int) -> int:
-        """Refresh; the seconds that remain, 0 when the lease is gone (etcd3 does not raise then). Raises StoreUnavailable."""
+        """Refreshes a lease. Returns the seconds that remain, 0 when the lease is gone (etcd3 does not raise then). Raises
+        StoreUnavailable."""
 
     async def revoke_lease(self, lease: int) -> None:
-        """Best effort: the lease's keys go now rather than at its expiry."""
+        """Revokes a lease, so that its keys go now rather than at its expiry. It may fail silently."""
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Which topic names are legal, and which belong to the cluster itself."""
+"""Legal topic names, and the names of internal topics."""
 
 import re
 from typing import Final
@@ -7,10 +7,10 @@ MAX_NAME_LENGTH: Final = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 GROUP_TOPIC: Final = "__consumer_offsets"
-"""Where group coordinators keep groups and their offsets."""
+"""The topic in which group coordinators keep groups and their offsets."""
 
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, "__transaction_state", "__share_group_state"})
-"""Topics of the coordinators: marked as internal whoever creates them, as in Kafka."""
+"""The topics of the coordinators. They are marked as internal whoever creates them, as in Kafka."""
 
 
 def is_legal(name: str) -> bool:

@@ -1,17 +1,17 @@
-"""What every adapter demands of a transaction before it sends it."""
+"""Checks that every store adapter makes of a transaction before it sends it."""
 
 from collections.abc import Sequence
 
 from libs.cluster.store import MAX_OPERATIONS, Compare, Delete, Operation
 
 MAX_BYTES = 1_000_000
-"""Of keys and values in one transaction. etcd's limit is 1.5 MiB for the encoded request."""
+"""The most bytes of keys and values in one transaction. etcd's limit is 1.5 MiB for the encoded request."""
 
 
 def check_transaction(compares: Sequence[Compare], operations: Sequence[Operation]) -> None:
-    """Raises ValueError for what etcd refuses: too much at once, or a key written twice by one transaction.
+    """Raises ValueError for a transaction that etcd refuses: one that is too large, or that writes a key twice.
 
-    (etcd lets deletes overlap deletes; a put may overlap nothing.)
+    (etcd allows deletes to overlap deletes; a put may overlap nothing.)
     """
     if len(operations) > MAX_OPERATIONS or len(compares) > MAX_OPERATIONS:
         raise ValueError(f"{len(compares)} comparisons and {len(operations)} operations: at most {MAX_OPERATIONS} of each")

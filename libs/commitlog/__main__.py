@@ -1,8 +1,9 @@
-"""`python -m libs.commitlog inspect|verify DIR`: looks into log directories and changes nothing.
+"""The tool `python -m libs.commitlog inspect|verify DIR`, which looks into log directories and changes nothing.
 
-DIR is a log directory or one partition's, of a stopped or a running log. Exit code 0: nothing is wrong; 1: something is, and
-it is said what and where; 2: this is not how to ask. See docs/inspect.md. `accept-loss DIR`, of a partition that a node does not
-open, lets it open with what is left.
+DIR is a log directory or one partition's, of a stopped or a running log. Exit code 0: nothing is wrong; 1: something is wrong,
+and is reported with its place; 2: the arguments are wrong. See docs/inspect.md.
+
+`accept-loss DIR`: a partition that a node does not open because of a loss opens with its remaining records.
 """
 
 import argparse
@@ -12,14 +13,15 @@ import os
 import sys
 from collections.abc import Sequence
 
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.inspection import as_json, words
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.inspection import json_report as json_report
+from libs.commitlog.inspection import text_report as text_report
 from libs.commitlog.inspection.directory import is_partition_path, look, verify, what_is
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.inspection.lost import has_loss
+from libs.commitlog.inspection.loss_check import has_loss
 from libs.commitlog.inspection.partition import PartitionReader
 from libs.commitlog.inspection.reading import ReadOnlyFiles
-from libs.commitlog.losses import ACCEPTED, accept
+from libs.commitlog.opening.losses import ACCEPTED, accept
 
 CLEAN, PROBLEMS, USAGE = 0, 1, 2
 
@@ -49,17 +51,17 @@ def main(arguments: Sequence[str]) -> int:
         return _refuse(f"{path} is neither a log directory nor a partition's")
     findings = Findings()
     if options.command == "verify":
-        seen = verify(files, path, findings, records=options.records)
-        lines = words.verdict(seen, findings)
+        directory = verify(files, path, findings, records=options.records)
+        lines = text_report.verdict(directory, findings)
     elif options.batches:
         if kind != "partition":
             return _refuse("--batches shows one partition: name its directory")
         return _show_batches(files, path, findings, options.start_offset, as_lines=options.json)
     else:
-        seen = look(files, path, findings)
-        lines = words.overview(seen, findings)
+        directory = look(files, path, findings)
+        lines = text_report.overview(directory, findings)
     if options.json:
-        print(json.dumps(as_json.report(seen, findings), indent=1))
+        print(json.dumps(json_report.report(directory, findings), indent=1))
     else:
         print("\n".join(lines).lstrip("\n"))
     return PROBLEMS if findings.problems else CLEAN
@@ -83,15 +85,15 @@ def _accept_loss(files: OsFileSystem, path: str) -> int:
 def _show_batches(files: ReadOnlyFiles, path: str, findings: Findings, start_offset: int, *, as_lines: bool) -> int:
     reader = PartitionReader(files, path, findings, is_running=False)
     shown = None
-    for segment, one in reader.batches(start_offset):
+    for segment, region in reader.batches(start_offset):
         if as_lines:
-            print(json.dumps(as_json.batch(segment, one)))
+            print(json.dumps(json_report.batch(segment, region)))
             continue
         if segment is not shown:
             shown = segment
             print(f"{os.path.basename(segment.path)}")
-        print(words.batch_lines(segment, one))
-    for line in words.told(findings, path):
+        print(text_report.batch_lines(segment, region))
+    for line in text_report.finding_lines(findings, path):
         print(line, file=sys.stderr)
     return PROBLEMS if findings.problems else CLEAN
 

@@ -1,7 +1,7 @@
-"""Runs one shard: asks its log, feeds the core, answers who waits, keeps its timers. No decision is made here.
+"""The shell of one shard: it calls the shard's log, feeds the core, sends answers and keeps timers. It decides nothing.
 
-A task claims and loads. A shard that serves is run by what happens to it, without a task: whoever asks is decided at once, in the
-order of calls, and what was decided in one turn, or while an append was under way, shares the next one.
+A task claims and loads. A shard that serves has no task: calls, appends and timers run it. Requests are decided in the order of
+calls. Decisions of one turn share the next append, and so do those made while an append is in flight.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from typing import Any, Generic, TypeVar
 
 from libs.clock import Clock
 from libs.cluster.backoff import Backoff
-from libs.runtime.shards.decisions import Machine
-from libs.runtime.shards.log_port import Cancel, Claimed, InternalLog, Read, Refused, Stored, Unknown
-from libs.runtime.shards.pending import Answer
-from libs.runtime.shards.shard import Progress, Shard
-from libs.runtime.shards.states import State
-from libs.runtime.shards.steady_time import SteadyTime
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.write_errors import NOT_COORDINATOR
+from libs.coordinator.decisions import Machine
+from libs.coordinator.internal_log import Cancel, Claimed, InternalLog, Read, Refused, Stored, Unknown
+from libs.coordinator.pending import Answer
+from libs.coordinator.shard import Progress, Shard
+from libs.coordinator.states import State
+from libs.coordinator.steady_time import SteadyTime
+from libs.coordinator.tables import Journal
+from libs.coordinator.write_errors import NOT_COORDINATOR
 from libs.telemetry.logs import fields
-from libs.wire.batches import BatchError
 from libs.wire.errors import ErrorCode
-from libs.wire.key_values import latest_values
+from libs.wire.record_batches.batches import BatchError
+from libs.wire.record_batches.key_values import latest_values
 
 log = logging.getLogger(__name__)
 
@@ -34,21 +34,21 @@ R = TypeVar("R")
 S = TypeVar("S")
 A = TypeVar("A")
 
-NOT_YET = Refused(ErrorCode.OFFSET_NOT_AVAILABLE)
-"""A new leader does not know yet what is committed: it learns."""
+NO_HIGH_WATERMARK_YET = Refused(ErrorCode.OFFSET_NOT_AVAILABLE)
+"""A new leader does not know the high watermark yet. It learns it soon."""
 REPLAYED_PER_TURN = 200
-"""About two milliseconds: then others on the event loop get theirs."""
-LOOK_S_MAX = 5.0
-"""Wall time may be set; timers are looked at so often whatever it was."""
+"""About two milliseconds of replay. Then other tasks of the event loop run."""
+TIMER_CHECK_S_MAX = 5.0
+"""Longest wait before timers are checked again: somebody may set the wall clock."""
 
-Told = Callable[["Answer[Any, Any]"], None]
-"""Whom an answer is for: called once."""
+OnAnswer = Callable[["Answer[Any, Any]"], None]
+"""The callback of one request. It is called once."""
 
 _RUNS = (State.SERVING, State.UNLOADING)
 
 
 class ShardDriver(Generic[E, R, S]):
-    """Runs from its making until `closed`. Who asks is answered also when the shard is not served (any more)."""
+    """One shard at one owner, from its making until `closed`. It answers requests in every state, if only with an error."""
 
     def __init__(
         self,
@@ -57,22 +57,24 @@ class ShardDriver(Generic[E, R, S]):
         make: Callable[[Journal], Machine[E, R, S]],
         owner_epoch: int,
         clock: Clock,
+        time: SteadyTime,
         *,
         batch_bytes_max: int,
         on_state: Callable[[State], None] = lambda _: None,
     ) -> None:
+        """`time` is the process's, older than the shard: a clock that was set ahead just before must not end what it loads."""
         self.name = name
         self.owner_epoch = owner_epoch
         self._log = internal_log
         self._loop = asyncio.get_running_loop()
         self._clock = clock
-        self._time = SteadyTime(clock, self._loop.time)
-        self._shard: Shard[E, R, S, Told] = Shard(make, owner_epoch, batch_bytes_max=batch_bytes_max)
+        self._time = time
+        self._shard: Shard[E, R, S, OnAnswer] = Shard(make, owner_epoch, batch_bytes_max=batch_bytes_max)
         self._on_state = on_state
-        self._told = self._shard.state
+        self._reported_state = self._shard.state
         self._wake = asyncio.Event()
-        self._under_way: asyncio.Task[Any] | None = None
-        """A claim, or a read."""
+        self._call_in_flight: asyncio.Task[Any] | None = None
+        """The claim or read that has no answer yet."""
         self._appending: Cancel | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -86,12 +88,17 @@ class ShardDriver(Generic[E, R, S]):
 
     @property
     def machine(self) -> Machine[E, R, S]:
-        """For looking at: its tables hold also what is replayed and not committed yet."""
+        """The shard's machine, to be read only. Its tables also hold what is replayed and not committed yet."""
         return self._shard.machine
 
     @property
+    def shard(self) -> Shard[E, R, S, OnAnswer]:
+        """The state machine that this drives. To be read only."""
+        return self._shard
+
+    @property
     def progress(self) -> Progress:
-        """Of its last loading."""
+        """How far the last loading has come."""
         return self._shard.progress
 
     def debug(self) -> object:
@@ -105,49 +112,50 @@ class ShardDriver(Generic[E, R, S]):
             "waiting": self._shard.waiting,
         }
 
-    def ask(self, event: E, told: "Callable[[Answer[R, Any]], None]") -> bool:
-        """`told` is called once, perhaps before this returns. True: `append` is to be called, when nobody else asks at once."""
+    def submit(self, event: E, on_result: "Callable[[Answer[R, Any]], None]") -> bool:
+        """Decides `event`. `on_result` is called once, perhaps before this returns. True if `append` is to be called at the end
+        of the turn."""
         try:
-            self._shard.submit(event, self._time.now_ms(), told)
+            self._shard.submit(event, self._time.now_ms(), on_result)
         except Exception:
-            log.exception("not decided", extra=fields(shard=self.name, event_type=type(event).__name__))
-        self._go_on()
+            log.exception("decision failed", extra=fields(shard=self.name, event_type=type(event).__name__))
+        self._flush()
         return self._shard.wants_append
 
     def append(self) -> None:
-        """What was decided, unless an append is under way: then it goes with the next one."""
+        """Appends what was decided. While another append is in flight, the decisions wait for the next one."""
         try:
             planned = self._shard.next_append()
             if planned is not None:
-                now_ms = self._clock.wall_ms()  # a leader compares it with its own
+                now_ms = self._clock.wall_ms()  # the leader compares it with its own clock
                 self._appending = self._log.append(planned, now_ms, partial(self._appended, planned.offset))
         except Exception:
             self._fail()
 
     def leader_moved(self) -> None:
-        """Whatever is under way is not waited for: the former leader may be stopped, or cut off, and never answer."""
-        if self._under_way is not None:
-            self._under_way.cancel()
+        """The image names another leader. Calls in flight are dropped: the former leader may never answer them."""
+        if self._call_in_flight is not None:
+            self._call_in_flight.cancel()
         elif self._appending is not None:
-            self._take_back()
-            self._shard.unsure()
+            self._cancel_append()
+            self._shard.outcome_unknown()
         elif self._shard.state is State.SERVING:
-            self._shard.unsure(NOT_COORDINATOR)
-        self._answer()
+            self._shard.outcome_unknown(NOT_COORDINATOR)
+        self._send_answers()
         self._wake.set()
 
-    def dismiss(self) -> None:
-        """It belongs to another owner now. What is under way may still be answered, everything else is refused."""
-        self._shard.dismiss()
+    def unload(self) -> None:
+        """The shard belongs to another owner now. An append in flight may still be answered; all else is refused."""
+        self._shard.unload()
         if self._shard.state is State.CLOSED:
-            if self._under_way is not None:
-                self._under_way.cancel()
-            self._take_back()
-        self._answer()
+            if self._call_in_flight is not None:
+                self._call_in_flight.cancel()
+            self._cancel_append()
+        self._send_answers()
         self._wake.set()
 
     async def closed(self) -> None:
-        """After `dismiss`."""
+        """Waits for the end. Call `unload` first."""
         await asyncio.wait([self._task])
 
     # -- the task -------------------------------------------------------------------------------------------------------
@@ -157,10 +165,10 @@ class ShardDriver(Generic[E, R, S]):
             try:
                 await self._step()
             except Exception:
-                self._start_again()
+                self._restart()
                 await self._pause()
-            self._tell()
-        self._answer()
+            self._report_state()
+        self._send_answers()
 
     async def _step(self) -> None:
         match self._shard.state:
@@ -172,7 +180,7 @@ class ShardDriver(Generic[E, R, S]):
                 await self._serve()
             case State.UNLOADING:
                 raise AssertionError("nothing is under way")
-        self._answer()
+        self._send_answers()
 
     async def _claim(self) -> None:
         leader_epoch = self._log.leader_epoch()
@@ -181,7 +189,7 @@ class ShardDriver(Generic[E, R, S]):
             return
         shard = self._shard
         fence = shard.next_claim(leader_epoch)
-        outcome = await self._ask(self._log.claim(fence))
+        outcome = await self._call(self._log.claim(fence))
         if shard.state is not State.CLAIMING:
             return
         match outcome:
@@ -190,7 +198,7 @@ class ShardDriver(Generic[E, R, S]):
             case Refused(error) if error == NOT_COORDINATOR:
                 shard.fenced()
             case _:
-                shard.unsure()
+                shard.outcome_unknown()
                 await self._pause()
 
     async def _load(self) -> None:
@@ -199,26 +207,26 @@ class ShardDriver(Generic[E, R, S]):
         if shard.position >= end:
             self._loaded(end)
             return
-        outcome = await self._ask(self._log.read(shard.fence, shard.position))
+        outcome = await self._call(self._log.read(shard.fence, shard.position))
         if shard.state is not State.LOADING:
             return
         if not isinstance(outcome, Read):
-            if outcome != NOT_YET:
-                shard.unsure()
+            if outcome != NO_HIGH_WATERMARK_YET:
+                shard.outcome_unknown()
             await self._pause()
             return
         try:
-            found, position = latest_values(outcome.batches, shard.position, end)
+            latest, position = latest_values(outcome.batches, shard.position, end)
         except BatchError as error:
             log.error("shard cannot be read", extra=fields(shard=self.name, offset=shard.position, reason=error))
-            shard.unsure()
+            shard.outcome_unknown()
             await self._pause()
             return
         if position == shard.position and outcome.high_watermark >= end:
-            position = end  # a compaction left nothing there
-        records = iter(found.items())
-        while piece := list(islice(records, REPLAYED_PER_TURN)):
-            shard.replay_committed(piece)
+            position = end  # compaction removed the last records
+        records = iter(latest.items())
+        while chunk := list(islice(records, REPLAYED_PER_TURN)):
+            shard.replay_committed(chunk)
             await asyncio.sleep(0)
             if shard.state is not State.LOADING:
                 return
@@ -234,7 +242,7 @@ class ShardDriver(Generic[E, R, S]):
             log.info("shard loaded", extra=details)
 
     async def _serve(self) -> None:
-        self._go_on()
+        self._flush()
         while self._shard.state in _RUNS:
             self._wake.clear()
             await self._wake.wait()
@@ -243,19 +251,19 @@ class ShardDriver(Generic[E, R, S]):
             self._failed = False
             await self._pause()
 
-    async def _ask(self, asking: "Coroutine[Any, Any, A]") -> "A | Unknown":
-        """`leader_moved` ends it early."""
-        self._under_way = task = self._loop.create_task(asking)
+    async def _call(self, call: "Coroutine[Any, Any, A]") -> "A | Unknown":
+        """The result of `call`, or Unknown when `leader_moved` ends it early."""
+        self._call_in_flight = task = self._loop.create_task(call)
         try:
             await asyncio.wait([task])
         finally:
-            self._under_way = None
+            self._call_in_flight = None
             if not task.done():
                 task.cancel()
         return Unknown("the leader moved") if task.cancelled() else task.result()
 
     async def _pause(self) -> None:
-        """Until the image moves, or for a while."""
+        """Waits for a new image, at most as long as the backoff says."""
         self._wake.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._backoff.next_s()):
@@ -263,10 +271,10 @@ class ShardDriver(Generic[E, R, S]):
 
     # -- serving --------------------------------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
-        """Something was decided, or committed: answers, then the next timer."""
-        self._answer()
-        deadline = self._shard.next_deadline()  # None unless it serves
+    def _flush(self) -> None:
+        """Sends the answers that are ready, and sets the timer for the next deadline."""
+        self._send_answers()
+        deadline = self._shard.next_deadline()  # None unless the shard serves
         if deadline is not None and (self._timer is None or deadline < self._timer_ms):
             self._set_timer(deadline)
 
@@ -279,38 +287,39 @@ class ShardDriver(Generic[E, R, S]):
             elif type(outcome) is Refused:
                 shard.refused(outcome.error)
             else:
-                shard.unsure()
+                shard.outcome_unknown()
         except Exception:
             self._fail()
-        self._go_on()
+        self._flush()
         self.append()
         if shard.state is not State.SERVING:
             self._wake.set()
 
-    def _take_back(self) -> None:
-        """Nobody waits for the append any more."""
+    def _cancel_append(self) -> None:
+        """Drops the append in flight."""
         if self._appending is not None:
             self._appending()
             self._appending = None
 
     def _fail(self) -> None:
         self._failed = True
-        self._take_back()
-        self._start_again()
+        self._cancel_append()
+        self._restart()
         self._wake.set()
 
-    def _start_again(self) -> None:
+    def _restart(self) -> None:
         log.exception("shard failed", extra=fields(shard=self.name, state=self._shard.state.value))
-        self._shard.start_again_unless_closed()
-        self._answer()
+        self._shard.restart_unless_closed()
+        self._send_answers()
 
     def _set_timer(self, deadline_ms: int | None) -> None:
-        """A deadline that moves away is found out when it comes: heartbeats move them all the time."""
+        """Sets the timer. A deadline that moved to a later time is noticed when the timer fires: heartbeats move deadlines all
+        the time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if deadline_ms is not None:
-            wait_s = min(max((deadline_ms - self._time.now_ms()) / 1000, 0.001), LOOK_S_MAX)
+            wait_s = min(max((deadline_ms - self._time.now_ms()) / 1000, 0.001), TIMER_CHECK_S_MAX)
             self._timer, self._timer_ms = self._loop.call_later(wait_s, self._expire), deadline_ms
 
     def _expire(self) -> None:
@@ -320,21 +329,21 @@ class ShardDriver(Generic[E, R, S]):
             try:
                 due = self._shard.expire(now_ms)
             except Exception:
-                log.exception("not decided", extra=fields(shard=self.name, event_type="Expired"))
-        self._go_on()
+                log.exception("decision failed", extra=fields(shard=self.name, event_type="Expired"))
+        self._flush()
         self.append()
 
-    # -- who waits ------------------------------------------------------------------------------------------------------
+    # -- answers --------------------------------------------------------------------------------------------------------
 
-    def _answer(self) -> None:
+    def _send_answers(self) -> None:
         for answer in self._shard.take_answers():
             try:
                 answer.ticket(answer)
             except Exception:
-                log.exception("an answer was not taken", extra=fields(shard=self.name))
+                log.exception("an answer callback failed", extra=fields(shard=self.name))
 
-    def _tell(self) -> None:
+    def _report_state(self) -> None:
         state = self._shard.state
-        if state is not self._told:
-            self._told = state
+        if state is not self._reported_state:
+            self._reported_state = state
             self._on_state(state)

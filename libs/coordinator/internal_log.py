@@ -1,10 +1,11 @@
-"""The partition of an internal topic, as the owner of its shard reaches it. A seam: tests and the simulator have their own."""
+"""The port through which a shard's owner reaches its partition of the internal topic. Storage nodes, tests and the simulator have
+adapters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.runtime.shards.shard import Fence, PlannedAppend
+from libs.coordinator.shard import Fence, PlannedAppend
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Whole batches, all of them committed; perhaps none yet."""
+    """Whole batches, all committed. There may be none yet."""
 
     batches: memoryview
     high_watermark: int
@@ -23,21 +24,21 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """And committed."""
+    """The append is stored and committed."""
 
     base_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing was done. `error` is the leader's."""
+    """The leader did nothing. `error` is its error code."""
 
     error: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer, or one that does not tell."""
+    """There is no answer, or the answer does not say whether the request was carried out."""
 
     reason: str
 
@@ -46,18 +47,19 @@ Cancel = Callable[[], object]
 
 
 class InternalLog(Protocol):
-    """Nothing raises but cancellation, which may come at any time: then the outcome is unknown."""
+    """The partition's log as its owner uses it. Methods raise nothing. A caller may cancel them at any time; the outcome is then
+    unknown."""
 
     def leader_epoch(self) -> int | None:
-        """As far as is known here. None: there is no leader that could be asked."""
+        """The leader epoch as this process knows it. None if no leader can be reached."""
         ...
 
     async def claim(self, fence: Fence) -> Claimed | Refused | Unknown: ...
 
     async def read(self, fence: Fence, offset: int) -> Read | Refused | Unknown:
-        """From `offset` on, in the fence's leader epoch. Waits a while where there is nothing yet."""
+        """Batches from `offset` on, read in the fence's leader epoch. Waits a while if there are none yet."""
         ...
 
-    def append(self, planned: PlannedAppend, now_ms: int, told: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
-        """`told` is called once, never from in here, and not any more once what this returns was called."""
+    def append(self, planned: PlannedAppend, now_ms: int, on_result: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
+        """Appends one batch. `on_result` is called once, after this returns, unless the caller calls what this returns."""
         ...

@@ -1,21 +1,21 @@
-"""Decisions that are replayed and not committed yet, in groups that share an append, and the askers who wait."""
+"""Decisions that are replayed and not committed yet, in groups that share an append, with the requests that wait for them."""
 
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from libs.runtime.shards.decisions import Decision, KeyValue, ParkKey
+from libs.coordinator.decisions import Decision, KeyValue, ParkKey
 
 R = TypeVar("R")
 T = TypeVar("T")
-"""Tickets: whatever the shell answers by."""
+"""Tickets: the shell's handles of requests."""
 
 RECORD_OVERHEAD = 32
-"""Bytes that a record takes beside its key and value, at most."""
+"""Bytes of a record beside its key and value, at most."""
 
 
 COALESCED_BYTES_MAX = 256 << 10
-"""Several decisions share an append up to this. Building its batch takes about ten milliseconds."""
+"""Most bytes of the decisions that share an append. Building such a batch takes about ten milliseconds."""
 
 
 class Answer(NamedTuple, Generic[R, T]):
@@ -25,20 +25,20 @@ class Answer(NamedTuple, Generic[R, T]):
 
 
 class Marks(NamedTuple):
-    """A moment: what was noted later can be taken back."""
+    """A point in the journal and the timers. Changes after it can be reverted."""
 
     journal: int
     timers: int
 
 
 class Group(Generic[R, T]):
-    """What one append decides about. Without records it only asks the leader whether the owner is still the owner."""
+    """Decisions that share one append. Without records, the append only asks the leader whether this owner is still the owner."""
 
     __slots__ = ("bytes", "committed", "marks", "parked", "records", "replies")
 
     def __init__(self, marks: Marks) -> None:
         self.marks = marks
-        """Before its first decision."""
+        """The point before its first decision."""
         self.records: list[KeyValue] = []
         self.bytes = 0
         self.replies: list[Reply[R, T]] = []
@@ -48,15 +48,15 @@ class Group(Generic[R, T]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parked(Generic[R, T]):
-    """An asker who waits for a later decision."""
+    """A caller that waits for a later decision."""
 
     ticket: T
     group: Group[R, T] | None
-    """That of the decision which parked it; None: nothing was uncommitted then."""
+    """The group of the decision that parked it. None if nothing was uncommitted then."""
 
     @property
     def stays(self) -> bool:
-        """Whatever fails now: the decision to let it wait is committed."""
+        """Whether the decision that parked it is committed, so that a failed append does not end its wait."""
         return self.group is None or self.group.committed
 
 
@@ -67,7 +67,7 @@ class Reply(NamedTuple, Generic[R, T]):
 
 
 class Pending(Generic[R, T]):
-    """The first group is the one under way, if `sent`. `answers` is what may be said now."""
+    """Groups that are not committed yet. If `sent`, the first group's append is in flight. `answers` may be sent now."""
 
     def __init__(self) -> None:
         self.groups: deque[Group[R, T]] = deque()
@@ -78,8 +78,8 @@ class Pending(Generic[R, T]):
         self.waiting = 0
 
     def group_for(self, size: int, marks: Marks, *, append: bool) -> Group[R, T] | None:
-        """Where a decision goes: `append` needs a group that was not sent yet; otherwise it waits with what is before it.
-        None: nothing is uncommitted."""
+        """The group of a new decision; None if nothing is uncommitted. A decision with records (`append`) needs a group that was
+        not sent yet. Any other waits with the last group."""
         groups = self.groups
         if not append:
             return groups[-1] if groups else None
@@ -90,16 +90,17 @@ class Pending(Generic[R, T]):
         groups.append(group)
         return group
 
-    def check(self, decision: Decision[R, Any], *, asked: bool) -> None:
-        """Before anything of it is done. Raises ValueError for a decision that no asker could make sense of."""
+    def check(self, decision: Decision[R, Any], *, has_ticket: bool) -> None:
+        """Checks a decision before it takes effect. Raises ValueError for one that leaves its caller without an answer."""
         key = decision.parks_as
         if key is not None and key in self.parked and all(woken != key for woken, _ in decision.wakes):
-            raise ValueError(f"somebody waits as {key!r} already: a decision wakes whom it replaces")
-        if asked and key is None and decision.reply is None:
-            raise ValueError("who asks is answered, or parked")
+            raise ValueError(f"a caller is parked as {key!r} already: the decision has to wake it first")
+        if has_ticket and key is None and decision.reply is None:
+            raise ValueError("a decision has to answer its caller, or park it")
 
     def take(self, group: Group[R, T] | None, decision: Decision[R, Any], ticket: T | None) -> None:
-        """The asker of `decision`, and those that it wakes. Woken first: the asker may wait under the same key."""
+        """Answers or parks the caller, and wakes parked ones. Those are woken first, since the caller may park under the same
+        key."""
         for key, reply in decision.wakes:
             parked = self.parked.pop(key, None)
             if parked is not None:
@@ -115,7 +116,7 @@ class Pending(Generic[R, T]):
             self._reply(group, Reply(ticket, decision.reply))
 
     def commit(self) -> Group[R, T]:
-        """The first group: its replies may go."""
+        """The first group, now committed. Its replies may be sent."""
         group = self.groups.popleft()
         self.sent = False
         group.committed = True
@@ -125,8 +126,8 @@ class Pending(Generic[R, T]):
         return group
 
     def drop(self, first: int, error: int) -> Marks | None:
-        """All groups from that one on: their askers hear of the error, and whoever they had woken waits again. Returns where
-        state has to go back to."""
+        """Reverts the groups from `first` on: their callers hear `error`, and parked callers that they had woken wait again.
+        Returns the point to which state has to go back."""
         gone = list(self.groups)[first:]
         if not gone:
             return None
@@ -149,8 +150,8 @@ class Pending(Generic[R, T]):
                     self.answers.append(Answer(reply.ticket, error))
         return gone[0].marks
 
-    def dismiss(self, error: int) -> None:
-        """Everybody who is still parked."""
+    def refuse_parked(self, error: int) -> None:
+        """Answers all parked callers with `error`."""
         self.answers += [Answer(parked.ticket, error) for parked in self.parked.values()]
         self.parked.clear()
 

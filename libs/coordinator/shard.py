@@ -1,23 +1,30 @@
-"""One shard at one owner: decides, replays at once, appends in groups, answers when committed (DESIGN section 8). No I/O.
+"""One shard at one owner: it decides, replays at once, appends in groups and answers when committed. No I/O.
 
 The shell feeds it (`submit`, `claimed`, `loaded`, `appended` …) and drains it (`next_claim`, `next_append`, `take_answers`,
-`next_deadline`). Everything here holds one order: what is answered, reads included, was decided on nothing that is not committed.
+`next_deadline`). One rule governs the order: no answer, not even of a read, rests on state that is not committed.
 
-*Refused* is an append of which the leader says that it is not in the log. Of any other that failed nobody knows: then state
-goes back to what is committed. The shard claims again, so that this append cannot be stored later either, and reads what became
-of it.
+An append is *refused* if the leader says that it is not in the log. The outcome of any other failure is unknown, so state goes
+back to what is committed. The shard then claims again, so that the lost append cannot be stored later. It reads the log to learn
+whether it was.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from libs.runtime.shards.decisions import Decision, Expired, KeyValue, Machine
-from libs.runtime.shards.pending import RECORD_OVERHEAD, Answer, Marks, Pending
-from libs.runtime.shards.states import TRANSITIONS, Fact, State
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import Timers
-from libs.runtime.shards.write_errors import HARMLESS, LOADING, NOT_COORDINATOR, UNAVAILABLE, UNKNOWN, told_to_clients
+from libs.coordinator.decisions import Decision, Expired, KeyValue, Machine
+from libs.coordinator.pending import RECORD_OVERHEAD, Answer, Marks, Pending
+from libs.coordinator.states import TRANSITIONS, Fact, State
+from libs.coordinator.tables import Journal
+from libs.coordinator.timers import Timers
+from libs.coordinator.write_errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    HARMLESS,
+    NOT_COORDINATOR,
+    UNKNOWN_SERVER_ERROR,
+    client_error,
+)
 
 E = TypeVar("E")
 R = TypeVar("R")
@@ -29,8 +36,8 @@ UNCOMMITTED_BYTES_MAX = 16 << 20
 WAITING_MAX = 100_000
 
 _ERROR_WHILE = {
-    State.CLAIMING: LOADING,
-    State.LOADING: LOADING,
+    State.CLAIMING: COORDINATOR_LOAD_IN_PROGRESS,
+    State.LOADING: COORDINATOR_LOAD_IN_PROGRESS,
     State.UNLOADING: NOT_COORDINATOR,
     State.CLOSED: NOT_COORDINATOR,
 }
@@ -38,7 +45,7 @@ _ERROR_WHILE = {
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Who writes, as the partition's leader must have it. `claim` rises with each claim of one owner epoch."""
+    """The identity of a writer, which the partition's leader checks. `claim` rises with each claim in one owner epoch."""
 
     leader_epoch: int
     owner_epoch: int
@@ -46,7 +53,7 @@ class Fence:
 
 
 class PlannedAppend(NamedTuple):
-    """One batch, to stand at `offset` and nowhere else. Without records: only a question whether it could."""
+    """One batch, to be stored at `offset` and nowhere else. Without records, it only asks whether a batch could be stored."""
 
     fence: Fence
     offset: int
@@ -55,17 +62,17 @@ class PlannedAppend(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of a loading."""
+    """How far a loading has come."""
 
     start: int
     position: int
     end: int
     records: int
-    """Replayed so far: those of which a later one with the same key was read along with them are not."""
+    """Records replayed so far. Of several records with one key in a read, only the last counts."""
 
 
 class Shard(Generic[E, R, S, T]):
-    """`make` builds the machine anew, empty, with the journal for its tables."""
+    """The state of one shard. `make` builds an empty machine with the journal for its tables."""
 
     def __init__(
         self, make: Callable[[Journal], Machine[E, R, S]], owner_epoch: int, *, batch_bytes_max: int = BATCH_BYTES_MAX
@@ -75,7 +82,7 @@ class Shard(Generic[E, R, S, T]):
         self.batch_bytes_max = batch_bytes_max
         self.state = State.CLAIMING
         self.position = -1
-        """All before it is committed and replayed. -1: nothing was read yet."""
+        """All records before it are committed and replayed. -1 before the first read."""
         self._fence = Fence(-1, owner_epoch, 0)
         self._loading = Progress(-1, -1, -1, 0)
         self._pending: Pending[R, T] = Pending()
@@ -88,8 +95,23 @@ class Shard(Generic[E, R, S, T]):
 
     @property
     def fence(self) -> Fence:
-        """The newest claim."""
+        """The fence of the newest claim."""
         return self._fence
+
+    @property
+    def pending(self) -> Pending[R, T]:
+        """Decisions whose records are not committed, and parked requests. To be read only."""
+        return self._pending
+
+    @property
+    def timers(self) -> Timers:
+        """The timers of the machine. To be read only."""
+        return self._timers
+
+    @property
+    def journal(self) -> Journal:
+        """What tables have noted of changes that may be undone. To be read only."""
+        return self._journal
 
     @property
     def progress(self) -> Progress:
@@ -97,11 +119,11 @@ class Shard(Generic[E, R, S, T]):
 
     @property
     def waiting(self) -> int:
-        """Askers whose decisions are not committed, and those who are parked."""
+        """Callers that wait: those whose decisions are not committed, and parked ones."""
         return self._pending.waiting + len(self._pending.parked)
 
     def take_answers(self) -> Sequence[Answer[R, T]]:
-        """In the order in which they may be sent."""
+        """Answers that may be sent, in this order."""
         pending = self._pending
         if not pending.answers:
             return ()
@@ -111,16 +133,17 @@ class Shard(Generic[E, R, S, T]):
     # -- deciding -------------------------------------------------------------------------------------------------------
 
     def submit(self, event: E, now_ms: int, ticket: T) -> None:
-        """Raises what the machine raises, with nothing changed and the asker answered -1."""
+        """Decides one request. Raises what the machine raises; nothing has changed then, and the caller's answer is
+        UNKNOWN_SERVER_ERROR."""
         if self.state is not State.SERVING:
             self._pending.answers.append(Answer(ticket, _ERROR_WHILE[self.state]))
         elif self.waiting >= WAITING_MAX or self._pending.bytes >= UNCOMMITTED_BYTES_MAX:
-            self._pending.answers.append(Answer(ticket, LOADING))  # which makes a client come again, and here
+            self._pending.answers.append(Answer(ticket, COORDINATOR_LOAD_IN_PROGRESS))  # clients retry it here
         else:
             self._decide(event, now_ms, ticket, Marks(self._journal.mark, self._timers.mark))
 
     def expire(self, now_ms: int) -> bool:
-        """Decides about one timer that is due. False: none is. Raises as `submit` does; the timer comes again."""
+        """Decides about one due timer; False if none is due. Raises as `submit` does; the timer then fires again later."""
         if self.state is not State.SERVING:
             return False
         marks = Marks(self._journal.mark, self._timers.mark)
@@ -131,7 +154,7 @@ class Shard(Generic[E, R, S, T]):
         return True
 
     def next_deadline(self) -> int | None:
-        """Wall time in ms at which `expire` has something to do."""
+        """Wall time in ms of the next timer."""
         return self._timers.next_deadline() if self.state is State.SERVING else None
 
     def _decide(self, event: E | Expired, now_ms: int, ticket: T | None, marks: Marks) -> None:
@@ -142,19 +165,19 @@ class Shard(Generic[E, R, S, T]):
             size = 0
             for key, value in written:
                 size += len(key) + len(value or b"") + RECORD_OVERHEAD
-            self._pending.check(decision, asked=ticket is not None)
+            self._pending.check(decision, has_ticket=ticket is not None)
             if size <= self.batch_bytes_max:
                 for record in decision.records:
                     self.machine.replay(record)
         except Exception:
             self._back_to(marks)
             if ticket is not None:
-                self._pending.answers.append(Answer(ticket, UNKNOWN))
+                self._pending.answers.append(Answer(ticket, UNKNOWN_SERVER_ERROR))
             raise
-        if size > self.batch_bytes_max:  # alone it could be refused only by the log, and would take others along
+        if size > self.batch_bytes_max:  # the log would refuse it, with all other decisions of its batch
             self._back_to(marks)
             if ticket is not None:
-                self._pending.answers.append(Answer(ticket, UNKNOWN))
+                self._pending.answers.append(Answer(ticket, UNKNOWN_SERVER_ERROR))
             return
         self._queue(decision, written, size, ticket, marks)
 
@@ -170,55 +193,55 @@ class Shard(Generic[E, R, S, T]):
             self._timers.set(decision.timers, undoable=bool(decision.records))
         pending.take(group, decision, ticket)
         if group is None:
-            self._settled()
+            self._forget_committed()
 
     # -- appending ------------------------------------------------------------------------------------------------------
 
     @property
     def wants_append(self) -> bool:
-        """False while one is under way."""
+        """Whether there is something to append, and no append in flight."""
         pending = self._pending
         return not pending.sent and bool(pending.groups) and self.state is State.SERVING
 
     def next_append(self) -> PlannedAppend | None:
-        """What is to be appended now."""
+        """The next append, or None. It counts as sent from now on."""
         if not self.wants_append:
             return None
         self._pending.sent = True
         return PlannedAppend(self._fence, self.position, self._pending.groups[0].records)
 
     def appended(self) -> None:
-        """What `next_append` returned stands in the log, and is committed."""
+        """The append of `next_append` is stored and committed."""
         if not self._pending.sent:
             return
         group = self._pending.commit()
         self.position += len(group.records)
-        self._settled()
+        self._forget_committed()
         if self.state is State.UNLOADING:
-            self._close(Fact.SETTLED)
+            self._close(Fact.DRAINED)
 
     def refused(self, error: int) -> None:
-        """It does not stand in the log. `error` is the leader's."""
-        self._revert(told_to_clients(error))
+        """The append is not in the log. `error` is the leader's."""
+        self._revert(client_error(error))
         if error == NOT_COORDINATOR:
             self._close(Fact.FENCED)
         elif self.state is State.UNLOADING:
-            self._close(Fact.SETTLED)
+            self._close(Fact.DRAINED)
         elif error not in HARMLESS:
-            self.unsure()
+            self.outcome_unknown()
 
-    def unsure(self, error: int = UNAVAILABLE) -> None:
-        """The leader moved, or nobody knows what became of an append, or of a claim."""
+    def outcome_unknown(self, error: int = COORDINATOR_NOT_AVAILABLE) -> None:
+        """The leader moved, or the outcome of an append or claim is unknown."""
         if self.state is State.CLOSED:
             return
         self._revert(error)
         if self.state is State.UNLOADING:
-            self._close(Fact.UNSURE)
+            self._close(Fact.OUTCOME_UNKNOWN)
         else:
-            self._become(Fact.UNSURE)
+            self._become(Fact.OUTCOME_UNKNOWN)
 
-    def _settled(self) -> None:
-        """What comes before the first group that waits is committed."""
+    def _forget_committed(self) -> None:
+        """Forgets how to revert what is committed: everything before the first group."""
         groups = self._pending.groups
         marks = groups[0].marks if groups else Marks(self._journal.mark, self._timers.mark)
         self._journal.forget_to(marks.journal)
@@ -236,24 +259,24 @@ class Shard(Generic[E, R, S, T]):
     # -- claiming and loading -------------------------------------------------------------------------------------------
 
     def next_claim(self, leader_epoch: int) -> Fence:
-        """To be asked of the leader in that epoch. Each is a new one."""
+        """A new fence, to be claimed from the leader in that epoch."""
         assert self.state is State.CLAIMING
         self._fence = Fence(leader_epoch, self.owner_epoch, self._fence.claim + 1)
         return self._fence
 
     def claimed(self, log_start: int, log_end: int) -> None:
-        """From here on nobody else writes, nor anything that was sent before."""
+        """The leader took the claim: no other owner's append is stored from now on, nor any that was sent before."""
         self._become(Fact.CLAIMED)
         if not log_start <= self.position <= log_end:
-            if self.position >= 0:  # the log lost what was committed; its tables cannot stay either
-                self._pending.dismiss(NOT_COORDINATOR)
+            if self.position >= 0:  # the log lost committed records, so the tables are wrong too
+                self._pending.refuse_parked(NOT_COORDINATOR)
             self._empty()
             self.position = log_start
         self._journal.recording = False
         self._loading = Progress(self.position, self.position, log_end, 0)
 
     def replay_committed(self, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """In their order. Raises what `decode` raises."""
+        """Replays records in order. Raises what `decode` raises."""
         decode, replay = self.machine.decode, self.machine.replay
         count = 0
         for key, value in records:
@@ -265,51 +288,53 @@ class Shard(Generic[E, R, S, T]):
         self._loading = Progress(before.start, before.position, before.end, before.records + count)
 
     def loaded(self, position: int, now_ms: int) -> None:
-        """All before `position` is committed, and was given to `replay_committed`."""
+        """All records before `position` are committed, and were given to `replay_committed`."""
         before = self._loading
         self.position = position
         self._loading = Progress(before.start, position, before.end, before.records)
         if position >= before.end:
             self._become(Fact.CAUGHT_UP)
             self._journal.recording = True
-            for key, deadline in self.machine.timers(now_ms):  # nobody was heard meanwhile: all have their whole time
+            for key, deadline in self.machine.timers(
+                now_ms
+            ):  # nobody could send a heartbeat meanwhile: all have their whole time
                 known = self._timers.deadline(key)
                 if known is None or known < deadline:
                     self._timers.set({key: deadline}, undoable=False)
 
-    def start_again_unless_closed(self) -> None:
-        """What was replayed is not to be trusted: reads everything anew."""
+    def restart_unless_closed(self) -> None:
+        """Reads everything anew, since replayed state may be wrong."""
         if self.state is State.CLOSED:
             return
-        self.unsure()
-        self._pending.dismiss(NOT_COORDINATOR)
+        self.outcome_unknown()
+        self._pending.refuse_parked(NOT_COORDINATOR)
         self._empty()
         self.position = -1
 
     # -- ends -----------------------------------------------------------------------------------------------------------
 
     def fenced(self) -> None:
-        """A newer owner was seen."""
+        """The leader has seen a newer owner."""
         if self.state is not State.CLOSED:
             self._close(Fact.FENCED)
 
-    def dismiss(self) -> None:
-        """Nothing new is taken; an append under way may still be answered."""
+    def unload(self) -> None:
+        """Takes no new requests. An append in flight may still be answered."""
         if self.state is State.CLOSED:
             return
         if self.state is State.SERVING and self._pending.sent:
-            self._become(Fact.DISMISSED)
+            self._become(Fact.RESIGNED)
             self._revert(NOT_COORDINATOR, first=1)
         else:
-            self._close(Fact.DISMISSED)
+            self._close(Fact.RESIGNED)
 
     def _close(self, fact: Fact) -> None:
         self._revert(NOT_COORDINATOR)
-        if self.state is State.SERVING and fact is Fact.DISMISSED:
+        if self.state is State.SERVING and fact is Fact.RESIGNED:
             self._become(fact)
-            fact = Fact.SETTLED
+            fact = Fact.DRAINED
         self._become(fact)
-        self._pending.dismiss(NOT_COORDINATOR)
+        self._pending.refuse_parked(NOT_COORDINATOR)
         self._empty()
 
     def _become(self, fact: Fact) -> None:

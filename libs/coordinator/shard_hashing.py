@@ -1,21 +1,21 @@
-"""Which shard of an internal topic an id belongs to, as every Kafka client and broker computes it."""
+"""The hash that maps an id to its shard, as every Kafka client and broker computes it."""
 
 from functools import lru_cache
 from typing import Final
 
 REMEMBERED: Final = 1 << 14
 REMEMBERED_LENGTH_MAX: Final = 128
-"""Of ids that clients choose: a megabyte or two at most. Each is asked for again and again."""
+"""Longest id that is remembered. Clients choose ids, so the cache is bounded: a megabyte or two at most."""
 
 
 def shard_of(name: str, shards: int) -> int:
-    """Of a group id, or a transactional id."""
+    """The shard of a group id or a transactional id."""
     hashed = _remembered_hash(name) if len(name) <= REMEMBERED_LENGTH_MAX else java_hash(name)
     return abs_of_java(hashed) % shards
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode`: over UTF-16 units, wrapping at 32 bits."""
+    """Java's `String.hashCode`: over UTF-16 units, in 32 bits."""
     units = text.encode("utf-16-be", errors="surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
@@ -27,5 +27,5 @@ _remembered_hash = lru_cache(REMEMBERED)(java_hash)
 
 
 def abs_of_java(value: int) -> int:
-    """Kafka's: that of the smallest number is 0."""
+    """Kafka's `Utils.abs`: it maps the smallest number to 0."""
     return 0 if value == -(1 << 31) else abs(value)

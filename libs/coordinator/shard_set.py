@@ -1,4 +1,5 @@
-"""The shards of one internal topic that one process owns, as the image says: opened, told of each change of leader, closed."""
+"""The shards of one internal topic that one process owns, as the image says. It opens them, reports new leaders to them, and
+closes them."""
 
 import asyncio
 import logging
@@ -8,17 +9,18 @@ from typing import Any, Generic, TypeVar
 from libs.clock import Clock
 from libs.cluster.configs.resolve import effective_topic_config
 from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
 from libs.cluster.records import PartitionState
-from libs.runtime.shards.decisions import Machine
-from libs.runtime.shards.driver import ShardDriver
-from libs.runtime.shards.log_port import InternalLog
-from libs.runtime.shards.pending import Answer
-from libs.runtime.shards.shard import BATCH_BYTES_MAX
-from libs.runtime.shards.states import State
-from libs.runtime.shards.storage_log import StorageLog
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.write_errors import NOT_COORDINATOR
+from libs.cluster.shard_owners import Owner
+from libs.coordinator.decisions import Machine
+from libs.coordinator.driver import ShardDriver
+from libs.coordinator.internal_log import InternalLog
+from libs.coordinator.pending import Answer
+from libs.coordinator.shard import BATCH_BYTES_MAX
+from libs.coordinator.states import State
+from libs.coordinator.steady_time import SteadyTime
+from libs.coordinator.storage_log import StorageLog
+from libs.coordinator.tables import Journal
+from libs.coordinator.write_errors import NOT_COORDINATOR
 from libs.runtime.storage_nodes import StorageNodes
 from libs.telemetry.logs import fields
 
@@ -38,10 +40,11 @@ def _unwatched(index: int) -> OnState:
 
 
 class ShardSet(Generic[E, R, S]):
-    """Call `follow` with each image, after `StorageNodes.follow`. `make` builds one shard's machine, told its index.
+    """The shards of one process. Call `follow` with each image, after `StorageNodes.follow`. `make` builds the machine of the
+    shard with that index.
 
-    `open_log`: for tests and the simulator. `watch` is called with the index of each shard that is opened, and what it returns
-    with each state that the shard then comes to; its first is CLAIMING.
+    `open_log` is replaced by tests and the simulator. `watch` is called with the index of each shard that is opened. What it
+    returns is called with each state that the shard then enters. The first state is CLAIMING.
     """
 
     def __init__(
@@ -60,38 +63,39 @@ class ShardSet(Generic[E, R, S]):
         self._make = make
         self._nodes = nodes
         self._clock = clock
+        self._time = SteadyTime(clock, asyncio.get_running_loop().time)
         self._open_log = open_log
         self._watch = watch
         self._image = ClusterImage()
         self._drivers: dict[int, ShardDriver[E, R, S]] = {}
-        self._deciding: dict[ShardDriver[E, R, S], None] = {}
-        """Have something to append when this turn is over."""
+        self._to_append: dict[ShardDriver[E, R, S], None] = {}
+        """Drivers that have something to append at the end of this turn."""
         self._leaders: dict[int, int] = {}
-        self._ending: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._topic_id = b""
         self._states: Sequence[PartitionState | None] = ()
         self._closed = False
 
-    # -- asking -----------------------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """How many shards there are, here or elsewhere; 0 while there is no such topic."""
+        """Number of shards of the topic, whoever owns them. 0 if there is no such topic."""
         topic = self._image.topics.get(self._topic)
         return topic.partitions if topic is not None else 0
 
-    def ask(self, index: int, event: E, told: "Callable[[Answer[R, Any]], None]") -> None:
-        """`told` is called once, perhaps before this returns. Nothing is appended before `end_turn`."""
+    def submit(self, index: int, event: E, on_result: "Callable[[Answer[R, Any]], None]") -> None:
+        """Decides `event`. `on_result` is called once, perhaps before this returns. Nothing is appended before `end_turn`."""
         driver = self._drivers.get(index)
         if driver is None:
-            told(Answer(told, NOT_COORDINATOR))
-        elif driver.ask(event, told):
-            self._deciding[driver] = None
+            on_result(Answer(on_result, NOT_COORDINATOR))
+        elif driver.submit(event, on_result):
+            self._to_append[driver] = None
 
     def end_turn(self) -> None:
-        """After the last `ask` of those that came together: they share appends."""
-        deciding, self._deciding = self._deciding, {}
-        for driver in deciding:
+        """Appends what was decided in this turn. Call it after the last `submit` of the turn."""
+        to_append, self._to_append = self._to_append, {}
+        for driver in to_append:
             driver.append()
 
     @property
@@ -115,16 +119,16 @@ class ShardSet(Generic[E, R, S]):
         self._states = states
         if topic_id != self._topic_id:
             for index in list(self._drivers):
-                self._close_one(index)
+                self._close_shard(index)
             self._topic_id = topic_id
         for index in range(max([len(states), *[index + 1 for index in self._drivers]])):
-            self._follow_one(index, states[index] if index < len(states) else None)
+            self._follow_shard(index, states[index] if index < len(states) else None)
 
-    def _follow_one(self, index: int, state: PartitionState | None) -> None:
+    def _follow_shard(self, index: int, state: PartitionState | None) -> None:
         driver = self._drivers.get(index)
         ours = state is not None and state.owner == self._owner
         if driver is not None and (state is None or not ours or state.owner_epoch != driver.owner_epoch):
-            self._close_one(index)
+            self._close_shard(index)
             driver = None
         if state is None or not ours:
             return
@@ -144,6 +148,7 @@ class ShardSet(Generic[E, R, S]):
             lambda journal: self._make(index, journal),
             owner_epoch,
             self._clock,
+            self._time,
             batch_bytes_max=self._batch_bytes_max(),
             on_state=self._watch(index),
         )
@@ -152,18 +157,18 @@ class ShardSet(Generic[E, R, S]):
         limit = effective_topic_config(self._image, self._topic).max_message_bytes
         return max(min(limit - BATCH_OVERHEAD, BATCH_BYTES_MAX), BATCH_OVERHEAD)
 
-    def _close_one(self, index: int) -> None:
+    def _close_shard(self, index: int) -> None:
         driver = self._drivers.pop(index)
-        log.info("shard given up", extra=fields(shard=driver.name, owner_epoch=driver.owner_epoch))
-        driver.dismiss()
+        log.info("shard unassigned", extra=fields(shard=driver.name, owner_epoch=driver.owner_epoch))
+        driver.unload()
         task = asyncio.get_running_loop().create_task(driver.closed())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """What is under way is answered first."""
+        """Closes all shards. Appends in flight are answered first."""
         self._closed = True
         for index in list(self._drivers):
-            self._close_one(index)
-        if self._ending:
-            await asyncio.gather(*self._ending)
+            self._close_shard(index)
+        if self._closing:
+            await asyncio.gather(*self._closing)

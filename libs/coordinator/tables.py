@@ -1,7 +1,7 @@
-"""Tables whose changes are noted, so that what was replayed too early can be taken back.
+"""Tables that note each change, so that records that were replayed too early can be reverted.
 
-A decision's records are replayed before they are committed (DESIGN section 8). The journal keeps what each table held before,
-oldest first; a mark is a place in it. What is committed is forgotten, what failed is reverted, the newest change first.
+A decision's records are replayed before they are committed. The journal keeps what each table held before, oldest first. A mark
+is a position in the journal. Committed changes are forgotten; failed ones are reverted, newest first.
 """
 
 from collections import deque
@@ -16,40 +16,40 @@ _ABSENT: Final = object()
 
 
 class Journal:
-    """Of all tables of one shard. Marks rise for as long as it lives."""
+    """The journal of all tables of one shard. Marks only rise."""
 
-    __slots__ = ("_forgotten", "_notes", "_telling", "recording")
+    __slots__ = ("_commit_callbacks", "_forgotten", "_notes", "recording")
 
     def __init__(self) -> None:
         self._notes: list[tuple[dict[Any, Any], Any, Any]] = []
         self._forgotten = 0
-        self._telling: deque[tuple[int, Callable[[], None]]] = deque()
+        self._commit_callbacks: deque[tuple[int, Callable[[], None]]] = deque()
         self.recording = True
-        """False while committed records are read: nothing of that is ever taken back."""
+        """False while committed records are loaded, since these are never reverted."""
 
     def __len__(self) -> int:
         return len(self._notes)
 
     @property
     def mark(self) -> int:
-        """Of all that was noted until now."""
+        """The position after the last change."""
         return self._forgotten + len(self._notes)
 
     def note(self, table: dict[Any, Any], key: object) -> None:
-        """Before the change."""
+        """Notes the value under `key`. Call it before the change."""
         self._notes.append((table, key, dict.get(table, key, _ABSENT)))
 
-    def when_committed(self, tell: Callable[[], None]) -> None:
-        """`tell` is called when all that was noted until now is committed; never, if it is taken back. It must not raise."""
-        self._notes.append(({}, None, _ABSENT))  # a place of its own: what is told may have changed nothing
-        self._telling.append((self.mark, tell))
+    def when_committed(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` when everything noted so far is committed, and never if it is reverted. It must not raise."""
+        self._notes.append(({}, None, _ABSENT))  # a position of its own, since the decision may have changed nothing
+        self._commit_callbacks.append((self.mark, callback))
 
     def revert_to(self, mark: int) -> None:
-        """Takes back all that was noted after `mark`."""
+        """Reverts all changes after `mark`."""
         notes, keep = self._notes, mark - self._forgotten
-        assert keep >= 0, "what is committed cannot be taken back"
-        while self._telling and self._telling[-1][0] > mark:
-            self._telling.pop()
+        assert keep >= 0, "committed changes cannot be reverted"
+        while self._commit_callbacks and self._commit_callbacks[-1][0] > mark:
+            self._commit_callbacks.pop()
         while len(notes) > keep:
             table, key, before = notes.pop()
             if before is _ABSENT:
@@ -58,20 +58,20 @@ class Journal:
                 dict.__setitem__(table, key, before)
 
     def forget_to(self, mark: int) -> None:
-        """All before `mark` is committed."""
+        """Forgets the changes before `mark`, which are committed, and calls the callbacks that waited for them."""
         count = mark - self._forgotten
         if count > 0:
             del self._notes[:count]
             self._forgotten = mark
-            while self._telling and self._telling[0][0] <= mark:
-                self._telling.popleft()[1]()
+            while self._commit_callbacks and self._commit_callbacks[0][0] <= mark:
+                self._commit_callbacks.popleft()[1]()
 
 
 class Table(dict[K, V]):
-    """A dict that notes each change before it is made. Values are never changed in place: put a new one in, or another `Table`.
+    """A dict that notes each change before it is made. Values are never changed in place: put a new one, or another `Table`.
 
-    Its order is not a part of the state: a compacted log replays in another order than that in which things happened, and a
-    revert may put a key back at the end. Who needs an order keeps a number in the values.
+    Order is not part of the state. A compacted log replays in another order, and a revert may put a key back at the end. Code
+    that needs an order keeps a number in the values.
     """
 
     __slots__ = ("_journal",)
@@ -126,5 +126,5 @@ class Table(dict[K, V]):
         return self[key]
 
     def popitem(self) -> tuple[K, V]:
-        key = next(reversed(self))  # KeyError is dict's word for it, StopIteration is not
+        key = next(reversed(self))  # dict raises KeyError here, not StopIteration
         return key, self.pop(key)

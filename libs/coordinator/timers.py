@@ -1,8 +1,8 @@
-"""When a shard has to be looked at again: one deadline per key, in wall time.
+"""The timers of a shard: one deadline per key, in wall time.
 
-A timer only says *look*: whoever hears of it asks the state whether anything is due. Deadlines are set by decisions, and go with
-them: reverted, the deadline is what it was before. But what a decision without records set stays, since nothing was replayed
-that could fail: a member that was heard of is not forgotten because somebody else's append was refused.
+A due timer only says *look*: its decision asks the state whether anything is due. Decisions set deadlines, and a reverted
+decision gives the old deadline back. A decision without records is never reverted. So a heartbeat still counts when another
+member's append is refused.
 """
 
 from collections.abc import Hashable, Mapping
@@ -11,18 +11,18 @@ from heapq import heapify, heappop, heappush
 TimerKey = Hashable
 
 RETRY_MS = 500
-"""A timer whose decision was reverted comes again so much later (Kafka's, too)."""
+"""How much later a timer fires again after its decision was reverted. Kafka waits as long."""
 
 
 class Timers:
-    """Marks are as in `tables.Journal`, and its own."""
+    """The deadlines of one shard. Marks work as in `tables.Journal`, but count separately."""
 
     __slots__ = ("_count", "_deadlines", "_forgotten", "_heap", "_notes")
 
     def __init__(self) -> None:
         self._deadlines: dict[TimerKey, int] = {}
         self._heap: list[tuple[int, int, TimerKey]] = []
-        self._count = 0  # breaks ties by age: keys are not compared
+        self._count = 0  # breaks ties by age, since keys are not comparable
         self._notes: list[tuple[TimerKey, int | None, int | None]] = []
         self._forgotten = 0
 
@@ -37,14 +37,14 @@ class Timers:
         return self._deadlines.get(key)
 
     def set(self, changes: Mapping[TimerKey, int | None], *, undoable: bool) -> None:
-        """Deadlines in ms of wall time; None: none any more."""
+        """Sets deadlines, in ms of wall time. None ends a timer."""
         for key, deadline in changes.items():
             if undoable:
                 self._notes.append((key, self._deadlines.get(key), deadline))
             self._put(key, deadline)
 
     def take_due(self, now_ms: int) -> TimerKey | None:
-        """The earliest that is due, once. Until its decision is committed a revert brings it back, `RETRY_MS` later."""
+        """The key of the earliest due timer, which is removed. If its decision is reverted, it is due again after `RETRY_MS`."""
         while self._heap and self._heap[0][0] <= now_ms:
             deadline, _, key = heappop(self._heap)
             if self._deadlines.get(key) == deadline:
@@ -63,10 +63,10 @@ class Timers:
 
     def revert_to(self, mark: int) -> None:
         notes, keep = self._notes, mark - self._forgotten
-        assert keep >= 0, "what is committed cannot be taken back"
+        assert keep >= 0, "committed changes cannot be reverted"
         while len(notes) > keep:
             key, before, after = notes.pop()
-            if self._deadlines.get(key) == after:  # else somebody was heard of since
+            if self._deadlines.get(key) == after:  # else a heartbeat has moved it since
                 self._put(key, before)
 
     def forget_to(self, mark: int) -> None:

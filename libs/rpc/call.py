@@ -1,20 +1,18 @@
-"""One request as a handler sees it."""
+"""A request, as a handler gets it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from libs.rpc.cold_answer import FileSlice
 from libs.rpc.envelope import EMPTY, Kind, pack_body
 from libs.rpc.schema import pack
 from libs.rpc.transport import Buffer
 
-FileSlice = tuple[int, int, int]
-"""(descriptor, position, length)"""
-
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who calls, as its hello says. `uid` is set on Unix sockets. `connection` is a number of this server's own."""
+    """The caller, as its hello describes it. `uid` is set on Unix sockets. `connection` is a number of this server's own."""
 
     role: str
     node_id: int
@@ -32,12 +30,15 @@ class Answers(Protocol):
         self, call: "Call", kind: Kind, body: bytes, payload: Sequence[Buffer], files: Sequence[FileSlice], fds: Sequence[int]
     ) -> None: ...
 
+    def answer_in_any_order(self, call: "Call", body: bytes, files: Sequence[FileSlice]) -> None: ...
+
 
 class Call:
-    """Answer once, from `accept` or at any time later; what comes after an answer or a cancellation is dropped quietly.
+    """One request. Answer it once, from `accept` or at any later time. An answer after the first one or after a cancellation is
+    dropped silently.
 
-    `payload` is a writable view into the receive buffer, which is free for reuse only when nobody views it: drop it (or set it to
-    `EMPTY`) as soon as its bytes are where they belong. Answering drops it too.
+    `payload` is a writable view into the receive buffer, which can be used again only when it has no views. So drop the payload
+    (or set it to `EMPTY`) as soon as its bytes have been stored. Answering drops it too.
     """
 
     __slots__ = (
@@ -66,7 +67,7 @@ class Call:
         trace: bytes | None,
         cost: int,
     ) -> None:
-        self._answers = answers  # None: answered, cancelled, or nobody waits
+        self._answers = answers  # None: answered, cancelled, or one-way
         self._on_cancel: list[Callable[[], None]] | None = None
         self.peer = peer
         self.request_id = request_id
@@ -74,18 +75,19 @@ class Call:
         self.body = body
         self.payload = payload
         self.deadline = deadline
-        """As `loop.time()`."""
+        """In the time of `loop.time()`."""
         self.trace = trace
         self.cost = cost
         self.cancelled = False
 
     @property
     def open(self) -> bool:
-        """Whether somebody still waits for the answer."""
+        """Whether the caller still waits for the answer."""
         return self._answers is not None
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Called once when the caller goes away or gives up before the answer; at once if it did already."""
+        """Sets a callback for the case that the caller disconnects or cancels before the answer. It is called once; at once, if
+        that has happened already."""
         if self.cancelled:
             callback()
         elif self._on_cancel is None:
@@ -110,6 +112,15 @@ class Call:
             self._answers = None
             self._forget()
 
+    def reply_in_any_order(self, body: object, files: Sequence[FileSlice]) -> None:
+        """As `reply`, for files that may be on a slow disk. Later answers of the connection may overtake this one while a thread
+        reads the beginning of each range. A range that cannot be read fails the call with KAFKA_STORAGE_ERROR."""
+        answers = self._answers
+        if answers is not None:
+            answers.answer_in_any_order(self, pack_any(body), files)
+            self._answers = None
+            self._forget()
+
     def fail(self, code: int, message: str) -> None:
         answers = self._answers
         if answers is not None:
@@ -118,7 +129,7 @@ class Call:
             self._forget()
 
     def cancel(self) -> None:
-        """For the connection that it came by."""
+        """Cancels the call. Only the connection that it came by calls this."""
         if self._answers is None:
             return
         self._answers = None

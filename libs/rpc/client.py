@@ -1,4 +1,4 @@
-"""Calls one server over one multiplexed connection."""
+"""A client that calls one server over one multiplexed connection."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from libs.rpc.call import pack_any
+from libs.rpc.client_connection import ClientConnection, OnReply, Response
 from libs.rpc.descriptors import close_all
 from libs.rpc.envelope import Frame, Hello, Introduction, Kind, hello_of, pack_frame, payload_size
 from libs.rpc.errors import (
@@ -19,7 +20,6 @@ from libs.rpc.errors import (
     RpcError,
     ShuttingDown,
 )
-from libs.rpc.link import Link, OnReply, Response
 from libs.rpc.transport import Buffer, Receiver, Stream, Transport
 
 __all__ = ["Hello", "Introduction", "OnReply", "Response", "RpcClient"]
@@ -31,14 +31,14 @@ MAX_OUTSTANDING = 64 << 20
 CALL_COST = 256
 CONNECT_TIMEOUT_S = 3.0
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.02, 1.0
-LONG_ENOUGH_S = 1.0
-"""A connection that lived so long ends the back-off."""
+BACKOFF_RESET_S = 1.0
+"""How long a connection must live to end the back-off."""
 SWEEP_S = 0.01
-"""Deadlines are kept to this."""
+"""The precision of deadlines."""
 
 
 class _Pending:
-    __slots__ = ("body", "cost", "deadline", "link", "method", "on_reply", "payload", "start", "trace")
+    __slots__ = ("body", "connection", "cost", "deadline", "method", "on_reply", "payload", "start", "trace")
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class _Pending:
         self.trace = trace
         self.deadline = deadline
         self.cost = cost
-        self.link: Link | None = None  # None: waits for a connection
+        self.connection: ClientConnection | None = None  # None: it waits for a connection
         self.start = 0
 
     @property
     def sent(self) -> bool:
-        return self.link is not None and self.link.left(self.start)
+        return self.connection is not None and self.connection.has_sent(self.start)
 
 
 class _CallFuture(asyncio.Future[Response]):
-    """Cancelling it tells the server."""
+    """A future whose cancellation also cancels the call at the server."""
 
     client: "RpcClient"
     request_id: int
@@ -88,10 +88,11 @@ class _CallFuture(asyncio.Future[Response]):
 
 
 class RpcClient:
-    """The order of calls is their order on the wire. Connects on demand; a lost connection fails what waits on it.
+    """A client of one server. The order of calls is their order on the wire. It connects on demand, and a lost connection fails
+    the calls that wait for answers on it.
 
-    What is called while there is no connection waits for the next attempt, and fails with it (`Disconnected`, not sent).
-    Use one client per pair of processes: a server ends the older of two connections of the same node.
+    A call that is made without a connection waits for the next attempt, and fails with it (`Disconnected`, not sent). Use one
+    client per pair of processes: a server ends the older of two connections of the same node.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class RpcClient:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         expected: tuple[str, int] | None = None,
     ) -> None:
-        """`expected` (role, node id): anybody else who answers at the address is refused."""
+        """`expected` (role, node id): any other process that answers at the address is refused."""
         self.address = address
         self._hello = hello
         self._transport = transport
@@ -114,7 +115,7 @@ class RpcClient:
         self._connect_timeout_s = connect_timeout_s
         self._expected = expected
         self._loop = asyncio.get_running_loop()
-        self._link: Link | None = None
+        self._connection: ClientConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._greeting: asyncio.Future[None] | None = None
         self._backoff_s = 0.0
@@ -125,11 +126,16 @@ class RpcClient:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self.peer: Hello | None = None
-        """Who answered last."""
+        """The hello of the server that answered last."""
 
     @property
     def connected(self) -> bool:
-        return self._link is not None
+        return self._connection is not None
+
+    @property
+    def connection(self) -> ClientConnection | None:
+        """The open connection. None while there is none."""
+        return self._connection
 
     @property
     def outstanding(self) -> int:
@@ -141,7 +147,7 @@ class RpcClient:
     def call(
         self, method: str, body: object, payload: Sequence[Buffer] = (), *, timeout_s: float, trace: bytes | None = None
     ) -> "asyncio.Future[Response]":
-        """Sends now. Raises Overloaded at once; the future raises RpcError, Disconnected or DeadlineExceeded."""
+        """Sends a request now. Raises Overloaded at once; the future raises RpcError, Disconnected or DeadlineExceeded."""
         future = _CallFuture(loop=self._loop)
         future.client = self
         future.request_id = self.send(method, body, payload, future.take, timeout_s=timeout_s, trace=trace)
@@ -173,8 +179,8 @@ class RpcClient:
         now = self._loop.time()
         deadline = now + timeout_s
         self._pending[request_id] = pending = _Pending(on_reply, method, packed, payload, trace, deadline, cost)
-        if self._link is not None:
-            self._transmit(self._link, request_id, pending, size, now)
+        if self._connection is not None:
+            self._transmit(self._connection, request_id, pending, size, now)
         else:
             self._waiting.append(request_id)
             self._connect_soon()
@@ -185,56 +191,57 @@ class RpcClient:
             self._timer = self._loop.call_at(deadline, self._expire)
         return request_id
 
-    def under_way(self) -> list[tuple[int, OnReply]]:
-        """Calls that wait for answers, in their order: request id and who is told."""
+    def in_flight(self) -> list[tuple[int, OnReply]]:
+        """Calls that wait for answers, in their order: request id and completion callback."""
         return [(request_id, pending.on_reply) for request_id, pending in self._pending.items()]
 
     def cancel(self, request_id: int) -> None:
-        """Nobody waits for it any more: `on_reply` is not called, and the server is told."""
+        """Cancels a call: `on_reply` is not called, and the server is told."""
         pending = self._take(request_id)
         if pending is not None:
-            self._tell_cancelled(request_id, pending)
+            self._send_cancel(request_id, pending)
 
     def oneway(self, method: str, body: object, payload: Sequence[Buffer] = (), *, trace: bytes | None = None) -> bool:
-        """No answer, no deadline worth keeping. False: not sent, there is no connection (yet) or too much waits in it."""
-        link = self._link
-        if link is None:
+        """Sends a message that has no answer. False: it was not sent, since there is no connection (yet) or too much waits in
+        it."""
+        connection = self._connection
+        if connection is None:
             self._connect_soon()
             return False
-        if link.stream.pending_bytes > self._max_outstanding:
+        if connection.stream.pending_bytes > self._max_outstanding:
             return False
         size = payload_size(payload)
         now_ms = int(self._loop.time() * 1000)
-        link.send(pack_frame(Kind.ONEWAY, 0, method, 60_000, trace, pack_any(body), size, 0, now_ms), payload, size)
+        connection.send(pack_frame(Kind.ONEWAY, 0, method, 60_000, trace, pack_any(body), size, 0, now_ms), payload, size)
         return True
 
-    def _transmit(self, link: Link, request_id: int, pending: _Pending, size: int, now: float) -> None:
+    def _transmit(self, connection: ClientConnection, request_id: int, pending: _Pending, size: int, now: float) -> None:
         left_ms = max(1, int((pending.deadline - now) * 1000))
         frame = pack_frame(
             Kind.REQUEST, request_id, pending.method, left_ms, pending.trace, pending.body, size, 0, int(now * 1000)
         )
-        pending.link = link
-        pending.start = link.send(frame, pending.payload, size)
+        pending.connection = connection
+        pending.start = connection.send(frame, pending.payload, size)
 
-    # From the link
+    # From the connection
 
-    def greeted(self, link: Link, hello: Hello) -> None:
+    def on_hello(self, connection: ClientConnection, hello: Hello) -> None:
         if self._expected not in (None, (hello.role, hello.node_id)):
             raise EnvelopeError(f"{self.address} is {hello.role} {hello.node_id}, not {self._expected}")
-        ours = hello_of(self._hello).cluster_id
-        if ours and hello.cluster_id and hello.cluster_id != ours:
+        own_cluster = hello_of(self._hello).cluster_id
+        if own_cluster and hello.cluster_id and hello.cluster_id != own_cluster:
             raise EnvelopeError(f"{self.address} belongs to cluster {hello.cluster_id}")
         self.peer = hello
-        self._link = link
+        self._connection = connection
         waiting, self._waiting = self._waiting, []
         for request_id in waiting:
             pending = self._pending.get(request_id)
             if pending is not None:
-                self._transmit(link, request_id, pending, payload_size(pending.payload), self._loop.time())
+                self._transmit(connection, request_id, pending, payload_size(pending.payload), self._loop.time())
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_result(None)
 
-    def answered(self, link: Link, frame: Frame, descriptors: tuple[int, ...]) -> None:
+    def on_response(self, connection: ClientConnection, frame: Frame, descriptors: tuple[int, ...]) -> None:
         pending = self._pending.pop(frame.request_id, None)
         if pending is None:
             close_all(descriptors)
@@ -245,22 +252,22 @@ class RpcClient:
             return
         close_all(descriptors)
         match frame.body:
-            case [int(code), *_] if code == BROKER_NOT_AVAILABLE:  # only a server says so, never a handler
+            case [int(code), *_] if code == BROKER_NOT_AVAILABLE:  # only a server answers this code, never a handler
                 self._give(pending, ShuttingDown(f"{self.address} is shutting down"))
             case [int(code), str(message), *_]:
                 self._give(pending, RpcError(code, message))
             case _:
                 self._give(pending, RpcError(UNKNOWN_SERVER_ERROR, "the server failed, and did not say how"))
 
-    def lost(self, link: Link, reason: Exception | None) -> None:
-        if self._link is link:
-            self._link = None
-            lived_s = self._loop.time() - link.since
-            self._backoff_s = 0.0 if lived_s > LONG_ENOUGH_S else self._next_backoff()
+    def on_disconnected(self, connection: ClientConnection, reason: Exception | None) -> None:
+        if self._connection is connection:
+            self._connection = None
+            lived_s = self._loop.time() - connection.since
+            self._backoff_s = 0.0 if lived_s > BACKOFF_RESET_S else self._next_backoff()
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_exception(reason or ConnectionResetError("closed before its hello"))
-        gone = [request_id for request_id, pending in self._pending.items() if pending.link is link]
-        self._fail(gone, f"lost: {reason}" if reason else "closed by the peer")
+        lost_ids = [request_id for request_id, pending in self._pending.items() if pending.connection is connection]
+        self._fail(lost_ids, f"lost: {reason}" if reason else "closed by the peer")
 
     def _give(self, pending: _Pending, outcome: Response | Exception) -> None:
         try:
@@ -274,7 +281,7 @@ class RpcClient:
         """Waits until there is a connection, trying again as often as it takes. Raises DeadlineExceeded."""
         try:
             async with asyncio.timeout(timeout_s):
-                while self._link is None:
+                while self._connection is None:
                     self._connect_soon()
                     if self._connecting is not None:
                         await asyncio.wait([self._connecting])
@@ -294,9 +301,9 @@ class RpcClient:
                 await asyncio.sleep(self._backoff_s)
             self._greeting = greeting = self._loop.create_future()
             async with asyncio.timeout(self._connect_timeout_s):
-                stream = await self._transport.connect(self.address, self._make_link, self._connect_timeout_s)
+                stream = await self._transport.connect(self.address, self._make_connection, self._connect_timeout_s)
                 await greeting
-        except Exception as error:  # whatever it was, those who wait must hear of it
+        except Exception as error:  # whatever failed, the calls that wait must fail too
             if stream is not None:
                 stream.abort(error)
             self._backoff_s = self._next_backoff()
@@ -305,11 +312,11 @@ class RpcClient:
         finally:
             self._greeting = None
             self._connecting = None
-            if self._waiting and self._link is None and not self._closed:
-                self._connect_soon()  # called by those who heard of the failure, or while a first link was lost again
+            if self._waiting and self._connection is None and not self._closed:
+                self._connect_soon()  # calls made by failed callers, or since a first connection was lost again
 
-    def _make_link(self, stream: Stream) -> Receiver:
-        return Link(self, stream, hello_of(self._hello), self._max_frame)
+    def _make_connection(self, stream: Stream) -> Receiver:
+        return ClientConnection(self, stream, hello_of(self._hello), self._max_frame)
 
     def _next_backoff(self) -> float:
         return min(BACKOFF_MAX_S, 2 * self._backoff_s or BACKOFF_FIRST_S)
@@ -328,18 +335,19 @@ class RpcClient:
             if pending is not None:
                 self._give(pending, Disconnected(f"{self.address}: {pending.method}: {message}", sent=pending.sent))
 
-    def _tell_cancelled(self, request_id: int, pending: _Pending) -> None:
-        if pending.link is not None and pending.link is self._link:
-            pending.link.send(pack_frame(Kind.CANCEL, request_id, "", 0, None, b""), (), 0)
+    def _send_cancel(self, request_id: int, pending: _Pending) -> None:
+        if pending.connection is not None and pending.connection is self._connection:
+            pending.connection.send(pack_frame(Kind.CANCEL, request_id, "", 0, None, b""), (), 0)
 
     def _expire(self) -> None:
-        """One timer for all calls. It was set for the earliest deadline of then, so it finds few and looks through all."""
+        """The callback of the one timer for all calls. It was set for the earliest deadline of that time, so it finds few calls
+        and looks through all."""
         now = self._loop.time()
         late = [request_id for request_id, pending in self._pending.items() if pending.deadline <= now]
         for request_id in late:
             pending = self._take(request_id)
             if pending is not None:
-                self._tell_cancelled(request_id, pending)
+                self._send_cancel(request_id, pending)
                 self._give(pending, DeadlineExceeded(f"{self.address}: no answer to {pending.method}", sent=pending.sent))
         self._timer = None
         if self._pending:
@@ -347,7 +355,7 @@ class RpcClient:
             self._timer = self._loop.call_at(max(earliest, now + SWEEP_S), self._expire)
 
     async def close(self) -> None:
-        """Fails what waits. Idempotent."""
+        """Closes the connection and fails all calls that wait. It may be called again."""
         self._closed = True
         if self._connecting is not None:
             connecting = self._connecting
@@ -355,9 +363,9 @@ class RpcClient:
             with contextlib.suppress(asyncio.CancelledError):
                 await connecting
         self._waiting = []
-        if self._link is not None:
-            self._link.stream.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.stream.close()
+            self._connection = None
         self._fail(list(self._pending), "the client is closed")
         if self._timer is not None:
             self._timer.cancel()

@@ -1,6 +1,7 @@
-"""A client's one connection, from its hello to its end."""
+"""The connection of a client, from its hello to its end."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -10,25 +11,28 @@ from libs.rpc.errors import EnvelopeError
 from libs.rpc.transport import Buffer, Stream
 from libs.wire.frames import FrameError, FrameReader
 
-MAX_UNCLAIMED = 64
+MAX_UNCLAIMED = 4
+"""The most messages with descriptors that no frame has claimed. An honest server has two: one receive may bring the end of a
+frame and the beginning of the next."""
 
 
-class LinkOwner(Protocol):
-    def greeted(self, link: "Link", hello: Hello) -> None: ...
+class ClientConnectionOwner(Protocol):
+    def on_hello(self, connection: "ClientConnection", hello: Hello) -> None: ...
 
-    def answered(self, link: "Link", frame: Frame, descriptors: tuple[int, ...]) -> None: ...
+    def on_response(self, connection: "ClientConnection", frame: Frame, descriptors: tuple[int, ...]) -> None: ...
 
-    def lost(self, link: "Link", reason: Exception | None) -> None: ...
+    def on_disconnected(self, connection: "ClientConnection", reason: Exception | None) -> None: ...
 
 
-class Link:
-    """Descriptors arrive in order and never later than the frame that claims them; what nobody claims is closed."""
+class ClientConnection:
+    """One connection of a client. A frame's descriptors are one message. Messages arrive in the order of their frames, and never
+    later than the frame that claims them. Those that no frame claims are closed."""
 
-    def __init__(self, owner: LinkOwner, stream: Stream, hello: Hello, max_frame: int) -> None:
+    def __init__(self, owner: ClientConnectionOwner, stream: Stream, hello: Hello, max_frame: int) -> None:
         self._owner = owner
         self.stream = stream
         self._reader = FrameReader(max_frame)
-        self._descriptors: list[int] = []
+        self._descriptors: deque[list[int] | None] = deque()  # by message; None: this process had no room for them
         self.ready = False
         self.since = asyncio.get_running_loop().time()
         first = pack_hello(hello, int(self.since * 1000))
@@ -36,13 +40,13 @@ class Link:
         stream.write(first)
 
     def send(self, frame: bytes, payload: Sequence[Buffer], payload_length: int) -> int:
-        """Returns the frame's place in the outgoing bytes, for `reached`."""
+        """Sends a frame. Returns its place in the outgoing bytes, for `has_sent`."""
         start = self._written
         self._written = start + len(frame) + payload_length
         self.stream.write(frame, *payload)
         return start
 
-    def left(self, start: int) -> bool:
+    def has_sent(self, start: int) -> bool:
         """Whether any byte of the frame that began at `start` left this process."""
         return start < self.stream.bytes_sent
 
@@ -55,12 +59,12 @@ class Link:
             for body in self._reader.frames():
                 frame = unpack_frame(body)
                 if self.ready and (frame.kind == Kind.RESPONSE or frame.kind == Kind.ERROR):
-                    self._owner.answered(self, frame, self._claim(frame.descriptors) if frame.descriptors else ())
+                    self._owner.on_response(self, frame, self._claim(frame.descriptors) if frame.descriptors else ())
                 elif self.ready:
                     raise EnvelopeError(f"frame of kind {frame.kind} from a server")
                 else:
                     self.ready = True
-                    self._owner.greeted(self, read_hello(frame))
+                    self._owner.on_hello(self, read_hello(frame))
                 if self.stream.closing:
                     break
         except (FrameError, EnvelopeError) as error:
@@ -68,14 +72,17 @@ class Link:
             self.stream.abort(error)
 
     def _claim(self, count: int) -> tuple[int, ...]:
-        if count > len(self._descriptors):
-            raise EnvelopeError(f"frame claims {count} descriptors, {len(self._descriptors)} came")
-        claimed = tuple(self._descriptors[:count])
-        del self._descriptors[:count]
-        return claimed
+        """The descriptors of a frame; none, if this process had no room for them."""
+        fds = self._descriptors.popleft() if self._descriptors else []
+        if fds is None:
+            return ()
+        if count != len(fds):
+            close_all(fds)
+            raise EnvelopeError(f"frame claims {count} descriptors, {len(fds)} came")
+        return tuple(fds)
 
-    def descriptors_received(self, fds: list[int]) -> None:
-        self._descriptors += fds
+    def descriptors_received(self, fds: list[int] | None) -> None:
+        self._descriptors.append(fds)
         if len(self._descriptors) > MAX_UNCLAIMED:
             self.stream.abort(EnvelopeError("descriptors that no frame claims"))
 
@@ -84,16 +91,18 @@ class Link:
 
     def connection_lost(self, reason: Exception | None) -> None:
         self.ready = False
-        close_all(self._descriptors)
-        self._descriptors = []
-        self._owner.lost(self, reason)
+        for fds in self._descriptors:
+            close_all(fds or ())
+        self._descriptors.clear()
+        self._owner.on_disconnected(self, reason)
 
 
 OnReply = Callable[["Response | Exception"], None]
 
 
 class Response:
-    """An answer. `descriptors` are the receiver's to close; `payload` is a view of the receive buffer (drop it soon)."""
+    """An answer. The receiver closes `descriptors`: there are none if this process had no room for them. `payload` is a view of
+    the receive buffer: drop it soon."""
 
     __slots__ = ("body", "descriptors", "payload")
 

@@ -1,4 +1,4 @@
-"""File descriptors that ride on Unix sockets (SCM_RIGHTS), and never leak."""
+"""File descriptors that Unix sockets pass (SCM_RIGHTS). They never leak."""
 
 import array
 import os
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 MAX_DESCRIPTORS = 16
-"""Per message: what one receive makes room for."""
+"""The most descriptors of one message: a receive makes room for so many."""
 ANCILLARY_SIZE = socket.CMSG_SPACE(MAX_DESCRIPTORS * 4)
 
 Ancillary = Sequence[tuple[int, int, Any]]
 
 
 class Descriptors:
-    """Our own duplicates of what is about to be sent. Raises OSError, and has then duplicated nothing."""
+    """Duplicates of descriptors that are about to be sent. Raises OSError, and then has duplicated none."""
 
     __slots__ = ("_fds",)
 
@@ -28,20 +28,27 @@ class Descriptors:
         close_all(self._fds)
 
 
-def received_descriptors(ancillary: Ancillary, flags: int) -> list[int]:
-    """The caller closes them. Raises OSError when the kernel dropped some: whose they were is unknown from there on."""
+def received_descriptors(ancillary: Ancillary, flags: int) -> list[int] | None:
+    """The descriptors of a received message. The caller closes them. None: this process had no room for all of them, so the
+    kernel dropped some. The others are closed.
+
+    A receive ends with the first message that has descriptors, so what was dropped belongs to one message. Raises OSError when
+    the peer sent more than `MAX_DESCRIPTORS`.
+    """
     fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
     if flags & socket.MSG_CTRUNC:
         close_all(fds)
-        raise OSError("descriptors were cut off")
+        if len(fds) >= MAX_DESCRIPTORS:
+            raise OSError(f"more than {MAX_DESCRIPTORS} descriptors in one message")
+        return None
     return fds.tolist()
 
 
 def duplicate(fds: Iterable[int]) -> list[int]:
-    """All or, with OSError, none."""
+    """Duplicates of all `fds`. With OSError, none is duplicated."""
     own: list[int] = []
     try:
         for fd in fds:

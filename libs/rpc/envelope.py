@@ -1,10 +1,10 @@
-"""What is inside an RPC frame. Pure.
+"""The content of an RPC frame. Pure.
 
     u32 length | u16 header length | header | body | payload
 
 Header and body are msgpack arrays; the payload is opaque bytes that msgpack never sees. The header is
-`[kind, request id, method, deadline in ms from now, trace context, payload length, descriptors, sent at ms]`; readers ignore
-what follows and default what is missing, so that neighbouring versions talk (DESIGN section 5).
+`[kind, request id, method, deadline in ms from now, trace context, payload length, descriptors, sent at ms]`. Readers
+ignore further fields and give missing ones their default, so that neighbouring versions understand each other.
 """
 
 import struct
@@ -25,8 +25,8 @@ PROTOCOL = 1
 
 _LENGTHS = struct.Struct(">IH")
 _HEADER_LENGTH = struct.Struct(">H")
-# Every byte that can open a msgpack array: fixarray, array 16, array 32. Bytes of other values count as well, so counting
-# them gives an upper bound of the nesting at the speed of C.
+# Every byte that can open a msgpack array: fixarray, array 16, array 32. The same bytes within other values count as well, so
+# counting them gives an upper bound of the nesting at the speed of C.
 _NO_ARRAY_OPENERS = bytes(set(range(256)) - {*range(0x90, 0xA0), 0xDC, 0xDD})
 
 
@@ -41,9 +41,9 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who speaks. The first frame in both directions.
+    """The identity of a process: the first frame in both directions.
 
-    `incarnation` differs from start to start of one node, and rises. `node_id` -1: nobody in particular, such as a tool.
+    `incarnation` differs from start to start of one node, and rises. `node_id` -1: a caller without an id, such as a tool.
     """
 
     role: str
@@ -55,7 +55,7 @@ class Hello:
 
 
 Introduction = Hello | Callable[[], Hello]
-"""A hello, or what makes one for each connection: the cluster's id is known only once the metadata have been read."""
+"""A hello, or a function that makes one for each connection: the cluster's id is known only once the metadata have been read."""
 
 
 def hello_of(introduction: Introduction) -> Hello:
@@ -67,12 +67,12 @@ class Frame(NamedTuple):
     request_id: int
     method: str
     deadline_ms: int
-    """What was left when it was sent; 0 in answers."""
+    """The milliseconds that were left when the frame was sent; 0 in answers."""
     trace: bytes | None
     descriptors: int
-    """How many passed descriptors belong to this frame."""
+    """The number of passed descriptors that belong to this frame."""
     sent_at_ms: int
-    """The sender's monotonic clock, which means nothing alone; see `frame_age`. 0: not said."""
+    """The time on the sender's monotonic clock, which means nothing alone; see `frame_age`. 0: it is not given."""
     body: list[object]
     payload: memoryview
 
@@ -98,7 +98,7 @@ def pack_frame(
     descriptors: int = 0,
     sent_at_ms: int = 0,
 ) -> bytes:
-    """Everything but the payload, which follows on the wire as it is. `body` is packed already."""
+    """The bytes of a frame without its payload, which follows on the wire as it is. `body` is packed already."""
     header: bytes = _packb((kind, request_id, method, deadline_ms, trace, payload_length, descriptors, sent_at_ms))
     size = len(header)
     lengths = _LENGTHS.pack(2 + size + len(body) + payload_length, size)
@@ -110,7 +110,7 @@ def payload_size(payload: Sequence[Buffer]) -> int:
 
 
 def unpack_frame(frame: memoryview) -> Frame:
-    """Raises EnvelopeError. The payload is a view of `frame`."""
+    """Reads a frame. Raises EnvelopeError. The payload is a view of `frame`."""
     try:
         (size,) = _HEADER_LENGTH.unpack_from(frame)
         start = 2 + size
@@ -140,9 +140,9 @@ def unpack_frame(frame: memoryview) -> Frame:
     except EnvelopeError:
         raise
     except Exception as error:
-        # struct.error, ValueError and its many kinds in msgpack, TypeError of a comparison
+        # struct.error, ValueError with its many kinds in msgpack, TypeError of a comparison
         raise EnvelopeError(f"not an RPC frame: {error!r}") from None
-    # Even an empty view would pin the receive buffer, for as long as a parked call lives.
+    # Even an empty view would hold the receive buffer for as long as a parked call waits.
     payload = frame[body_end:] if payload_length else EMPTY
     return Frame(kind, request_id, method, deadline_ms, trace, descriptors, sent_at_ms, body, payload)
 
@@ -156,7 +156,7 @@ def _new_unpacker() -> msgpack.Unpacker:
 
 
 class _Arrays:
-    """One msgpack array at a time. A reused unpacker is three times as quick as `unpackb` with the same limits."""
+    """A decoder of one msgpack array at a time. A reused unpacker is three times as quick as `unpackb` with the same limits."""
 
     def __init__(self) -> None:
         self._unpacker = _new_unpacker()
@@ -171,7 +171,7 @@ class _Arrays:
             if unpacker.tell() != self._fed:
                 raise EnvelopeError("bytes after the msgpack array")
         except BaseException:
-            # What it had half read must not leak into somebody else's frame.
+            # A value that was read halfway must not become part of the next frame.
             self._unpacker = _new_unpacker()
             self._fed = 0
             raise

@@ -1,4 +1,4 @@
-"""How a call can fail. Every failure tells whether the request may have reached the other side (`sent`)."""
+"""The failures of a call. Each tells whether the request may have reached the other side (`sent`)."""
 
 
 class RpcFailure(Exception):
@@ -7,11 +7,11 @@ class RpcFailure(Exception):
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
         self.sent = sent
-        """False: nothing of the request left this process, so it can be given to somebody else without a thought."""
+        """Whether any byte of the request left this process. If none did, the request can safely be sent to another process."""
 
 
 class RpcError(RpcFailure):
-    """The other side refused, or failed. `code` is a Kafka error code where one fits."""
+    """A call that the other side refused, or in which it failed. `code` is a Kafka error code where one fits."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{message} (error {code})", sent=True)
@@ -24,18 +24,18 @@ class Disconnected(RpcFailure):
 
 
 class ShuttingDown(RpcFailure):
-    """The other side is on its way out and did not look at the request: it is as if it had never been sent."""
+    """The other side is stopping and did not look at the request. It counts as not sent."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, sent=False)
 
 
 class DeadlineExceeded(RpcFailure):
-    """No answer in time. The other side may still do it."""
+    """No answer came in time. The other side may still carry the request out."""
 
 
 class Overloaded(RpcFailure):
-    """Refused here and now: too many bytes wait for answers."""
+    """A call that was refused locally, since too many bytes wait for answers."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, sent=False)
@@ -49,9 +49,10 @@ class EnvelopeError(ValueError):
     """A frame is not what it should be. The connection is closed, since nothing after it can be trusted."""
 
 
-# Kafka's codes, for what the transport of a call itself can say (libs/wire/errors.py has them all).
+# Kafka's codes of the errors that the transport of a call can have (libs/wire/errors.py has all codes).
 UNKNOWN_SERVER_ERROR = -1
 REQUEST_TIMED_OUT = 7
 BROKER_NOT_AVAILABLE = 8
 UNSUPPORTED_VERSION = 35
 INVALID_REQUEST = 42
+KAFKA_STORAGE_ERROR = 56

@@ -1,8 +1,8 @@
 """An event loop that lets streams send at the end of an iteration, without another iteration for it.
 
-A request from a client becomes a write to another connection, outside of that one's turn. With `call_soon` it would leave in the
-next iteration, after one more look for events: 5 µs of each hop. Here it leaves after the callbacks of this iteration, right
-before the loop sleeps, together with what other clients' requests wrote to the same connection.
+A request from a client becomes a write to another connection, outside of that connection's turn. With `call_soon` it would leave
+in the next iteration, after one more look for events: 5 µs of each hop. Here it leaves after the callbacks of this iteration,
+right before the loop sleeps. It leaves together with the writes of other clients' requests to the same connection.
 """
 
 import asyncio
@@ -10,44 +10,47 @@ import selectors
 from collections.abc import Callable
 from typing import Final
 
-EARLY: Final = 24
-"""Streams with something to send: so many do not wait for the last callback of the iteration. Of a hundred clients that are
-answered, the first goes on while the last is being answered."""
+EARLY_SENDS_MAX: Final = 24
+"""The number of streams with something to send that do not wait for the last callback of the iteration. When a hundred clients
+are answered, the first can go on before the last is answered."""
 
 
 class Outbox:
-    """What is to be sent before the loop looks for events again. On any other loop than ours: in its next iteration."""
+    """The sends that are due before the loop looks for events again. On any loop but ours they run in its next iteration."""
 
-    __slots__ = ("_early", "_loop", "_sent_by_loop", "_waiting", "wakeful")
+    __slots__ = ("_early_sends", "_loop", "_sent_by_loop", "_waiting", "wakeful")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, sent_by_loop: bool = False) -> None:
         self._loop = loop
         self._sent_by_loop = sent_by_loop
         self._waiting: list[Callable[[], None]] = []
-        self._early: list[Callable[[], None]] = []
+        self._early_sends: list[Callable[[], None]] = []
         self.wakeful = False
-        """To be set by a `send` that gave the loop something to do: it must not sleep then."""
+        """Whether a `send` gave the loop something to do. It sets this itself, since the loop must not sleep then."""
 
-    def add(self, send: Callable[[], None], early: Callable[[], None] | None = None) -> None:
-        """`send` will be called once. `early`, if many wait, before that, perhaps at once and in anybody's turn: it must raise
-        nothing and call nobody."""
+    def add(self, send: Callable[[], None], early_send: Callable[[], None] | None = None) -> None:
+        """`send` is called once.
+
+        If many wait, `early_send` is called before that, perhaps at once and in the turn of any connection. It must not raise,
+        and it must not call back into its connection's users.
+        """
         if not self._waiting and not self._sent_by_loop:
             self._loop.call_soon(self.send_all)
         self._waiting.append(send)
-        if early is not None:
-            self._early.append(early)
-            if len(self._early) >= EARLY:
-                sends, self._early = self._early, []
-                for send_early in sends:
-                    send_early()
+        if early_send is not None:
+            self._early_sends.append(early_send)
+            if len(self._early_sends) >= EARLY_SENDS_MAX:
+                sends, self._early_sends = self._early_sends, []
+                for early in sends:
+                    early()
 
     def send_all(self) -> bool:
-        """What is added meanwhile waits for the next time, so that no connection can starve the others. False: the loop may
-        sleep."""
+        """Calls all sends. Sends that are added meanwhile wait for the next time, so that no connection can starve the others.
+        False: the loop may sleep."""
         if not self._waiting:
             return False
         sends, self._waiting = self._waiting, []
-        self._early.clear()
+        self._early_sends.clear()
         self.wakeful = False
         for send in sends:
             try:
@@ -66,7 +69,7 @@ class _SendingSelector(selectors.EpollSelector):
 
 
 class EventLoop(asyncio.SelectorEventLoop):
-    """asyncio's own, with an outbox."""
+    """asyncio's event loop, with an outbox."""
 
     def __init__(self) -> None:
         selector = _SendingSelector()
@@ -75,5 +78,5 @@ class EventLoop(asyncio.SelectorEventLoop):
 
 
 def outbox_of(loop: asyncio.AbstractEventLoop) -> Outbox:
-    """The loop's own, or one for the caller alone."""
+    """The outbox of the loop, or a new one for the caller alone where the loop has none."""
     return loop.outbox if isinstance(loop, EventLoop) else Outbox(loop)

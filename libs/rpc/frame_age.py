@@ -1,9 +1,9 @@
-"""How long a frame waited before it was read. Pure.
+"""The time that a frame waited before it was read. Pure.
 
-A deadline that travels as "so many ms left" starts anew when it is read: a server that was stopped for a minute would take
-everything that piled up meanwhile for fresh, and do work whose caller gave up long ago. Every frame therefore says when it was
-sent, by the sender's monotonic clock. The two clocks share no origin, but the least difference ever seen between them is that of
-a frame which hardly waited; whatever a frame has beyond it, it waited.
+A deadline that travels as remaining milliseconds starts anew when it is read. A server that was stopped for a minute would take
+all waiting frames for fresh, and do work whose caller gave up long ago. So every frame has the time of its sending, by the
+sender's monotonic clock. The two clocks share no origin. But the least difference ever seen between them is that of a frame which
+hardly waited, and any difference beyond it is waiting time.
 """
 
 _WINDOW_MS = 60_000
@@ -11,7 +11,8 @@ _NEVER = 1 << 62
 
 
 class FrameAge:
-    """One per connection. The least difference is that of the last two windows, since clocks drift apart."""
+    """An estimate of how long a frame lay unread, for one connection. The least difference is that of the last two windows, since
+    clocks drift apart."""
 
     __slots__ = ("_before", "_current", "_window_ends")
 

@@ -1,15 +1,16 @@
-"""Is a file range in the page cache, and if not, how does it get there without blocking the event loop?"""
+"""The page cache: whether it holds a file range, and how to read one into it without blocking the event loop."""
 
 import errno
 import os
 
 WINDOW = 1 << 18
-"""Ranges are looked at, warmed and sent in pieces of this size."""
+"""The size of the pieces in which a range is looked at, warmed and sent."""
 _STEP = 131_072  # the kernel's usual readahead: what is cached at both ends of a step is most likely cached between
 
 
 def is_cached(fd: int, position: int, length: int) -> bool:
-    """Samples the range, one byte a step, without waiting for the disk. True also where the file system cannot tell."""
+    """Whether the range is in the page cache, judged by one byte a step, without waiting for the disk. True also where the file
+    system cannot tell."""
     last = position + length - 1
     byte = bytearray(1)
     for at in (*range(position, last, _STEP), last):
@@ -25,7 +26,7 @@ def is_cached(fd: int, position: int, length: int) -> bool:
 
 
 def warm(fd: int, position: int, length: int) -> None:
-    """Reads the range into the page cache. Blocks: for an executor thread."""
+    """Reads the range into the page cache. It blocks, so it is for a thread."""
     scratch = bytearray(min(length, 262_144))
     stop = position + length
     while position < stop:

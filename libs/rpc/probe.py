@@ -1,12 +1,13 @@
-"""Whether anybody listens at an address: the cheapest sign of a process that has ended."""
+"""A probe of whether a process listens at an address: the cheapest sign of a process that has ended."""
 
 from libs.rpc.transport import Stream, Transport
 
 
 async def refuses(transport: Transport, address: str, timeout_s: float) -> bool:
-    """True: nobody listens there. No answer proves nothing, and a process that is ending may accept for a moment."""
+    """Whether an address refuses connections, so no process listens there. No answer proves nothing, and a process that is
+    stopping may accept for a moment."""
     try:
-        stream = await transport.connect(address, _Knock, timeout_s)
+        stream = await transport.connect(address, _Probe, timeout_s)
     except ConnectionRefusedError:
         return True
     except OSError:
@@ -15,8 +16,8 @@ async def refuses(transport: Transport, address: str, timeout_s: float) -> bool:
     return False
 
 
-class _Knock:
-    """Reads nothing: that the connection was made is all there is to know."""
+class _Probe:
+    """The receiver of a probe's connection. It reads nothing, since the probe only asks whether a connection can be made."""
 
     def __init__(self, stream: Stream) -> None:
         self._buffer = memoryview(bytearray(4096))
@@ -27,7 +28,7 @@ class _Knock:
     def buffer_updated(self, nbytes: int) -> None:
         pass
 
-    def descriptors_received(self, fds: list[int]) -> None:
+    def descriptors_received(self, fds: list[int] | None) -> None:
         pass
 
     def write_ready(self) -> None:

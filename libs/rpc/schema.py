@@ -4,7 +4,7 @@ A contract is a frozen dataclass of int, str, bytes, bool, float, `X | None`, `t
 contracts. Its wire form is the list of its fields, in order. For each class one function each way is generated from the
 annotations, once: these run for every request, and a generic walk would cost ten times as much.
 
-Evolution (DESIGN section 5): fields are only ever added at the end, with a default. Readers ignore what follows and default
+Evolution: fields are only ever added at the end, with a default. Readers ignore what follows and default
 what is missing.
 """
 
@@ -48,7 +48,7 @@ def _hints(cls: type) -> list[tuple[str, Any]]:
 
 
 def _optional(hint: Any) -> Any:
-    """X of `X | None`; None for anything else."""
+    """The type X of `X | None`; None for any other type."""
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         inner = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
         if len(inner) != 1 or len(typing.get_args(hint)) != 2:
@@ -58,7 +58,7 @@ def _optional(hint: Any) -> Any:
 
 
 class _Source:
-    """Builds one generated function: lines, and the objects that they name."""
+    """The source of one generated function: its lines, and the objects that they name."""
 
     def __init__(self, cls: type) -> None:
         self.cls = cls

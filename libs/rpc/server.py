@@ -1,9 +1,10 @@
-"""Answers calls. A handler is a synchronous `accept`, run in arrival order, and an asynchronous `finish` (DESIGN section 6)."""
+"""A server that answers calls. A handler is a synchronous `accept`, run in arrival order, and an asynchronous rest of the
+work."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from libs.rpc.call import Call, Peer
@@ -18,7 +19,8 @@ __all__ = ["EMPTY", "Accept", "Call", "Hello", "Peer", "RpcServer"]
 log = logging.getLogger(__name__)
 
 Accept = Callable[[Call], Coroutine[Any, Any, None] | None]
-"""Runs to its end before the next frame is looked at. What it returns, if anything, is the rest of the work: run as a task."""
+"""The function that takes a request of one method. It runs to its end before the next frame is looked at. It may return a
+coroutine, the rest of the work, which runs as a task."""
 
 MAX_FRAME = 128 << 20
 MAX_OUTSTANDING = 64 << 20
@@ -26,11 +28,14 @@ SWEEP_S = 2.0
 
 
 class RpcServer:
-    """`max_outstanding` bounds, per connection, the bytes of requests without an answer, and of answers not yet sent.
+    """A server of RPC methods. `max_outstanding` bounds, per connection, the bytes of requests without an answer, and of answers
+    not yet sent.
 
-    `on_turn_end` is called after all frames of one read were accepted: the place to do at once what they ask for together. With
-    `frames_per_turn` after so many, if more were read: then the first are under way while the last are decided.
-    `on_lost` is told whose connection ended, unless it was replaced by a newer one.
+    `on_turn_start` is called before the frames of one read are accepted, and `on_turn_end` after all of them: the place to do at
+    once what they ask for together. `frames_per_turn` ends a turn after so many frames, if more were read. Then the first are
+    under way while the last are decided.
+
+    `on_lost` is called with the peer whose connection ended, unless a newer one has replaced it.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class RpcServer:
         *,
         transport: Transport,
         max_frame: int = MAX_FRAME,
+        on_turn_start: Callable[[], None] | None = None,
         on_turn_end: Callable[[], None] | None = None,
         max_outstanding: int = MAX_OUTSTANDING,
         on_lost: Callable[[Peer], None] | None = None,
@@ -47,6 +53,7 @@ class RpcServer:
     ) -> None:
         self._hello = hello
         self._transport = transport
+        self.on_turn_start = on_turn_start
         self._on_turn_end = on_turn_end
         self._on_lost = on_lost
         self._listeners: list[Listener] = []
@@ -66,7 +73,7 @@ class RpcServer:
         self.late_frames = 0
 
     async def listen(self, address: str) -> str:
-        """May be called for several addresses. Returns where it listens really."""
+        """Listens at an address; call it for each one. Returns the actual address."""
         listener = await self._transport.listen(address, self._connected)
         self._listeners.append(listener)
         if self._sweeper is None:
@@ -74,7 +81,7 @@ class RpcServer:
         return listener.address
 
     async def close(self, drain_s: float = 5.0) -> None:
-        """Accepts no more, lets what was accepted be answered for so long, then closes every connection."""
+        """Accepts no more requests, waits so long until accepted ones are answered, then closes every connection."""
         self.closing = True
         for listener in self._listeners:
             listener.close()
@@ -88,6 +95,11 @@ class RpcServer:
             self._sweeper.cancel()
 
     @property
+    def open_connections(self) -> Sequence[ServerConnection]:
+        """The connections that are open, in the order in which they were accepted."""
+        return tuple(self._connections.values())
+
+    @property
     def connections(self) -> int:
         return len(self._connections)
 
@@ -99,11 +111,11 @@ class RpcServer:
         stream.write(pack_hello(hello_of(self._hello)))
         return connection
 
-    def greeted(self, connection: ServerConnection, hello: Hello) -> None:
+    def on_hello(self, connection: ServerConnection, hello: Hello) -> None:
         """Rule: a newer connection of a peer ends its older ones, so that frames still in flight there cannot overtake."""
-        ours = hello_of(self._hello).cluster_id
-        if ours and hello.cluster_id and hello.cluster_id != ours:
-            raise EnvelopeError(f"{hello.role} {hello.node_id} belongs to cluster {hello.cluster_id}, not {ours}")
+        own_cluster = hello_of(self._hello).cluster_id
+        if own_cluster and hello.cluster_id and hello.cluster_id != own_cluster:
+            raise EnvelopeError(f"{hello.role} {hello.node_id} belongs to cluster {hello.cluster_id}, not {own_cluster}")
         if hello.node_id < 0:
             return
         key = (hello.role, hello.node_id)

@@ -1,16 +1,18 @@
-"""A caller's connection, at the server."""
+"""The connection of a caller, at the server."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from libs.rpc.call import Call, FileSlice, Peer
+from libs.rpc.call import Call, Peer
+from libs.rpc.cold_answer import ColdAnswer, FileSlice
 from libs.rpc.descriptors import close_all
-from libs.rpc.envelope import Frame, Hello, Kind, pack_frame, payload_size, read_hello, unpack_frame
+from libs.rpc.envelope import Frame, Hello, Kind, pack_body, pack_frame, payload_size, read_hello, unpack_frame
 from libs.rpc.errors import (
     BROKER_NOT_AVAILABLE,
     INVALID_REQUEST,
+    KAFKA_STORAGE_ERROR,
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_VERSION,
@@ -19,6 +21,7 @@ from libs.rpc.errors import (
     RpcError,
 )
 from libs.rpc.frame_age import FrameAge
+from libs.rpc.page_cache import WINDOW
 from libs.rpc.transport import Buffer, Stream
 from libs.wire.frames import FrameError, FrameReader
 
@@ -28,14 +31,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CALL_COST = 512
-"""What a waiting call costs beside its frame, for the budget."""
+"""The cost of a waiting call beside its frame, for the budget."""
 HELLO_TIMEOUT_S = 10.0
 STALL_TIMEOUT_S = 30.0
-"""Half a frame, or unread answers, with nothing moving for so long: the connection is closed."""
+"""How long a connection may sit on half a frame, or on unread answers, without progress before it is closed."""
 
 
 class ServerConnection:
-    """Cuts frames, calls `accept` in arrival order, keeps the budget. Refuses by closing; never harms another connection."""
+    """One connection of a server. It cuts frames, calls `accept` in arrival order, and keeps the budget. It refuses by closing,
+    and never harms another connection."""
 
     def __init__(self, server: "RpcServer", stream: Stream, number: int) -> None:
         self._server = server
@@ -49,8 +53,9 @@ class ServerConnection:
         self._outstanding = 0
         self.peer: Peer | None = None
         self.pending: dict[int, Call] = {}
+        self._cold: dict[int, ColdAnswer] = {}
         self._since = self._loop.time()
-        self._progress = (0, 0)  # what the last sweep saw: bytes received, bytes sent
+        self._progress = (0, 0)  # bytes received and sent at the last sweep
         self._received = 0
 
     # From the stream
@@ -65,6 +70,8 @@ class ServerConnection:
 
     def _turn(self) -> None:
         left = self._server.frames_per_turn
+        if (begin := self._server.on_turn_start) is not None:
+            begin()
         try:
             now = self._loop.time()
             for frame in self._reader.frames():
@@ -80,7 +87,7 @@ class ServerConnection:
         self._balance()
 
     def _go_on(self, more: bool) -> None:
-        """Frames that were read already come before what is read next."""
+        """Accepts frames that were read already before it reads again."""
         if self._stream.closing:
             return
         if more:
@@ -96,8 +103,8 @@ class ServerConnection:
         if not self._stream.closing:
             self._turn()
 
-    def descriptors_received(self, fds: list[int]) -> None:
-        close_all(fds)  # no method takes any yet
+    def descriptors_received(self, fds: list[int] | None) -> None:
+        close_all(fds or ())  # no method takes any yet
 
     def write_ready(self) -> None:
         self._balance()
@@ -107,6 +114,9 @@ class ServerConnection:
         pending, self.pending = self.pending, {}
         for call in pending.values():
             self._cancel(call)
+        cold, self._cold = self._cold, {}
+        for answer in cold.values():
+            answer.drop()
 
     # Frames
 
@@ -136,6 +146,8 @@ class ServerConnection:
             if cancelled is not None:
                 self._outstanding -= cancelled.cost
                 self._cancel(cancelled)
+                if (answer := self._cold.pop(frame.request_id, None)) is not None:
+                    answer.drop()
         else:
             raise EnvelopeError(f"frame of kind {kind}")
 
@@ -146,7 +158,7 @@ class ServerConnection:
         return now + left_ms / 1000
 
     def _greeted(self, hello: Hello) -> None:
-        self._server.greeted(self, hello)  # refuses by EnvelopeError
+        self._server.on_hello(self, hello)  # it refuses by EnvelopeError
         self.peer = Peer(
             hello.role,
             hello.node_id,
@@ -195,7 +207,7 @@ class ServerConnection:
         if not files and not fds:
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length), *payload)
         else:
-            # All that can fail comes before the first byte: a frame that is begun must be finished.
+            # All steps that can fail come before the first byte: a frame that is begun must be finished.
             own = stream.hold_files([fd for fd, _, _ in files])
             if fds:
                 stream.attach_descriptors(fds)
@@ -203,10 +215,47 @@ class ServerConnection:
             stream.write(pack_frame(kind, call.request_id, "", 0, None, body, length, len(fds)), *payload)
             for fd, (_, position, file_length) in zip(own, files, strict=True):
                 stream.write_file(fd, position, file_length, _let_go_when_sent(stream, fd))
+        self._answered(call)
+
+    def _answered(self, call: Call) -> None:
         del self.pending[call.request_id]
         self._outstanding -= call.cost
         if self._paused:
             self._balance()
+
+    def answer_in_any_order(self, call: Call, body: bytes, files: Sequence[FileSlice]) -> None:
+        if call.request_id not in self.pending:
+            return
+        answer = ColdAnswer(self._stream, files, lambda answer, error: self._read_ahead(call, body, answer, error))
+        try:
+            is_cached = answer.begin()
+        except BaseException:
+            answer.let_go()
+            raise
+        if is_cached:
+            self._send_files(call, body, answer.files)
+        else:
+            self._cold[call.request_id] = answer
+
+    def _read_ahead(self, call: Call, body: bytes, answer: ColdAnswer, error: Exception | None) -> None:
+        del self._cold[call.request_id]
+        if error is None:
+            self._send_files(call, body, answer.files)
+            return
+        answer.let_go()
+        log.warning("file not read", extra={"fields": {"method": call.method, "error": str(error)}})
+        self.answer(call, Kind.ERROR, pack_body((KAFKA_STORAGE_ERROR, f"the file cannot be read: {error}")), (), (), ())
+
+    def _send_files(self, call: Call, body: bytes, files: Sequence[FileSlice]) -> None:
+        """Sends a body and file ranges, whose descriptors are our own and whose beginnings are in the page cache."""
+        stream = self._stream
+        window = 0 if stream.pending_bytes else WINDOW  # behind much else, it may not be there any more
+        length = sum([file_length for _, _, file_length in files])
+        stream.write(pack_frame(Kind.RESPONSE, call.request_id, "", 0, None, body, length))
+        for fd, position, file_length in files:
+            cached = min(file_length, window)
+            stream.write_file(fd, position, file_length, _let_go_when_sent(stream, fd), cached=cached)
+        self._answered(call)
 
     def _balance(self) -> None:
         """Stops reading while too much waits here: requests without answers, or answers that the peer does not read."""
@@ -231,12 +280,12 @@ class ServerConnection:
         self._stream.close()
 
     def supersede(self, error: Exception) -> None:
-        """A newer connection of the same peer said hello: nothing that still comes by this one may have an effect."""
+        """Ends this connection, since the same peer has made a newer one. No later frame of this one may have an effect."""
         log.info("connection superseded", extra={"fields": {"peer": self._stream.peer}})
         self._stream.abort(error)
 
     def sweep(self, now: float) -> None:
-        """Closes a connection that sits on half a frame, on unread answers, or never said hello."""
+        """Closes a connection without progress: on half a frame, on unread answers, or without a hello."""
         progress = (self._received, self._stream.bytes_sent)
         stuck = self.peer is None or (self._reader.pending and not self._paused) or self._stream.pending_bytes
         if not stuck or (progress != self._progress and self.peer is not None):
@@ -247,7 +296,7 @@ class ServerConnection:
 
 
 def fail_with(call: Call, error: Exception) -> None:
-    """The one place where an exception of a handler becomes an answer."""
+    """Answers an exception of a handler. This is the only place that does so."""
     if isinstance(error, RpcError):
         call.fail(error.code, error.message)
     elif isinstance(error, ContractError):

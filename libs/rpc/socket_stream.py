@@ -10,12 +10,13 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
-from libs.rpc.cold_files import WINDOW, is_cached, warm
 from libs.rpc.descriptors import ANCILLARY_SIZE, MAX_DESCRIPTORS, Descriptors, duplicate, received_descriptors
+from libs.rpc.disk_readers import DiskReaders
 from libs.rpc.event_loop import outbox_of
+from libs.rpc.page_cache import WINDOW, is_cached
 from libs.rpc.transport import Buffer, Receiver
 
 log = logging.getLogger(__name__)
@@ -23,22 +24,22 @@ log = logging.getLogger(__name__)
 IOV_MAX = 1024
 LOW_WATER = 65_536
 FAIR_SHARE = 4 << 20
-"""After so many bytes in one flush the other connections get their turn."""
-EARLY = 48
-"""Buffers, two to a frame: so many do not wait for the end of the turn. Of a hundred answers the peer has read the first when the
-last is written."""
+"""The most bytes of one flush. After that the other connections get their turn."""
+EARLY_SEND_BUFFERS = 48
+"""The number of queued buffers, two to a frame, that are sent before the end of the turn. Of a hundred answers, the peer has then
+read the first when the last is written."""
 CLOSE_TIMEOUT_S = 5.0
 
 
 class _FileRange:
     __slots__ = ("cached_to", "fd", "on_sent", "position", "stop")
 
-    def __init__(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None) -> None:
+    def __init__(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None, cached: int) -> None:
         self.fd = fd
         self.position = position
         self.stop = position + length
         self.on_sent = on_sent
-        self.cached_to = position
+        self.cached_to = position + cached
 
 
 class SocketStream:
@@ -48,7 +49,8 @@ class SocketStream:
         "_above_low_water",
         "_blocked",
         "_close_timer",
-        "_executor",
+        "_disks",
+        "_drop_read",
         "_fd",
         "_flush_scheduled",
         "_flushing",
@@ -78,19 +80,20 @@ class SocketStream:
         *,
         peer: str,
         peer_uid: int | None,
-        executor: Executor | None,
+        disks: DiskReaders,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._outbox = outbox_of(self._loop)
         self._socket = connected
         self._fd = connected.fileno()
-        self._executor = executor
+        self._disks = disks
+        self._drop_read: Callable[[], bool] | None = None  # of the cold file range that is to be read
         self._receiver: Receiver | None = None
         self._queue: list[Buffer | _FileRange | Descriptors] = []
         self._specials = 0  # entries in the queue that are not buffers
         self._in_turn = self._flushing = self._flush_scheduled = False
         self._blocked = False  # the socket is full, and watched
-        self._warming = False  # a thread reads a cold file range
+        self._warming = False  # a thread reads a cold file range, or will
         self._reading = False
         self._lost = False
         self._above_low_water = False
@@ -139,13 +142,13 @@ class SocketStream:
             except OSError as error:
                 self._end(error)
                 return
-            del buffer  # the receiver's chunk is free for reuse only when nobody views it
+            del buffer  # the receiver's chunk is free for reuse only when no view of it is left
             if nbytes:
                 receiver.buffer_updated(nbytes)
             else:
                 self._end(None)
         except Exception as error:
-            # The receiver's own fault. It must not take the other connections with it.
+            # The fault is the receiver's own. It must not end the other connections.
             log.exception("receiver failed", extra={"fields": {"peer": self.peer}})
             self._end(error)
         finally:
@@ -165,17 +168,28 @@ class SocketStream:
         waiting = len(queue)
         queue.extend(buffers)
         self._queued(size)
-        if waiting < EARLY <= len(queue):
+        if waiting < EARLY_SEND_BUFFERS <= len(queue):
             self._send_early()
 
-    def write_file(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None) -> None:
+    def write_file(
+        self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None, *, cached: int = 0
+    ) -> None:
         if self.closing:
             if on_sent is not None:
                 self._loop.call_soon(on_sent, False)
             return
-        self._queue.append(_FileRange(fd, position, length, on_sent))
+        self._queue.append(_FileRange(fd, position, length, on_sent, cached))
         self._specials += 1
         self._queued(length)
+
+    def read_ahead(
+        self, fd: int, position: int, length: int, on_end: Callable[[Exception | None], None]
+    ) -> Callable[[], bool] | None:
+        window = min(length, WINDOW)
+        with contextlib.suppress(OSError):  # the thread meets the error again
+            if is_cached(fd, position, window):
+                return None
+        return self._disks.warm(fd, position, window, on_end)
 
     def hold_files(self, fds: Sequence[int]) -> list[int]:
         return duplicate(fds)
@@ -206,9 +220,9 @@ class SocketStream:
             self.flush()
 
     def _send_early(self) -> None:
-        """What can be sent in the middle of somebody else's turn, when nothing else may come of it. `flush` does the rest."""
+        """Sends buffers in the middle of another connection's turn, as far as that has no other effect. `flush` does the rest."""
         if self._queue and not (self._specials or self._flushing or self._blocked or self._warming or self._lost):
-            with contextlib.suppress(OSError):  # also that the socket is full: `flush` meets it again
+            with contextlib.suppress(OSError):  # a full socket too: `flush` meets the error again
                 self._send_buffers()
 
     def flush(self) -> None:
@@ -251,7 +265,7 @@ class SocketStream:
                 self._call_write_ready(self._receiver)
 
     def _call_write_ready(self, receiver: Receiver) -> None:
-        # What the owner writes in answer belongs to this turn, or to the next one if there is none.
+        # The owner's writes in answer belong to this turn, or to the next one if there is none.
         self._outbox.wakeful = True
         try:
             receiver.write_ready()
@@ -312,8 +326,9 @@ class SocketStream:
             window = min(item.stop - item.position, WINDOW)
             if item.position + window > item.cached_to:
                 if not is_cached(item.fd, item.position, window):
-                    self._warming = self._outbox.wakeful = True
-                    self._loop.create_task(self._warm(item, window))
+                    # sendfile would block the loop for as long as the disk takes.
+                    self._drop_read = self._disks.warm(item.fd, item.position, window, partial(self._warmed, item, window))
+                    self._warming = True
                     return
                 item.cached_to = item.position + window
             self.sends += 1
@@ -331,20 +346,17 @@ class SocketStream:
                 self._outbox.wakeful = True
                 item.on_sent(True)
 
-    async def _warm(self, item: _FileRange, window: int) -> None:
-        """Has a thread read what is not in the page cache: sendfile would block the loop for as long as the disk takes."""
-        try:
-            await self._loop.run_in_executor(self._executor, warm, item.fd, item.position, window)
-            item.cached_to = item.position + window
-        except Exception as error:
+    def _warmed(self, item: _FileRange, window: int, error: Exception | None) -> None:
+        """Goes on with a range, once a thread has read the next part of it into the page cache."""
+        if error is not None:
             self._end(error)
-        finally:
-            self._warming = False
-        if self._lost:
-            if item.on_sent is not None:
-                item.on_sent(False)
-        else:
+        self._warming = False
+        self._drop_read = None
+        if not self._lost:
+            item.cached_to = item.position + window
             self.flush()
+        elif item.on_sent is not None:
+            item.on_sent(False)
 
     # The end
 
@@ -374,12 +386,15 @@ class SocketStream:
         if self._close_timer is not None:
             self._close_timer.cancel()
         self._socket.close()
+        if self._drop_read is not None:
+            self._warming = not self._drop_read()
+            self._drop_read = None
         dropped, self._queue = self._queue, []
         for index, item in enumerate(dropped):
             if isinstance(item, Descriptors):
                 item.close()
             elif isinstance(item, _FileRange) and item.on_sent is not None and not (index == 0 and self._warming):
-                self._loop.call_soon(item.on_sent, False)  # of the range being warmed: when its thread is done with it
+                self._loop.call_soon(item.on_sent, False)  # `_warmed` answers for the range that a thread reads
         self._specials = self.pending_bytes = 0
         if self._receiver is not None:
             self._loop.call_soon(self._receiver.connection_lost, reason)

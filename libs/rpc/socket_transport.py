@@ -9,8 +9,8 @@ import socket
 import stat
 import struct
 from collections.abc import Callable
-from concurrent.futures import Executor
 
+from libs.rpc.disk_readers import DiskReaders
 from libs.rpc.socket_stream import SocketStream
 from libs.rpc.transport import Receiver, Stream
 
@@ -20,15 +20,17 @@ BACKLOG = 1024
 ACCEPTS_A_TURN = 64
 OUT_OF_DESCRIPTORS_PAUSE_S = 0.5
 UNIX_SEND_BUFFER = 4 << 20
-"""Asked for; the kernel gives twice `net.core.wmem_max` at most. Its default takes one batch of 128 KB and blocks at the next."""
+"""The send buffer that is asked for. The kernel gives twice `net.core.wmem_max` at most. Its default has room for one batch of
+128 KB only."""
 _UCRED = struct.Struct("3i")
 
 
 class SocketTransport:
-    """Unix sockets talk only to processes of the users in `allowed_uids` (default: our own)."""
+    """The transport of Unix and TCP sockets. A Unix socket accepts only processes of the users in `allowed_uids` (default: our
+    own)."""
 
-    def __init__(self, *, executor: Executor | None = None, allowed_uids: frozenset[int] | None = None) -> None:
-        self._executor = executor
+    def __init__(self, *, allowed_uids: frozenset[int] | None = None) -> None:
+        self._disks = DiskReaders()
         self._allowed_uids = frozenset({os.getuid()}) if allowed_uids is None else allowed_uids
 
     async def connect(self, address: str, receiver_factory: Callable[[Stream], Receiver], timeout_s: float) -> Stream:
@@ -89,7 +91,7 @@ class SocketTransport:
         else:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return SocketStream(connected, peer=peer, peer_uid=uid, executor=self._executor)
+        return SocketStream(connected, peer=peer, peer_uid=uid, disks=self._disks)
 
 
 class SocketListener:
@@ -115,7 +117,7 @@ class SocketListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # Out of descriptors or memory: the connection stays in the backlog, and the loop must not spin on it.
+                # Out of descriptors or memory. The connection stays in the backlog, and the loop must not spin on it.
                 log.warning("cannot accept", extra={"fields": {"address": self.address, "reason": str(error)}})
                 self._loop.remove_reader(self._socket.fileno())
                 self._resume = self._loop.call_later(OUT_OF_DESCRIPTORS_PAUSE_S, self._watch)
@@ -138,7 +140,7 @@ class SocketListener:
 
 
 def parse_address(address: str) -> tuple[int, str | tuple[str, int]]:
-    """`unix:/path`, `tcp:host:port` or `tcp:[v6]:port`, as socket family and target."""
+    """The socket family and target of `unix:/path`, `tcp:host:port` or `tcp:[v6]:port`."""
     scheme, _, rest = address.partition(":")
     if scheme == "unix" and rest:
         return socket.AF_UNIX, rest
@@ -151,7 +153,7 @@ def parse_address(address: str) -> tuple[int, str | tuple[str, int]]:
 
 
 def _remove_stale(path: str) -> None:
-    """A socket file that nobody listens on is what a killed process leaves behind."""
+    """Removes a socket file on which no process listens. A killed process leaves such a file behind."""
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             raise FileExistsError(errno.EEXIST, "not a socket", path)

@@ -1,4 +1,4 @@
-"""The port for streams: who owns the output path of a connection, and how bytes, file ranges and descriptors leave by it.
+"""The port for streams: the output path of a connection, by which bytes, file ranges and descriptors leave.
 
 Real: `socket_transport.SocketTransport`. Client connections of the gateway and RPC connections both use it. Addresses are
 `unix:/path` and `tcp:host:port`.
@@ -11,31 +11,33 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Receiver(Protocol):
-    """What a stream tells its owner. Never called from inside a call that the owner makes, `write` and `close` included."""
+    """The owner of a stream, which the stream calls. It is never called from inside a call that it makes, `write` and `close`
+    included."""
 
     def get_buffer(self) -> memoryview:
-        """Where to receive to. Called only when there is something to receive; never empty."""
+        """The buffer to receive into. It is asked for only when there is something to receive, and is never empty."""
         ...
 
     def buffer_updated(self, nbytes: int) -> None:
-        """One turn: so many bytes arrived. Everything written before this returns leaves in one system call."""
+        """Handles the `nbytes` that arrived in one turn. All writes before this returns leave in one system call."""
         ...
 
-    def descriptors_received(self, fds: list[int]) -> None:
-        """They are the receiver's to close. Comes before `buffer_updated` for the bytes that they were sent with."""
+    def descriptors_received(self, fds: list[int] | None) -> None:
+        """Takes the descriptors of one `attach_descriptors`, which the receiver closes. It is called before `buffer_updated` for
+        the bytes that came with them. None: this process had no room for all of them, and has none."""
         ...
 
     def write_ready(self) -> None:
-        """`pending_bytes` is below the low-water mark again, after it was above."""
+        """Called when `pending_bytes` is below the low-water mark again, after it was above."""
         ...
 
     def connection_lost(self, reason: Exception | None) -> None:
-        """The last call, made once. None: closed by us, or in an orderly way by the peer."""
+        """The last call, made once. `reason` None: the stream was closed by us, or in an orderly way by the peer."""
         ...
 
 
 class Stream(Protocol):
-    """One connection. Not thread-safe. Whatever is written after the end is dropped quietly."""
+    """One connection. It is not thread-safe. Writes after the end are dropped silently."""
 
     @property
     def peer(self) -> str: ...
@@ -45,41 +47,56 @@ class Stream(Protocol):
 
     @property
     def peer_uid(self) -> int | None:
-        """Of the process at the other end of a Unix socket, else None."""
+        """The user id of the process at the other end of a Unix socket, else None."""
         ...
 
     @property
     def pending_bytes(self) -> int:
-        """Written, file ranges included, but not yet taken by the kernel."""
+        """Bytes written, file ranges included, that the kernel has not taken yet."""
         ...
 
     @property
     def bytes_sent(self) -> int:
-        """Taken by the kernel since the connection was made. Valid after its end too."""
+        """Bytes that the kernel has taken since the connection was made. It is valid after the end too."""
         ...
 
     @property
     def closing(self) -> bool:
-        """`close` or `abort` was called, or the connection is lost."""
+        """Whether `close` or `abort` was called, or the connection is lost."""
         ...
 
     def write(self, *buffers: Buffer) -> None:
         """Queues views, which must not change until sent. They leave at the end of the turn, or soon when there is none."""
         ...
 
-    def write_file(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None) -> None:
-        """Queues a file range. The caller keeps `fd` open until `on_sent(True)`, or `on_sent(False)` at the end."""
+    def write_file(
+        self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None, *, cached: int = 0
+    ) -> None:
+        """Queues a file range. The caller keeps `fd` open until `on_sent(True)`, or `on_sent(False)` at the end. Its first
+        `cached` bytes were in the page cache just now."""
+        ...
+
+    def read_ahead(
+        self, fd: int, position: int, length: int, on_end: Callable[[Exception | None], None]
+    ) -> Callable[[], bool] | None:
+        """Has a thread read the beginning of a file range into the page cache: the `WINDOW` that is sent first. Calls `on_end`
+        then, and the caller keeps `fd` open until then. Raises OSError.
+
+        None: it is there already. Else a function that takes the read back. If that returns True, no thread had begun it, and
+        `on_end` is not called.
+        """
         ...
 
     def hold_files(self, fds: Sequence[int]) -> list[int]:
-        """Other descriptors of the same files, to be given to `write_file`, and each to `let_go` at the end: the caller may close
-        its own at once. Raises OSError, and holds none then."""
+        """Duplicates descriptors of files, for `write_file`. Each duplicate must be given to `let_go` at the end; the caller may
+        close its own at once. Raises OSError, and then holds none."""
         ...
 
     def let_go(self, fd: int) -> None: ...
 
     def attach_descriptors(self, fds: Sequence[int]) -> None:
-        """They ride with the buffer that is written next. Duplicated here: the caller may close its own at once. Unix only."""
+        """Sends descriptors with the buffer that is written next. They are duplicated here, so the caller may close its own at
+        once. Unix sockets only."""
         ...
 
     def flush(self) -> None:
@@ -102,11 +119,11 @@ class Stream(Protocol):
 class Listener(Protocol):
     @property
     def address(self) -> str:
-        """Where it listens really: port 0 became a number."""
+        """The actual address: port 0 has become a number."""
         ...
 
     def close(self) -> None:
-        """Accepts no more. Streams that were accepted live on."""
+        """Accepts no more streams. Streams that were accepted stay open."""
         ...
 
 

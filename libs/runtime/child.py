@@ -1,4 +1,4 @@
-"""What a child process of `libs.runtime.children` runs: takes a job, does it, answers, takes the next.
+"""The main program of a child process of `libs.runtime.children`: it takes a job, does it, answers, and takes the next.
 
 `python -m libs.runtime.child DESCRIPTOR NICENESS NAME`, started by its parent only.
 """
@@ -19,16 +19,16 @@ PR_SET_NAME = 15
 
 
 def main(descriptor: int, nice: int, name: str) -> None:
-    # The parent may be killed at any time; a job that went on alone would write beside its successor.
+    # The parent may be killed at any time. A job that went on alone would write beside that of the next parent.
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     libc.prctl(PR_SET_NAME, name.encode()[:15])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent says when we end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the parent decides when we end
     os.nice(nice)
     logs.configure("storage", name, os.environ.get("PENSTOCK_LOG_LEVEL", "info"))
     with socket.socket(fileno=descriptor) as connection, contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while (message := _receive(connection)) is not None:
-            _send(connection, _do(connection, message))  # of a parent that was killed the socket may know first
+            _send(connection, _do(connection, message))  # the socket may be the first sign of a parent's death
 
 
 def _do(connection: socket.socket, message: bytes) -> tuple[str, object]:

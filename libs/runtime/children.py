@@ -1,7 +1,7 @@
-"""Work that loops over records or blocks, in child processes: it may take a core for seconds, and the event loop goes on.
+"""Child processes for work that loops over records or blocks. It may take a core for seconds while the event loop goes on.
 
-A child does one job at a time and is kept for the next. It dies with its parent, even if that is killed. Jobs and results are
-pickled: both ends are this program. A seam: tests and the simulator run the work in place.
+A child does one job at a time and is kept for the next. It dies with its parent, even if the parent is killed. Jobs and results
+are pickled, since both ends are this program. Tests and the simulator replace the children and do the work in place.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from typing import Any, Protocol, TypeVar
 A = TypeVar("A")
 R = TypeVar("R")
 Report = Callable[[object], None]
-"""What a job tells of its progress while it runs."""
+"""A job's report of its progress while it runs."""
 Work = Callable[[A, Report], R]
-"""A function of a module: a child finds it by its name."""
+"""A function of a module, since a child process finds it by its name."""
 
 LENGTH = struct.Struct(">Q")
 READ_BYTES = 1 << 20
@@ -33,27 +33,29 @@ class ChildDied(Exception):
 
 
 class ChildStalled(ChildDied):
-    """It told of no progress for longer than was allowed, and was killed for that."""
+    """A child process that reported no progress for longer than was allowed, and was killed for that."""
 
 
 class Children(Protocol):
     def run(
         self, work: "Work[A, R]", argument: A, on_progress: Report | None = None, *, quiet_s: float | None = None
     ) -> "asyncio.Future[R]":
-        """Begun in the order of calls. What the work raises is raised here; ChildDied if it never came back, and then its process
-        is gone: nothing of it goes on. `quiet_s`: how long it may run without a report before it is killed (ChildStalled).
+        """Runs a job; jobs begin in the order of calls. An exception of the work is raised here.
 
-        Cancelling the future ends the job at once, wherever it is.
+        ChildDied: the job ended without a result, and its process is gone, so nothing of it goes on. `quiet_s`: how long the job
+        may run without a report before its process is killed (ChildStalled).
+
+        Cancelling the future ends the job at once, at whatever step it is.
         """
         ...
 
     def close(self) -> None:
-        """Ends all jobs at once. What waits for one is cancelled."""
+        """Ends all jobs at once. Jobs that wait for a child are cancelled."""
         ...
 
 
 class InlineChildren:
-    """Does the work at once, in this process."""
+    """Children that do the work at once, in this process."""
 
     def run(
         self, work: "Work[A, R]", argument: A, on_progress: Report | None = None, *, quiet_s: float | None = None
@@ -78,7 +80,7 @@ class _Job:
 
 
 class ChildProcesses:
-    """At most `count` children, started when there is work. `nice`: how much they yield to everybody else, 0 to 19."""
+    """At most `count` child processes, started when there is work. `nice`: how much they yield to other processes, 0 to 19."""
 
     def __init__(self, name: str, count: int, *, nice: int = 0) -> None:
         self._name, self._count, self._nice = name, count, nice
@@ -119,7 +121,7 @@ class ChildProcesses:
                     child = _Child(self._name, self._nice, self._returned)
                 except OSError as error:
                     if self._all:
-                        return  # too many processes or files: those that run take it when they are done
+                        return  # too many processes or files: a child that runs takes the job when it is done
                     self._waiting.popleft().future.set_exception(ChildDied(f"{self._name}: no process for it: {error}"))
                     continue
                 self._all.add(child)
@@ -138,7 +140,7 @@ class ChildProcesses:
 
 
 class _Child:
-    """One process and the socket to it. `returned` hears of each job that ended, and of the child's own end."""
+    """A child process and the socket to it. `returned` is called after each job that ended, and at the child's own end."""
 
     def __init__(self, name: str, nice: int, returned: Callable[..., None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -148,21 +150,21 @@ class _Child:
         self._unsent = memoryview(b"")
         self._timer: asyncio.TimerHandle | None = None
         self._stalled = False
-        ours, theirs = socket.socketpair()
+        parent_socket, child_socket = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "libs.runtime.child", str(theirs.fileno()), str(nice), name],
-                pass_fds=(theirs.fileno(),),
+                [sys.executable, "-m", "libs.runtime.child", str(child_socket.fileno()), str(nice), name],
+                pass_fds=(child_socket.fileno(),),
                 stdin=subprocess.DEVNULL,
             )
         except OSError:
-            ours.close()
+            parent_socket.close()
             raise
         finally:
-            theirs.close()
-        ours.setblocking(False)
-        self._socket = ours
-        self._loop.add_reader(ours, self._readable)
+            child_socket.close()
+        parent_socket.setblocking(False)
+        self._socket = parent_socket
+        self._loop.add_reader(parent_socket, self._readable)
 
     def begin(self, job: _Job) -> None:
         self._job = job
@@ -172,7 +174,7 @@ class _Child:
         self._writable()
 
     def _wait_for_more(self) -> None:
-        """The child is at work, or it was heard: from now on it may be quiet for so long again."""
+        """Restarts the timer of a silent child: it has just begun a job, or reported."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -184,7 +186,7 @@ class _Child:
         self.end()
 
     def _ended_outside(self, future: "asyncio.Future[Any]") -> None:
-        if self._job is not None and self._job.future is future:  # cancelled: nobody wants the answer
+        if self._job is not None and self._job.future is future:  # it was cancelled, so the answer is not needed
             self.end()
 
     def _writable(self) -> None:
@@ -216,9 +218,9 @@ class _Child:
                 return
             message = bytes(self._buffer[LENGTH.size : LENGTH.size + length])
             del self._buffer[: LENGTH.size + length]
-            self._heard(*pickle.loads(message))
+            self._on_message(*pickle.loads(message))
 
-    def _heard(self, kind: str, value: Any) -> None:
+    def _on_message(self, kind: str, value: Any) -> None:
         job = self._job
         assert job is not None
         if kind == "progress":
@@ -246,7 +248,7 @@ class _Child:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._process.kill()
-        # In a thread that nobody waits for: a disk that does not answer keeps even a killed process for as long as it likes.
+        # In a thread of its own: a disk that does not answer can hold up even a killed process for any length of time.
         threading.Thread(target=self._reap, name=f"end of {self._process.pid}", daemon=True).start()
 
     def _reap(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-async def alongside(*jobs: Coroutine[Any, Any, None]) -> None:
+async def run_until_one_fails(*jobs: Coroutine[Any, Any, None]) -> None:
     tasks = [asyncio.ensure_future(job) for job in jobs]
     try:
         await asyncio.gather(*tasks)

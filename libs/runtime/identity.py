@@ -4,8 +4,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from libs.clock import WallMs
-from libs.commitlog.durable_files import make_directory, read_file, replace_file
-from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.files.durable_files import make_directory, read_file, replace_file
+from libs.commitlog.files.filesystem import FileSystem
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

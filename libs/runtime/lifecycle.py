@@ -21,6 +21,12 @@ ABORTED = 70
 OnStop = Callable[[], Awaitable[None]]
 
 
+async def end_task(task: "asyncio.Task[None]") -> None:
+    """Cancels `task` and waits for its end, whatever that is."""
+    task.cancel()
+    await asyncio.wait((task,))
+
+
 class CannotRun(Exception):
     """The process cannot run where it was put. Who runs it can mend that, by `facts`, and has no use for a traceback."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 def _malloc_trim() -> Callable[[int], int] | None:
-    """glibc's; other C libraries keep less, and have none."""
+    """glibc's `malloc_trim`. Other C libraries keep less memory, and lack it."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
@@ -16,6 +16,7 @@ _trim = _malloc_trim()
 
 
 def give_back_memory() -> None:
-    """glibc keeps freed blocks below others that live: after a burst of large requests hundreds of MB. Takes milliseconds."""
+    """Gives freed memory back to the kernel. glibc keeps freed blocks below others in use: hundreds of MB after a burst of large
+    requests. Takes milliseconds."""
     if _trim is not None:
         _trim(0)

@@ -1,8 +1,8 @@
-"""Appends that wait where they are until they can go on: a line per partition, all lines within one budget of bytes. No I/O.
+"""Queues of parked appends, one for each partition, within one budget of bytes. No I/O.
 
-A gateway lets batches wait here for a leader, a storage node those that came before what they name. In both, whatever comes
-for a partition that somebody waits for must wait behind, and goes when those before it fail: else it would be stored before
-their retry.
+At a gateway, batches wait here for a leader. At a storage node, appends wait that came before their condition holds. In both,
+later appends for the same partition must wait behind, and fail with the earlier ones: otherwise they would be stored before their
+retry.
 """
 
 from bisect import insort
@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 COPIED_BYTES_MAX = 65_536
-"""A batch up to this is copied out of its receive chunk before it waits: the chunk is larger, and would be held otherwise."""
+"""The largest batch that is copied out of its receive chunk before it waits. The chunk is larger, and would be held otherwise."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -24,8 +24,8 @@ class _Entry(NamedTuple, Generic[T]):
     item: T
 
 
-class WaitingLines(Generic[K, T]):
-    """True when anybody waits."""
+class ParkedQueues(Generic[K, T]):
+    """Queues of parked items, one for each key, in the order of arrival. It is true when an item waits."""
 
     __slots__ = ("_bytes_max", "_last_order", "_lines", "bytes")
 
@@ -45,8 +45,8 @@ class WaitingLines(Generic[K, T]):
         return list(self._lines)
 
     def hold(self, key: K, item: T, *, size: int, deadline: float, order: int | None = None) -> bool:
-        """At the end of the line, or where `order` says: one that left before joins in front of those that came after it.
-        False: over budget."""
+        """Parks an item at the end of its queue, or at its place in `order`: an item that left earlier joins in front of those
+        that came after it. False: over budget."""
         if self.bytes + size > self._bytes_max:
             return False
         if order is None:
@@ -66,43 +66,43 @@ class WaitingLines(Generic[K, T]):
         return line[0].item if line else None
 
     def pop(self, key: K) -> None:
-        """Removes the first."""
+        """Removes the first item."""
         line = self._lines[key]
         self.bytes -= line.popleft().size
         if not line:
             del self._lines[key]
 
     def take(self, key: K) -> list[T]:
-        """The whole line."""
+        """Removes the whole queue and returns its items."""
         line = self._lines.pop(key, deque())
         self.bytes -= sum(entry.size for entry in line)
         return [entry.item for entry in line]
 
     def expired(self, now: float) -> list[T]:
-        """Those whose deadline passed and whoever waits behind them, in order. They are gone from here."""
-        gone: list[T] = []
+        """Removes the items whose deadline has passed, and all that wait behind them. Returns them in order."""
+        removed: list[T] = []
         for key, line in list(self._lines.items()):
             late = next((at for at, entry in enumerate(line) if entry.deadline <= now), None)
             if late is not None:
                 entries = list(line)
                 self._keep(key, entries[:late], entries[late:])
-                gone += [entry.item for entry in entries[late:]]
-        return gone
+                removed += [entry.item for entry in entries[late:]]
+        return removed
 
     def drop(self, unwanted: Callable[[T], bool]) -> None:
-        """Those leave without a word; who waits behind them stays."""
+        """Removes the unwanted items silently. Items behind them stay."""
         for key, line in list(self._lines.items()):
-            gone = [entry for entry in line if unwanted(entry.item)]
-            if gone:
-                self._keep(key, [entry for entry in line if not unwanted(entry.item)], gone)
+            removed = [entry for entry in line if unwanted(entry.item)]
+            if removed:
+                self._keep(key, [entry for entry in line if not unwanted(entry.item)], removed)
 
     def next_deadline(self) -> float | None:
         return min((entry.deadline for line in self._lines.values() for entry in line), default=None)
 
-    def _keep(self, key: K, kept: list[_Entry[T]], gone: list[_Entry[T]]) -> None:
-        self.bytes -= sum(entry.size for entry in gone)
-        if kept:
-            self._lines[key] = deque(kept)
+    def _keep(self, key: K, remaining: list[_Entry[T]], removed: list[_Entry[T]]) -> None:
+        self.bytes -= sum(entry.size for entry in removed)
+        if remaining:
+            self._lines[key] = deque(remaining)
         else:
             del self._lines[key]
 

@@ -2,15 +2,14 @@
 
 from bisect import bisect_left
 
-from prometheus_client.core import HistogramMetricFamily
-
 from libs.telemetry.metrics import LATENCY_BUCKETS
 
 _EDGES = (*(f"{edge:g}" for edge in LATENCY_BUCKETS), "+Inf")
 
 
 class Durations:
-    """Seconds. An observation costs a bisection and two additions, and may stand for several that took equally long."""
+    """A histogram of seconds. An observation costs a bisection and two additions. It may stand for several durations of the same
+    length."""
 
     __slots__ = ("_counts", "total_s")
 
@@ -34,7 +33,3 @@ class Durations:
             total += count
             samples.append((edge, float(total)))
         return samples
-
-    def family(self, name: str, documentation: str) -> HistogramMetricFamily:
-        """A metric without labels."""
-        return HistogramMetricFamily(name, documentation, self.cumulative(), self.total_s)

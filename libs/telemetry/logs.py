@@ -17,12 +17,12 @@ _UNPRINTABLE = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\u200e\u
 
 
 def fields(**values: object) -> dict[str, object]:
-    """For `extra=`."""
+    """The fields of a log line, for `extra=`."""
     return {"fields": values}
 
 
 def escape(text: str, longest: int = LONGEST_VALUE) -> str:
-    """Cut, and with control characters, quotes and backslashes written out."""
+    """The text of a value for a log line: shortened, and with control characters, quotes and backslashes escaped."""
     cut = text[:longest]
     escaped = _UNPRINTABLE.sub(_write_out, cut)
     return escaped if len(text) <= longest else f"{escaped}…"
@@ -42,7 +42,8 @@ def _value(value: object) -> str:
 
 
 class LineFormatter(logging.Formatter):
-    """`ts= level= service= node= event= …`. Tracebacks come in the same line, so that a line is an event."""
+    """The format of a log line: `ts= level= service= node= event= …`. A traceback is in the same line, so that each line is one
+    event."""
 
     def __init__(self, service: str, name: str) -> None:
         super().__init__()
@@ -76,6 +77,6 @@ def configure(service: str, name: str, level: str, stream: TextIO | None = None)
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.captureWarnings(True)
-    # What other people's libraries say in passing is not news.
+    # Messages of other libraries below the level of a warning are left out.
     for chatty in ("asyncio", "aiohttp", "aiohttp.access", "etcd3", "grpc"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))

@@ -1,8 +1,6 @@
 """Prometheus metrics of one process. A registry of its own, so that tests and the simulator can run many in one process."""
 
-from collections.abc import Sequence
-
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -14,8 +12,8 @@ LATENCY_BUCKETS = (*(base * 10**power for power in range(-5, 1) for base in (1, 
 
 
 class Metrics:
-    """`target_info` names the service. Ask for a child once (`counter(...).labels(...)`) and keep it: looking one up costs
-    more than counting."""
+    """The registry of a process. `target_info` names the service. Collectors register here; `definitions.py` defines what they
+    collect."""
 
     def __init__(self, service: str, *, process: bool = False) -> None:
         """`process`: also memory, descriptors and garbage collection of this process."""
@@ -24,17 +22,6 @@ class Metrics:
             ProcessCollector(registry=self.registry)
             PlatformCollector(registry=self.registry)
             GCCollector(registry=self.registry)
-
-    def counter(self, name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
-        return Counter(name, documentation, labels, registry=self.registry)
-
-    def gauge(self, name: str, documentation: str, labels: Sequence[str] = ()) -> Gauge:
-        return Gauge(name, documentation, labels, registry=self.registry)
-
-    def histogram(
-        self, name: str, documentation: str, labels: Sequence[str] = (), *, buckets: Sequence[float] = LATENCY_BUCKETS
-    ) -> Histogram:
-        return Histogram(name, documentation, labels, registry=self.registry, buckets=buckets)
 
     def render(self) -> bytes:
         """In Prometheus' text format (`CONTENT_TYPE`)."""

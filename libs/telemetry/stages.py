@@ -1,20 +1,18 @@
-"""Where the time of a request goes: how long it took from each stage to the next.
+"""The stages of a request, and the time from each stage to the next.
 
-A request carries the times at which it passed its stages itself, as plain floats of the loop's clock, read once for all that
-pass together: that costs a fraction of a microsecond. Histograms are filled from them at its end; spans, which come later
-(docs/roadmap.md), will be made from the same numbers, and only for requests that are slow, failed or sampled.
+A request carries the times of its stages itself, as plain floats of the loop's clock, read once for all requests of a turn. That
+costs a fraction of a microsecond. Histograms are filled from them at its end. Spans, which come later (docs/roadmap.md), will be
+made from the same numbers, and only for requests that are slow, failed or sampled.
 """
 
 from collections.abc import Iterator
 from enum import IntEnum
 
-from prometheus_client.core import HistogramMetricFamily
-
 from libs.telemetry.durations import Durations
 
 
 class Stage(IntEnum):
-    """In the order in which a request passes them; not every request passes all.
+    """The stages of a request, in their order. Not every request passes all of them.
 
     A gateway sends and answers; a storage node appends and syncs.
     """
@@ -40,7 +38,7 @@ class StageDurations:
     def __iter__(self) -> Iterator[tuple[Stage, Durations]]:
         return iter(self._durations.items())
 
-    def add_to(self, family: HistogramMetricFamily, *labels: str) -> None:
-        """Adds a metric per stage to a family whose last label is the stage's."""
+    def samples(self, *labels: str) -> Iterator[tuple[tuple[str, ...], Durations]]:
+        """One sample for each stage, for a `HistogramDefinition` whose last label is the stage's."""
         for stage, durations in self:
-            family.add_metric([*labels, stage.name.lower()], durations.cumulative(), durations.total_s)
+            yield (*labels, stage.name.lower()), durations

@@ -1,4 +1,4 @@
-"""The Kafka APIs: their keys, and which header each version of them travels with."""
+"""The Kafka APIs: their keys, and the header version of each of their versions."""
 
 from enum import IntEnum
 from typing import Final
@@ -191,17 +191,18 @@ _FIRST_FLEXIBLE: Final[dict[ApiKey, int | None]] = {
 }
 
 
-_NEVER = 1 << 15
-# Indexed rather than hashed: an enum's hash is a Python function, and this is asked twice for each request.
-_FIRST_BY_NUMBER: Final = [_NEVER] * (max(ApiKey) + 1)
+NEVER_FLEXIBLE: Final = 1 << 15
+"""Above every version."""
+# Lists rather than dicts: an enum's hash is a Python function, and the lookup comes twice with each request.
+_FIRST_BY_NUMBER: Final = [NEVER_FLEXIBLE] * (max(ApiKey) + 1)
 for _key, _first in _FIRST_FLEXIBLE.items():
     if _first is not None:
         _FIRST_BY_NUMBER[_key] = _first
 
 
-def first_flexible(api_key: ApiKey) -> int | None:
-    """The first version with compact encodings and tagged fields (KIP-482), None for APIs that never got them."""
-    return _FIRST_FLEXIBLE[api_key]
+def first_flexible(api_key: ApiKey) -> int:
+    """The first version with compact encodings and tagged fields (KIP-482), NEVER_FLEXIBLE for APIs that never got them."""
+    return _FIRST_BY_NUMBER[api_key]
 
 
 def is_flexible(api_key: ApiKey, version: int) -> bool:
@@ -209,10 +210,12 @@ def is_flexible(api_key: ApiKey, version: int) -> bool:
 
 
 def request_header_version(api_key: ApiKey, version: int) -> int:
-    """1, or 2 with tagged fields. Asked also for versions that nobody serves, since ApiVersions must answer those."""
+    """The version of the request header: 1, or 2 with tagged fields. It is defined for versions that are not served, too, since
+    ApiVersions must answer those."""
     return 2 if is_flexible(api_key, version) else 1
 
 
 def response_header_version(api_key: ApiKey, version: int) -> int:
-    """0, or 1 with tagged fields. ApiVersions always 0: its readers do not know yet which version they will get (KIP-511)."""
+    """The version of the response header: 0, or 1 with tagged fields. For ApiVersions always 0, since its readers do not know yet
+    which version they will get (KIP-511)."""
     return 1 if api_key is not ApiKey.API_VERSIONS and is_flexible(api_key, version) else 0

@@ -1,10 +1,10 @@
-"""What consumers put into JoinGroup and SyncGroup under the protocol type "consumer": subscriptions and assignments.
+"""The subscriptions and assignments that consumers put into JoinGroup and SyncGroup under the protocol type "consumer".
 
-To a classic group these are bytes; its leader reads and writes them. A coordinator reads them too: to know which topics a group
-subscribes to, and where members of both protocols are in one group. A version comes first, then fields, never in compact
-encodings. Version 1 added what a member owns, version 2 the generation in which it did, version 3 its rack.
+To a classic group these are bytes, which its leader reads and writes. A coordinator reads them too, for the topics to which a
+group subscribes, and in groups with members of both protocols. A version comes first, then fields, never in compact encodings.
+Version 1 added owned partitions, version 2 the generation in which they were owned, version 3 the rack.
 
-Kafka's rules: a version above 3 is read as 3, for later ones only add fields; what stands behind the fields is passed over.
+Kafka's rules: a version above 3 is read as 3, since later ones only add fields; bytes after the fields are passed over.
 """
 
 from dataclasses import dataclass
@@ -40,12 +40,13 @@ class ConsumerProtocolAssignment:
 
 
 def version_of(data: bytes | memoryview) -> int:
-    """As its writer says, also above LAST_VERSION. Raises ProtocolError, as all here that reads."""
+    """The version that its writer gave, also above LAST_VERSION. Raises ProtocolError, as all readers here."""
     return _versioned(data)[1]
 
 
 def read_subscription(data: bytes | memoryview, up_to: int = LAST_VERSION) -> ConsumerProtocolSubscription:
-    """Fields of versions above `up_to` are not looked at. For the topics alone 0 suffices: so do Kafka's groups read them."""
+    """Reads a subscription. Fields of versions above `up_to` are not looked at. 0 suffices for the topics alone, as Kafka's
+    groups read them."""
     reader, version = _versioned(data)
     version = min(version, up_to)
     return ConsumerProtocolSubscription(
@@ -58,7 +59,7 @@ def read_subscription(data: bytes | memoryview, up_to: int = LAST_VERSION) -> Co
 
 
 def write_subscription(subscription: ConsumerProtocolSubscription, version: int = LAST_VERSION) -> bytes:
-    """Versions above LAST_VERSION are written as that one."""
+    """Writes in LAST_VERSION where `version` is higher."""
     version = min(version, LAST_VERSION)
     writer = Writer()
     writer.int16(version)
@@ -74,14 +75,14 @@ def write_subscription(subscription: ConsumerProtocolSubscription, version: int 
 
 
 def read_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
-    """All versions have the same fields."""
+    """Reads an assignment. All versions have the same fields."""
     reader, _ = _versioned(data)
     assigned = tuple(reader.array(False, _read_partitions))
     return ConsumerProtocolAssignment(assigned, _bytes(reader.nullable_data(False)))
 
 
 def write_assignment(assignment: ConsumerProtocolAssignment, version: int = LAST_VERSION) -> bytes:
-    """Versions above LAST_VERSION are written as that one."""
+    """Writes in LAST_VERSION where `version` is higher."""
     writer = Writer()
     writer.int16(min(version, LAST_VERSION))
     writer.array(assignment.assigned_partitions, False, _write_partitions)

@@ -1,4 +1,4 @@
-"""Kafka's error codes, by Kafka's names. What a client may see of a failure is one of these, as data in a reply."""
+"""Kafka's error codes, by Kafka's names. A client sees each failure as one of these codes in a reply."""
 
 from enum import IntEnum
 
@@ -142,7 +142,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether Kafka's own clients try again by themselves."""
+        """Whether Kafka's own clients retry by themselves."""
         return self in _RETRIABLE
 
 

@@ -1,7 +1,7 @@
-"""Turns arriving bytes into whole frames (`u32 length | body`). No I/O: ask for a buffer, fill it, drain it.
+"""The reader that turns arriving bytes into whole frames (`u32 length | body`). No I/O: ask for a buffer, fill it, drain it.
 
-Kafka connections and RPC connections share it. Bytes are received where they stay: a frame is a writable view of the chunk
-that the socket wrote into, and a chunk is used again once nothing views it any more.
+Kafka connections and RPC connections share it. Bytes are not copied after they are received: a frame is a writable view of the
+chunk that the socket wrote into. A chunk is used again once it has no views.
 """
 
 import struct
@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 LENGTH = struct.Struct(">i")
 TRUSTED_CLAIM = 4 << 20
-"""A claimed length up to this is allocated at once; beyond, room grows only as bytes arrive (a claim costs the peer nothing)."""
+"""The largest claimed length for which room is allocated at once. Beyond it, room grows only as bytes arrive, since a claim costs
+the peer nothing."""
 SMALLEST_READ = 16_384
-KEPT_BYTES = 8 << 20
+POOL_BYTES_MAX = 8 << 20
 
 
 class FrameError(Exception):
@@ -27,24 +28,24 @@ class BadFrame(FrameError):
 
 
 class ChunkPool:
-    """Receive chunks that nobody reads into. Readers may share one, so that an idle connection holds no memory.
+    """Receive chunks that are not in use. Readers may share a pool, so that an idle connection holds no memory.
 
-    A chunk may still be viewed by a slow consumer; it then waits here until `take` finds it free, and is forgotten when
-    too many wait.
+    A slow consumer may still view a chunk. The chunk then waits here until `take` finds it free, and is dropped when too many
+    wait.
     """
 
-    __slots__ = ("_bytes", "_chunks", "_kept")
+    __slots__ = ("_bytes", "_bytes_max", "_chunks")
 
-    def __init__(self, kept: int = KEPT_BYTES) -> None:
+    def __init__(self, bytes_max: int = POOL_BYTES_MAX) -> None:
         self._chunks: list[bytearray] = []
         self._bytes = 0
-        self._kept = kept
+        self._bytes_max = bytes_max
 
     def take(self, size: int) -> bytearray:
         """A chunk of at least `size` bytes, preferably one used before: touching fresh pages costs more than the copy."""
         for index in range(len(self._chunks) - 1, -1, -1):
             chunk = self._chunks[index]
-            # Not far larger either: a trickle of small frames must not pin a chunk that a big one once needed.
+            # Nor far larger: a trickle of small frames must not hold a chunk that one large frame needed.
             if size <= len(chunk) <= 4 * size and is_free(chunk):
                 del self._chunks[index]
                 self._bytes -= len(chunk)
@@ -52,19 +53,19 @@ class ChunkPool:
         return bytearray(size)
 
     def clear(self) -> None:
-        """Forgets all, when nobody has received for a while."""
+        """Drops all chunks. To be called when no bytes have arrived for a while."""
         self._chunks.clear()
         self._bytes = 0
 
     def give(self, chunk: bytearray) -> None:
         self._chunks.append(chunk)
         self._bytes += len(chunk)
-        while self._bytes > self._kept:
+        while self._bytes > self._bytes_max:
             self._bytes -= len(self._chunks.pop(0))  # the longest unused; its viewers keep it alive
 
 
 def is_free(chunk: bytearray) -> bool:
-    """Whether nothing views the chunk: a bytearray refuses to change its size while it is exported. Costs no allocation."""
+    """Whether no view of the chunk is left: a bytearray refuses to change its size while it has any. This allocates nothing."""
     try:
         last = chunk.pop()
     except BufferError:
@@ -74,9 +75,9 @@ def is_free(chunk: bytearray) -> bool:
 
 
 class FrameReader:
-    """Feed: `buffer()`, receive into it, `advance(n)`. Drain: `frames()`, after every advance.
+    """A reader of frames. To feed it: `buffer()`, receive into that, `advance(n)`. To drain it: `frames()`, after every advance.
 
-    Frames are handed out in order, each once; views may be kept for as long as needed. `FrameError` is final.
+    Frames are handed out in order, each once. Their views may be kept for as long as needed. `FrameError` is final.
     """
 
     __slots__ = ("_chunk", "_chunk_size", "_end", "_largest", "_max_frame", "_pool", "_start", "_view")
@@ -87,9 +88,9 @@ class FrameReader:
         self._pool = pool if pool is not None else ChunkPool()
         self._chunk: bytearray | None = None
         self._view = memoryview(b"")
-        self._start = 0  # of what was not handed out yet
-        self._end = 0  # of what arrived
-        self._largest = 0  # frame in this chunk, length included: the guess for the next chunk
+        self._start = 0  # of the bytes that were not handed out yet
+        self._end = 0  # of the bytes that arrived
+        self._largest = 0  # the largest frame in this chunk, length included: the guess for the next chunk
 
     @property
     def pending(self) -> int:
@@ -98,7 +99,7 @@ class FrameReader:
 
     @property
     def held(self) -> int:
-        """Bytes of memory that receiving takes, whatever has arrived."""
+        """Bytes of memory that this reader takes, however many have arrived."""
         return len(self._chunk) if self._chunk is not None else 0
 
     @property
@@ -110,14 +111,14 @@ class FrameReader:
         return length
 
     def buffer(self) -> memoryview:
-        """Where to receive next; never empty. Valid until `advance`."""
+        """The buffer to receive into next; never empty. Valid until `advance`."""
         chunk = self._chunk
         if chunk is None:
             chunk = self._change_chunk(max(self._chunk_size, self._largest))
         start, end = self._start, self._end
         if start == end:
             if start:
-                # Everything was handed out. If nobody looks at it any more, start over in the same, cache-warm memory.
+                # Everything was handed out. If no view is left, start over in the same memory, which is in the CPU's cache.
                 self._view = memoryview(b"")
                 if is_free(chunk):
                     self._start = self._end = end = 0
@@ -130,8 +131,8 @@ class FrameReader:
                 self._view = memoryview(chunk)
         else:
             claim = self.next_frame_claims
-            wanted = SMALLEST_READ if claim is None else min(4 + claim, TRUSTED_CLAIM)
-            if end == len(chunk) or (start + wanted > len(chunk) and not self._is_only_a_claim(chunk, wanted)):
+            needed = SMALLEST_READ if claim is None else min(4 + claim, TRUSTED_CLAIM)
+            if end == len(chunk) or (start + needed > len(chunk) and not self._is_only_a_claim(chunk, needed)):
                 self._make_room(chunk, claim)
                 end = self._end
         return self._view[end:]
@@ -159,7 +160,7 @@ class FrameReader:
             yield view[body:stop]
 
     def rest(self) -> None:
-        """Gives the chunk back when no frame is half received. For owners of many idle connections."""
+        """Gives the chunk back when no frame is half received. For owners with many idle connections."""
         if self._chunk is not None and self._start == self._end:
             self._view = memoryview(b"")
             self._pool.give(self._chunk)
@@ -167,20 +168,24 @@ class FrameReader:
             self._start = self._end = 0
 
     def close(self) -> None:
-        """Lets go of the chunk, and of the half frame in it. For owners that may outlive their connection."""
+        """Drops the chunk, and the half frame in it. For owners that may outlive their connection."""
         self._view = memoryview(b"")
         self._chunk = None
         self._start = self._end = 0
 
-    def _is_only_a_claim(self, chunk: bytearray, wanted: int) -> bool:
-        """Of a large frame, little has come yet, and the next read may as well tell the end of the connection. Hundreds that hang
-        up together, each having claimed much, would cost seconds of clearing memory that nothing is ever written to."""
-        return wanted > self._chunk_size and self._end - self._start < SMALLEST_READ <= len(chunk) - self._end
+    def _is_only_a_claim(self, chunk: bytearray, needed: int) -> bool:
+        """Whether a large frame has only been claimed so far.
+
+        The next read may as well be the end of the connection. Hundreds of connections that end together, each after a large
+        claim, would cost seconds of clearing memory that is never used.
+        """
+        return needed > self._chunk_size and self._end - self._start < SMALLEST_READ <= len(chunk) - self._end
 
     def _make_room(self, chunk: bytearray, claim: int | None) -> None:
-        """Moves the incomplete frame to where it can grow: the start of this chunk if nobody views it, else another chunk."""
+        """Moves the incomplete frame to a place where it can grow: the start of this chunk if no view of it is left, else another
+        chunk."""
         arrived = self._end - self._start
-        # A hostile length must not make us hold 2 GiB: beyond what is trusted, at most twice what the peer really sent.
+        # A hostile length must not make us hold 2 GiB. Beyond the trusted length, room is at most twice the bytes that arrived.
         room = self._chunk_size if claim is None else min(4 + claim, max(TRUSTED_CLAIM, 2 * arrived))
         if self._start and room <= len(chunk):
             self._view = memoryview(b"")
@@ -193,7 +198,7 @@ class FrameReader:
         self._change_chunk(max(room, self._chunk_size))
 
     def _change_chunk(self, size: int) -> bytearray:
-        """Goes on in a chunk of at least `size` bytes, with the bytes of the incomplete frame moved to its start."""
+        """Continues in a chunk of at least `size` bytes, with the bytes of the incomplete frame moved to its start."""
         pending = self._end - self._start
         rounded = -(-size // 4096) * 4096
         chunk = self._pool.take(rounded)

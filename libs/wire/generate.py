@@ -2,7 +2,8 @@
 
 Each module holds an API's request and response as dataclasses that unite all versions, with functions to read and write them.
 Milliseconds, timestamps and error codes are int, UUIDs 16 bytes, arrays lists; fields that a version lacks keep Kafka's
-default. Versions are Kafka 4.2's, not those of kio's newer schemas. Produce, Fetch and Metadata are written by hand.
+default. The versions are those of `libs/wire/served_versions.py`: Kafka 4.2's, not those of kio's newer schemas. Produce, Fetch
+and Metadata are written by hand.
 """
 
 import argparse
@@ -12,44 +13,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from libs.wire.api import ApiKey, first_flexible
+from libs.wire.api_keys import ApiKey, first_flexible
 from libs.wire.schema import Field, Message, SchemaError, Struct, read_message
+from libs.wire.served_versions import SERVED_VERSIONS
 
-VERSIONS: dict[ApiKey, tuple[int, int]] = {
-    ApiKey.LIST_OFFSETS: (1, 11),
-    ApiKey.OFFSET_COMMIT: (2, 10),
-    ApiKey.OFFSET_FETCH: (1, 10),
-    ApiKey.FIND_COORDINATOR: (0, 6),
-    ApiKey.JOIN_GROUP: (0, 9),
-    ApiKey.HEARTBEAT: (0, 4),
-    ApiKey.LEAVE_GROUP: (0, 5),
-    ApiKey.SYNC_GROUP: (0, 5),
-    ApiKey.DESCRIBE_GROUPS: (0, 6),
-    ApiKey.LIST_GROUPS: (0, 5),
-    ApiKey.API_VERSIONS: (0, 4),
-    ApiKey.CREATE_TOPICS: (2, 7),
-    ApiKey.DELETE_TOPICS: (1, 6),
-    ApiKey.DELETE_RECORDS: (0, 2),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
-    ApiKey.INIT_PRODUCER_ID: (0, 5),  # version 6 is unstable in Kafka 4.2
-    ApiKey.DESCRIBE_CONFIGS: (1, 4),
-    ApiKey.ALTER_CONFIGS: (0, 2),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: (1, 2),
-    ApiKey.DESCRIBE_LOG_DIRS: (1, 4),
-    ApiKey.CREATE_PARTITIONS: (0, 3),
-    ApiKey.DELETE_GROUPS: (0, 2),
-    ApiKey.ELECT_LEADERS: (0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
-    ApiKey.OFFSET_DELETE: (0, 0),
-    ApiKey.DESCRIBE_CLUSTER: (0, 2),
-    ApiKey.UNREGISTER_BROKER: (0, 0),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
-    ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
-}
+BY_HAND = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA})
+GENERATED = {key: span for key, span in SERVED_VERSIONS.items() if key not in BY_HAND}
 
 MESSAGES = Path(__file__).parent / "messages"
 _LENGTH_PREFIXED = {"string": "string", "bytes": "data", "records": "data"}
@@ -63,7 +32,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a module is out of date")
     check = parser.parse_args().check
     stale = []
-    for api_key, (first, last) in VERSIONS.items():
+    for api_key, (first, last) in GENERATED.items():
         path = MESSAGES / f"{api_key.name.lower()}.py"
         text = _formatted(module_text(api_key, first, last))
         if path.exists() and path.read_text() == text:
@@ -105,9 +74,9 @@ def module_text(api_key: ApiKey, first: int, last: int) -> str:
     return "\n\n".join(parts)
 
 
-def _flexible(first_flexible_version: int | None, first: int, last: int) -> str:
+def _flexible(first_flexible_version: int, first: int, last: int) -> str:
     """The expression that tells whether a version is flexible."""
-    if first_flexible_version is None or first_flexible_version > last:
+    if first_flexible_version > last:
         return "False"
     return "True" if first_flexible_version <= first else f"version >= {first_flexible_version}"
 
@@ -213,7 +182,7 @@ def _presence(f: Field, struct: Struct) -> list[str]:
 
 
 def _tagged_presence(f: Field, struct: Struct, flexible: str) -> list[str]:
-    """The same inside of a section that only flexible versions have."""
+    """The same conditions inside of a section that only flexible versions have."""
     return [condition for condition in _presence(f, struct) if condition != flexible]
 
 
@@ -281,7 +250,7 @@ def _snake(name: str) -> str:
 
 
 def _formatted(text: str) -> str:
-    """As ruff wants it: unused imports gone, wrapped, and spaced."""
+    """The module as ruff formats it: unused imports removed, lines wrapped."""
     for command in (["format"], ["check", "--fix", "--exit-zero"], ["format"]):
         arguments = ["ruff", *command, "--quiet", "--stdin-filename", str(MESSAGES / "generated.py"), "-"]
         text = subprocess.run([sys.executable, "-m", *arguments], input=text, capture_output=True, text=True, check=True).stdout

@@ -1,16 +1,12 @@
-"""What a client is told when no coordinator answered it: an error in the words of its API, for each group, topic or partition.
+"""Responses with an error for each group, topic or partition of a request that no coordinator answered.
 
-As Kafka's requests make them of themselves (`getErrorResponse`), with the exceptions that its group coordinator makes: a
-heartbeat to a shard that is being loaded succeeds, since its member cannot be late there; and an OffsetFetch hears 16 where
-others hear 15, which consumers before 3.9 take for fatal.
+They are those of Kafka's requests (`getErrorResponse`), with two exceptions of its group coordinator. A heartbeat to a shard that
+is being loaded succeeds, since its member cannot be late there. An OffsetFetch gets NOT_COORDINATOR (16) where others get
+COORDINATOR_NOT_AVAILABLE (15), which consumers before 3.9 take for fatal.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from libs.rpc.contracts.groups import ELEMENTS_MAX
-from libs.wire.api import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
     consumer_group_describe,
@@ -25,37 +21,24 @@ from libs.wire.messages import (
     offset_fetch,
     sync_group,
 )
-from libs.wire.primitives import Reader, Writer
 
-WORDS: Final = {
+_MESSAGES: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
     ErrorCode.INVALID_GROUP_ID: "The group id is invalid.",
 }
 
-NOWHERE: Final = -1
-"""The offset and the leader epoch of what nobody could look up."""
+UNKNOWN_OFFSET: Final = -1
+"""The offset and the leader epoch in an error answer."""
 
 TOP_LEVEL_ERROR: Final = 2
-"""The version of OffsetFetch from which on an error is told once and not for each partition."""
+"""The version of OffsetFetch from which on an error stands once in the response, and not for each partition."""
 
 
-def refuse(writer: Writer, key: ApiKey, version: int, body: bytes, error: int, group_id: str) -> None:
-    """Writes the response's body. Raises ProtocolError for what is no such request."""
-    api = _APIS[key]
-    reader = Reader(memoryview(body))
-    reader.elements_left = ELEMENTS_MAX
-    request = api.read_request(reader, version)
-    reader.expect_end()
-    if not group_id and api.of_no_group:
-        error = api.of_no_group  # whoever owns the shard would say so
-    api.write_response(writer, api.made(request, error, version), version)
-
-
-def words(error: int) -> str | None:
-    """As Kafka puts it, for where a response has room for it."""
-    return WORDS.get(ErrorCode(error)) if error in WORDS else None
+def error_message(error: int) -> str | None:
+    """Kafka's message for an error, for responses that have room for one."""
+    return _MESSAGES.get(ErrorCode(error)) if error in _MESSAGES else None
 
 
 # --- one of many groups -----------------------------------------------------------------------------------------------
@@ -68,7 +51,7 @@ def offset_fetch_group(
 
 
 def describe_group(group_id: str, error: int, version: int) -> describe_groups.DescribedGroup:
-    return describe_groups.DescribedGroup(error_code=error, error_message=words(error), group_id=group_id)
+    return describe_groups.DescribedGroup(error_code=error, error_message=error_message(error), group_id=group_id)
 
 
 def delete_group(group_id: str, error: int, version: int) -> delete_groups.DeletableGroupResult:
@@ -76,30 +59,32 @@ def delete_group(group_id: str, error: int, version: int) -> delete_groups.Delet
 
 
 def consumer_group_describe_group(group_id: str, error: int, version: int) -> consumer_group_describe.DescribedGroup:
-    return consumer_group_describe.DescribedGroup(error, words(error), group_id)
+    return consumer_group_describe.DescribedGroup(error, error_message(error), group_id)
 
 
 # --- whole responses --------------------------------------------------------------------------------------------------
 
 
-def _join_group(request: join_group.JoinGroupRequest, error: int, version: int) -> join_group.JoinGroupResponse:
+def join_group_response(request: join_group.JoinGroupRequest, error: int, version: int) -> join_group.JoinGroupResponse:
     return join_group.JoinGroupResponse(error_code=error, protocol_name=None if version >= 7 else "", member_id=request.member_id)
 
 
-def _sync_group(request: sync_group.SyncGroupRequest, error: int, version: int) -> sync_group.SyncGroupResponse:
+def sync_group_response(request: sync_group.SyncGroupRequest, error: int, version: int) -> sync_group.SyncGroupResponse:
     return sync_group.SyncGroupResponse(error_code=error)
 
 
-def _heartbeat(request: heartbeat.HeartbeatRequest, error: int, version: int) -> heartbeat.HeartbeatResponse:
+def heartbeat_response(request: heartbeat.HeartbeatRequest, error: int, version: int) -> heartbeat.HeartbeatResponse:
     loading = error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return heartbeat.HeartbeatResponse(error_code=ErrorCode.NONE if loading else error)
 
 
-def _leave_group(request: leave_group.LeaveGroupRequest, error: int, version: int) -> leave_group.LeaveGroupResponse:
+def leave_group_response(request: leave_group.LeaveGroupRequest, error: int, version: int) -> leave_group.LeaveGroupResponse:
     return leave_group.LeaveGroupResponse(error_code=error)
 
 
-def _offset_commit(request: offset_commit.OffsetCommitRequest, error: int, version: int) -> offset_commit.OffsetCommitResponse:
+def offset_commit_response(
+    request: offset_commit.OffsetCommitRequest, error: int, version: int
+) -> offset_commit.OffsetCommitResponse:
     response = offset_commit.OffsetCommitResponse()
     for topic in request.topics:
         partitions = [offset_commit.OffsetCommitResponsePartition(p.partition_index, error) for p in topic.partitions]
@@ -107,11 +92,13 @@ def _offset_commit(request: offset_commit.OffsetCommitRequest, error: int, versi
     return response
 
 
-def _offset_delete(request: offset_delete.OffsetDeleteRequest, error: int, version: int) -> offset_delete.OffsetDeleteResponse:
+def offset_delete_response(
+    request: offset_delete.OffsetDeleteRequest, error: int, version: int
+) -> offset_delete.OffsetDeleteResponse:
     return offset_delete.OffsetDeleteResponse(error_code=error)
 
 
-def _offset_fetch(request: offset_fetch.OffsetFetchRequest, error: int, version: int) -> offset_fetch.OffsetFetchResponse:
+def offset_fetch_response(request: offset_fetch.OffsetFetchRequest, error: int, version: int) -> offset_fetch.OffsetFetchResponse:
     error = _for_offset_fetch(error)
     if version >= 8:
         return offset_fetch.OffsetFetchResponse(groups=[offset_fetch_group(group, error, version) for group in request.groups])
@@ -120,7 +107,7 @@ def _offset_fetch(request: offset_fetch.OffsetFetchRequest, error: int, version:
     response = offset_fetch.OffsetFetchResponse()
     for topic in request.topics or ():
         partitions = [
-            offset_fetch.OffsetFetchResponsePartition(index, NOWHERE, metadata="", error_code=error)
+            offset_fetch.OffsetFetchResponsePartition(index, UNKNOWN_OFFSET, metadata="", error_code=error)
             for index in topic.partition_indexes
         ]
         response.topics.append(offset_fetch.OffsetFetchResponseTopic(topic.name, partitions))
@@ -131,57 +118,27 @@ def _for_offset_fetch(error: int) -> int:
     return ErrorCode.NOT_COORDINATOR if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else error
 
 
-def _consumer_group_heartbeat(
+def consumer_group_heartbeat_response(
     request: consumer_group_heartbeat.ConsumerGroupHeartbeatRequest, error: int, version: int
 ) -> consumer_group_heartbeat.ConsumerGroupHeartbeatResponse:
-    said = "GroupId can't be empty." if error == ErrorCode.INVALID_REQUEST else words(error)
-    return consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(error_code=error, error_message=said)
+    message = "GroupId can't be empty." if error == ErrorCode.INVALID_REQUEST else error_message(error)
+    return consumer_group_heartbeat.ConsumerGroupHeartbeatResponse(error_code=error, error_message=message)
 
 
-def _describe_groups(
+def describe_groups_response(
     request: describe_groups.DescribeGroupsRequest, error: int, version: int
 ) -> describe_groups.DescribeGroupsResponse:
     return describe_groups.DescribeGroupsResponse(groups=[describe_group(group, error, version) for group in request.groups])
 
 
-def _delete_groups(request: delete_groups.DeleteGroupsRequest, error: int, version: int) -> delete_groups.DeleteGroupsResponse:
+def delete_groups_response(
+    request: delete_groups.DeleteGroupsRequest, error: int, version: int
+) -> delete_groups.DeleteGroupsResponse:
     return delete_groups.DeleteGroupsResponse(results=[delete_group(group, error, version) for group in request.groups_names])
 
 
-def _consumer_group_describe(
+def consumer_group_describe_response(
     request: consumer_group_describe.ConsumerGroupDescribeRequest, error: int, version: int
 ) -> consumer_group_describe.ConsumerGroupDescribeResponse:
     described = [consumer_group_describe_group(group, error, version) for group in request.group_ids]
     return consumer_group_describe.ConsumerGroupDescribeResponse(groups=described)
-
-
-@dataclass(frozen=True, slots=True)
-class _Api:
-    read_request: Callable[[Reader, int], Any]
-    write_response: Callable[[Writer, Any, int], None]
-    made: Callable[[Any, int, int], Any]
-    of_no_group: int = 0  # the error for an empty group id, 0 where that is a group as any other
-
-
-_NO_ID = int(ErrorCode.INVALID_GROUP_ID)
-
-_APIS: Final = {
-    ApiKey.OFFSET_COMMIT: _Api(offset_commit.read_request, offset_commit.write_response, _offset_commit),
-    ApiKey.OFFSET_FETCH: _Api(offset_fetch.read_request, offset_fetch.write_response, _offset_fetch),
-    ApiKey.JOIN_GROUP: _Api(join_group.read_request, join_group.write_response, _join_group, _NO_ID),
-    ApiKey.HEARTBEAT: _Api(heartbeat.read_request, heartbeat.write_response, _heartbeat, _NO_ID),
-    ApiKey.LEAVE_GROUP: _Api(leave_group.read_request, leave_group.write_response, _leave_group, _NO_ID),
-    ApiKey.SYNC_GROUP: _Api(sync_group.read_request, sync_group.write_response, _sync_group, _NO_ID),
-    ApiKey.DESCRIBE_GROUPS: _Api(describe_groups.read_request, describe_groups.write_response, _describe_groups),
-    ApiKey.DELETE_GROUPS: _Api(delete_groups.read_request, delete_groups.write_response, _delete_groups),
-    ApiKey.OFFSET_DELETE: _Api(offset_delete.read_request, offset_delete.write_response, _offset_delete, _NO_ID),
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: _Api(
-        consumer_group_heartbeat.read_request,
-        consumer_group_heartbeat.write_response,
-        _consumer_group_heartbeat,
-        int(ErrorCode.INVALID_REQUEST),
-    ),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: _Api(
-        consumer_group_describe.read_request, consumer_group_describe.write_response, _consumer_group_describe
-    ),
-}

@@ -3,7 +3,7 @@
 import struct
 from dataclasses import dataclass
 
-from libs.wire.api import ApiKey, is_flexible, request_header_version, response_header_version
+from libs.wire.api_keys import ApiKey, is_flexible, request_header_version, response_header_version
 from libs.wire.primitives import ProtocolError, Reader, Writer
 
 _FIXED = struct.Struct(">hhi")
@@ -20,7 +20,8 @@ class RequestHeader:
 
 
 def read_request_header(reader: Reader) -> RequestHeader:
-    """Raises ProtocolError for an API key that Kafka does not have; whether we serve it is for the caller's table to say."""
+    """Reads a request header. Raises ProtocolError for an API key that Kafka does not have. Whether the API is served is for the
+    caller to decide."""
     if reader.remaining < 8:
         raise ProtocolError("frame too short for a request header")
     api_key_number, api_version, correlation_id = _FIXED.unpack_from(reader.view, reader.position)

@@ -15,14 +15,16 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MAX_TAGGED_FIELDS: Final = 64
-"""In one section. Kafka has no bound; an ApiVersions header with millions of them is read before authentication."""
+"""The most tagged fields in one section. Kafka has no bound, but a header with millions of them would be read before
+authentication."""
 
 MAX_ELEMENTS: Final = 1_000_000
-"""Array elements in one message, unless its reader is told less. A hostile 100 MiB frame of one-byte elements would become
-gigabytes of objects."""
+"""The most array elements in one message, unless its reader has a lower bound. A hostile 100 MiB frame of one-byte elements would
+become gigabytes of objects."""
 
 STRING_BYTES_MAX: Final = 0x7FFF
-"""Kafka's bound also where the encoding has none: what arrives in a compact string must fit into records that are not compact."""
+"""The longest string. Kafka keeps to it also where the encoding has no bound: a compact string must fit into records that are not
+compact."""
 
 NO_UUID: Final = b"\0" * 16
 """Kafka's zero UUID: no id."""
@@ -41,15 +43,15 @@ class ProtocolError(Exception):
 
 
 def not_null(value: T | None) -> T:
-    """For fields that may be null in some versions, but not in this one."""
+    """The value of a field that may be null in other versions, but not in this one."""
     if value is None:
         raise ValueError("null in a field that this version cannot carry as null")
     return value
 
 
 class Reader:
-    """Walks one frame. `position` is public, so that hot codecs may unpack by themselves. `elements_left`: so many array elements
-    it may have yet, whatever arrays they are in."""
+    """A reader of one frame. `position` is public, so that hot codecs may unpack by themselves. `elements_left`: how many more
+    array elements it accepts, in all arrays together."""
 
     __slots__ = ("elements_left", "end", "position", "view")
 
@@ -64,7 +66,7 @@ class Reader:
         return self.end - self.position
 
     def expect_end(self) -> None:
-        """Trailing bytes mean that we and the sender disagree about the message."""
+        """Raises ProtocolError for trailing bytes: they mean that we and the sender disagree about the message."""
         if self.position != self.end:
             raise ProtocolError(f"{self.end - self.position} bytes after the end of the message")
 
@@ -132,7 +134,7 @@ class Reader:
         return bytes(self._take(16))
 
     def uvarint(self) -> int:
-        """At most five bytes, the fifth at most 0x0f: anything longer is an overlong or a 64-bit number."""
+        """An unsigned varint of at most five bytes, the fifth at most 0x0f. A longer one is overlong, or a 64-bit number."""
         view, position, end = self.view, self.position, self.end
         if position < end and view[position] < 0x80:
             self.position = position + 1
@@ -171,7 +173,7 @@ class Reader:
         return view
 
     def nullable_data(self, flexible: bool) -> memoryview | None:
-        """Kafka's bytes and records: a view of the frame."""
+        """A value of Kafka's types bytes and records: a view of the frame."""
         length = (self.uvarint() - 1) if flexible else self.int32()
         return None if length == -1 else self._take(length)
 
@@ -182,7 +184,8 @@ class Reader:
         return count
 
     def nullable_array_length(self, flexible: bool) -> int:
-        """-1: null. No element is smaller than a byte, so a larger count than bytes remain is a lie."""
+        """The length of an array, -1 for null. Each element has a byte at least, so a count above the remaining bytes is
+        false."""
         count = (self.uvarint() - 1) if flexible else self.int32()
         if count < -1 or count > self.end - self.position:
             raise ProtocolError(f"array of {count} elements with {self.end - self.position} bytes left")
@@ -193,7 +196,8 @@ class Reader:
         return count
 
     def array(self, flexible: bool, read: Callable[Concatenate["Reader", P], T], *args: P.args, **kwargs: P.kwargs) -> list[T]:
-        """`read(self, *args)` for each element: `array(flexible, Reader.int32)`, `array(flexible, Reader.string, flexible)`."""
+        """An array, with `read(self, *args)` for each element: `array(flexible, Reader.int32)`, `array(flexible, Reader.string,
+        flexible)`."""
         return [read(self, *args, **kwargs) for _ in range(self.array_length(flexible))]
 
     def nullable_array(
@@ -206,7 +210,7 @@ class Reader:
         return None if self.int8() < 0 else read(self, *args, **kwargs)
 
     def skip_tagged_fields(self) -> None:
-        """For sections in which we know no tag. Clients may send tags newer than us."""
+        """Skips a section in which we know no tag. Newer clients may send tags that we do not know."""
         position = self.position
         if position < self.end and self.view[position] == 0:
             self.position = position + 1
@@ -216,7 +220,7 @@ class Reader:
             self._take(self.uvarint())
 
     def tagged_fields(self) -> Iterator[tuple[int, "Reader"]]:
-        """Each (tag, reader of its bytes). A tag that the caller does not know is skipped by not reading it."""
+        """The tagged fields, each as (tag, reader of its bytes). The caller skips a tag by not reading it."""
         for _ in range(self._tag_count()):
             tag = self.uvarint()
             field = Reader(self._take(self.uvarint()))
@@ -254,7 +258,7 @@ class Reader:
 
 
 class Writer:
-    """Collects one message in `buffer`."""
+    """A writer of one message, which it collects in `buffer`."""
 
     __slots__ = ("buffer",)
 
@@ -314,7 +318,7 @@ class Writer:
             self.buffer += b"\xff\xff"
 
     def data_length(self, length: int, flexible: bool) -> None:
-        """The prefix of bytes or records whose content travels by itself. -1: null."""
+        """Writes the length of bytes or records whose content is sent separately. -1: null."""
         if flexible:
             self.uvarint(length + 1)
         else:
@@ -342,7 +346,7 @@ class Writer:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> None:
-        """`write(self, item, *args)` for each item."""
+        """Writes an array, with `write(self, item, *args)` for each item."""
         self.data_length(len(items), flexible)
         for item in items:
             write(self, item, *args, **kwargs)
@@ -373,7 +377,7 @@ class Writer:
         self.buffer.append(0)
 
     def tagged_fields(self, fields: Sequence[tuple[int, "Writer"]]) -> None:
-        """In ascending order of tags, as the caller must have them."""
+        """Writes tagged fields. The caller has them in ascending order of tags."""
         self.uvarint(len(fields))
         for tag, field in fields:
             self.uvarint(tag)

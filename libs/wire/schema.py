@@ -1,4 +1,4 @@
-"""What the generator knows of a message: one description that holds for all its versions, read from kio's classes.
+"""The generator's description of a message: one for all its versions, read from kio's classes.
 
 kio has one set of dataclasses for each version of each message. Here they become one set, with a version range on each field.
 Only the generator imports this, and it needs kio, which is a development dependency.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 _MILLISECONDS = {"timedelta_i32": "int32", "timedelta_i64": "int64", "datetime_i64": "int64"}
 _KAFKA_NAMES = {"enable2_pc": "enable_2pc"}
-"""Where kio's way of splitting words gives a name that nobody would say aloud."""
+"""Names in Kafka's spelling where kio splits words in another way."""
 
 
 _NULL_BY_DEFAULT = {("ConsumerGroupHeartbeatRequest", "topic_partitions")}
@@ -20,12 +20,12 @@ _NULL_BY_DEFAULT = {("ConsumerGroupHeartbeatRequest", "topic_partitions")}
 
 
 class SchemaError(Exception):
-    """kio describes something that the generator cannot express."""
+    """A part of kio's description that the generator cannot express."""
 
 
 @dataclass(slots=True)
 class Field:
-    """`kind` is a Kafka primitive, or the name of a struct when `struct` is true. Version bounds are inclusive."""
+    """A field. `kind` is a Kafka primitive, or the name of a struct when `struct` is true. Version bounds are inclusive."""
 
     name: str
     kind: str
@@ -48,13 +48,13 @@ class Struct:
 
 @dataclass(slots=True)
 class Message:
-    """A request or a response. `structs` in dependency order, the message itself last."""
+    """A request or a response. `structs` are in dependency order, the message itself last."""
 
     structs: list[Struct]
 
 
 def read_message(api: str, side: str, first: int, last: int) -> Message:
-    """`api` in snake case as kio names its packages, `side` "request" or "response"."""
+    """Reads a message's description. `api` is in snake case, as kio names its packages; `side` is "request" or "response"."""
     structs: dict[str, Struct] = {}
     root = "".join(part.title() for part in api.split("_")) + side.title()
     for version in range(first, last + 1):
@@ -66,7 +66,7 @@ def read_message(api: str, side: str, first: int, last: int) -> Message:
 
 
 def _order(struct: Struct, structs: dict[str, Struct], ordered: dict[str, Struct]) -> None:
-    """What a struct needs comes before it, in the order of its fields."""
+    """The structs in an order in which each comes after the ones that it needs, by the order of its fields."""
     for f in struct.fields:
         if f.struct:
             _order(structs[f.kind], structs, ordered)
@@ -89,22 +89,22 @@ def _merge_class(cls: type, version: int, structs: dict[str, Struct]) -> None:
     struct.last = version
     position = 0
     for new in described:
-        known = next((f for f in struct.fields if f.name == new.name), None)
-        if known is None:
+        existing = next((f for f in struct.fields if f.name == new.name), None)
+        if existing is None:
             struct.fields.insert(position, new)
             position += 1
             continue
-        if (known.kind, known.struct, known.array, known.tag) != (new.kind, new.struct, new.array, new.tag):
+        if (existing.kind, existing.struct, existing.array, existing.tag) != (new.kind, new.struct, new.array, new.tag):
             raise SchemaError(f"{cls.__name__}.{new.name} changes its type in version {version}")
-        if known.last != version - 1:
-            raise SchemaError(f"{cls.__name__}.{new.name} is missing between versions {known.last} and {version}")
-        if known.nullable_from is not None and new.nullable_from is None:
+        if existing.last != version - 1:
+            raise SchemaError(f"{cls.__name__}.{new.name} is missing between versions {existing.last} and {version}")
+        if existing.nullable_from is not None and new.nullable_from is None:
             raise SchemaError(f"{cls.__name__}.{new.name} stops being nullable in version {version}")
-        known.last = version
-        known.default = new.default
-        if known.nullable_from is None:
-            known.nullable_from = new.nullable_from
-        position = struct.fields.index(known) + 1
+        existing.last = version
+        existing.default = new.default
+        if existing.nullable_from is None:
+            existing.nullable_from = new.nullable_from
+        position = struct.fields.index(existing) + 1
 
 
 def _describe(kio_field: "dataclasses.Field[object]", hint: object, version: int) -> tuple[Field, type | None]:

@@ -1,6 +1,6 @@
-"""The controller's RPC methods, as libs/rpc/contracts/controller.py has them.
+"""The controller's RPC methods, as libs/rpc/contracts/controller.py defines them.
 
-All but producer ids run one at a time, in the order in which their frames arrived: `administer` queues them fairly.
+All but producer ids run one at a time, in the order of their frames' arrival. `administer` queues them.
 """
 
 import asyncio
@@ -13,20 +13,20 @@ from libs.rpc.contracts import controller as contract
 from libs.rpc.schema import unpack
 from libs.rpc.server import Accept, Call
 from libs.wire.errors import ErrorCode
-from services.controller.administration import NOT_CONTROLLER, UNSETTLED, Administration
-from services.controller.core.refusal import Refused
-from services.controller.fencing import Unsettled
-from services.controller.isr_changes import change_isrs, withdraw_replicas
-from services.controller.registrations import unregister_node
-from services.controller.service import Controller, NotElected
-from services.controller.term import Term
-from services.controller.vigil import Vigil
+from services.controller.administration.administration import NOT_CONTROLLER, OUTCOME_UNKNOWN, Administration
+from services.controller.administration.isr_changes import change_isrs, withdraw_replicas
+from services.controller.administration.node_registrations import unregister_node
+from services.controller.controller import Controller, NotElected
+from services.controller.core.model.refusal import Refused
+from services.controller.failure_detection.failure_detector import FailureDetector
+from services.controller.term.fenced_writer import OutcomeUnknown
+from services.controller.term.term import Term
 
 R = TypeVar("R")
 
 
-def methods(controller: Controller, vigil: Vigil) -> dict[str, Accept]:
-    """One table: which method is answered by what."""
+def methods(controller: Controller, failure_detector: FailureDetector) -> dict[str, Accept]:
+    """The table of RPC methods and their handlers."""
     return {
         contract.CREATE_TOPICS: _administrative(controller, contract.CreateTopics, Administration.create_topics),
         contract.CREATE_INTERNAL_TOPIC: _administrative(
@@ -36,13 +36,15 @@ def methods(controller: Controller, vigil: Vigil) -> dict[str, Accept]:
         contract.CREATE_PARTITIONS: _administrative(controller, contract.CreatePartitions, Administration.create_partitions),
         contract.ALTER_CONFIGS: _administrative(controller, contract.AlterConfigs, Administration.alter_configs),
         contract.ASSIGN_DIRS: _administrative(controller, contract.AssignDirs, Administration.assign_dirs),
-        contract.ALTER_PARTITIONS: _administrative(controller, contract.AlterPartitions, partial(change_isrs, vigil.doubted)),
-        contract.WITHDRAW: _administrative(controller, contract.Withdraw, partial(withdraw_replicas, vigil.doubted)),
-        contract.ALTER_REASSIGNMENTS: _asking_first(contract.AlterReassignments, controller.alter_reassignments),
+        contract.ALTER_PARTITIONS: _administrative(
+            controller, contract.AlterPartitions, partial(change_isrs, failure_detector.suspected)
+        ),
+        contract.WITHDRAW: _administrative(controller, contract.Withdraw, partial(withdraw_replicas, failure_detector.suspected)),
+        contract.ALTER_REASSIGNMENTS: _with_survey(contract.AlterReassignments, controller.alter_reassignments),
         contract.UNREGISTER_BROKER: _administrative(controller, contract.UnregisterBroker, unregister_node),
-        contract.ELECT_LEADERS: _asking_first(contract.ElectLeaders, controller.elect_leaders),
+        contract.ELECT_LEADERS: _with_survey(contract.ElectLeaders, controller.elect_leaders),
         contract.ALLOCATE_PRODUCER_IDS: _allocation(controller),
-        contract.HEARTBEAT: vigil.heartbeat,
+        contract.HEARTBEAT: failure_detector.heartbeat,
     }
 
 
@@ -67,8 +69,8 @@ def _allocation(controller: Controller) -> Accept:
     return accept
 
 
-def _asking_first(request_type: type[R], handle: Callable[[R, Callable[[], None]], Awaitable[object]]) -> Accept:
-    """Of what asks nodes before it waits for its turn."""
+def _with_survey(request_type: type[R], handle: Callable[[R, Callable[[], None]], Awaitable[object]]) -> Accept:
+    """The handler of a request that surveys nodes before it waits for its turn."""
 
     def accept(call: Call) -> Coroutine[Any, Any, None]:
         return _answer(call, handle(unpack(request_type, call.body), partial(_check_deadline, call)))
@@ -77,9 +79,9 @@ def _asking_first(request_type: type[R], handle: Callable[[R, Callable[[], None]
 
 
 def _check_deadline(call: Call) -> None:
-    """Nobody waits for it any more: what has not begun is better left undone."""
+    """Refuses a request whose caller no longer waits. It has not begun, so nothing has to be undone."""
     if call.cancelled or asyncio.get_running_loop().time() >= call.deadline:
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "It was not begun before its deadline.")
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, "The request did not begin before its deadline.")
 
 
 async def _answer(call: Call, work: Awaitable[object]) -> None:
@@ -89,7 +91,7 @@ async def _answer(call: Call, work: Awaitable[object]) -> None:
         call.fail(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER)
     except Refused as refusal:
         call.fail(refusal.error, refusal.message)
-    except (Unsettled, StoreUnavailable):
-        call.fail(ErrorCode.REQUEST_TIMED_OUT, UNSETTLED)
+    except (OutcomeUnknown, StoreUnavailable):
+        call.fail(ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN)
     else:
         call.reply(reply)

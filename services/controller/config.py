@@ -1,52 +1,34 @@
-"""What a controller is told. Environment variables are `PENSTOCK_` and the field's name in capitals."""
+"""Settings of a controller. Environment variables are `PENSTOCK_` and the field's name in capitals."""
 
 from dataclasses import dataclass
 
+from libs.runtime.service_config import ServiceConfig, require_rpc_address
 
-@dataclass(frozen=True, slots=True)
-class ControllerConfig:
-    """`default_partitions`, `default_replication_factor` and `default_durability` are for the cluster's birth only: afterwards
-    the metadata holds them, as the cluster-wide defaults of `num.partitions`, `default.replication.factor` and `log.durability`,
-    and they are changed there."""
 
-    node_id: int
-    """From 1, of its own among processes of its kind."""
-    etcd: tuple[str, ...]
-    """`host:port` of each member of etcd."""
-    data_dir: str
-    """For the number of the last start, and for where others were last seen."""
-    rpc_unix: str = ""
-    """The path of the socket for callers on this host."""
-    rpc_tcp: str = ""
-    """`host:port` for callers from anywhere. One of the two must be set."""
-    host_id: str = ""
-    """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
-    admin_host: str = "127.0.0.1"
-    """Where `/healthz`, `/readyz`, `/metrics` and `/debug` are served."""
-    admin_port: int = 0
-    """0: any free port."""
-    log_level: str = "info"
-    """`debug`, `info`, `warning` or `error`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerConfig(ServiceConfig):
+    """The settings of one controller process.
+
+    `default_partitions`, `default_replication_factor` and `default_durability` count only when the cluster is created. Afterwards
+    the metadata holds them, as the cluster-wide defaults of `num.partitions`, `default.replication.factor` and `log.durability`.
+    They are changed there.
+    """
+
     default_partitions: int = 1
-    """The cluster's `num.partitions`, at its birth."""
+    """The cluster's `num.partitions` when it is created."""
     default_replication_factor: int = 0
-    """The cluster's `default.replication.factor`, at its birth. 0: three, or as many as there are storage nodes."""
+    """The cluster's `default.replication.factor` when it is created. 0: three, or as many as there are storage nodes."""
     default_durability: str = "synced"
-    """The cluster's `log.durability`, at its birth: `synced` or `replicated`."""
+    """The cluster's `log.durability` when it is created: `synced` or `replicated`."""
     request_partitions_max: int = 10_000
-    """How many partitions one request may create."""
+    """Partitions that one request may create."""
     election_ttl_s: int = 3
-    """The lease of the office: a controller that cannot resign is succeeded after that."""
-    member_ttl_s: int = 3
-    """The lease of its registration."""
-    peers: tuple[str, ...] = ()
-    """`host:port` of RPC: whom else to ask for the metadata at a start while etcd is away, when the data directory is new."""
+    """The lease of the election: another controller is elected after that if this one cannot resign."""
     patience_s: float = 10.0
-    """How long one write may take to be confirmed and seen."""
+    """How long one write may take until it is confirmed and the image shows it."""
 
     def __post_init__(self) -> None:
-        if not self.rpc_unix and not self.rpc_tcp:
-            raise ValueError("PENSTOCK_RPC_UNIX or PENSTOCK_RPC_TCP must be set: nobody could ask this controller anything")
+        require_rpc_address(self, "controller")
         if self.default_partitions < 1:
             raise ValueError(f"PENSTOCK_DEFAULT_PARTITIONS is {self.default_partitions}; expected 1 or more")
         if self.default_replication_factor < 0:
@@ -56,7 +38,7 @@ class ControllerConfig:
 
     @property
     def cluster_defaults(self) -> dict[str, str]:
-        """What the first controller writes as the cluster-wide default, where it differs from Kafka's."""
+        """Cluster-wide defaults that the first controller writes: those that differ from Kafka's."""
         defaults = {}
         if self.default_partitions != 1:
             defaults["num.partitions"] = str(self.default_partitions)

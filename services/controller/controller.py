@@ -1,20 +1,21 @@
-"""The controller: elected or waiting to be, it owns the cluster's metadata while elected.
+"""The controller service: it campaigns, and owns the cluster's metadata while it is the active controller.
 
-It commands nobody. It writes state, and everyone follows the watch; nodes and gateways ask it by RPC.
+It sends no commands. It writes state, and all others follow the watch. Nodes and gateways send it requests by RPC.
 """
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode
 from libs.cluster.election import Election, Leadership
-from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import STORAGE, ElectedController
+from libs.cluster.image_follower import ImageFollower
+from libs.cluster.records import NO_MARK, STORAGE, ElectedController, MetadataMark
 from libs.cluster.store import CreateRevisionIs, Delete, MetadataStore, StoreUnavailable
 from libs.rpc.contracts.controller import (
     AlterReassignments,
@@ -23,21 +24,22 @@ from libs.rpc.contracts.controller import (
     ElectLeadersReply,
     ProducerIdBlock,
 )
+from libs.runtime.concurrent_jobs import run_until_one_fails
 from libs.telemetry.durations import Durations
-from services.controller import writes
-from services.controller.administration import Administration
-from services.controller.alongside import alongside
-from services.controller.balancing import Balancing
-from services.controller.brokers import BrokerKeeper
-from services.controller.core.life import LIFE_TRANSITIONS, Life, LifeStep
-from services.controller.core.topics import Randomness
-from services.controller.elections import Elections
-from services.controller.fencing import Conflict, Deposed, Unsettled
-from services.controller.identity import new_cluster_id
-from services.controller.log_survey import Reaches, Survey
-from services.controller.obituaries import Obituaries
-from services.controller.shard_owners import ShardOwners, shards
-from services.controller.term import Term
+from services.controller.administration.administration import Administration
+from services.controller.administration.cluster_id import new_cluster_id
+from services.controller.balancing.balancer import Balancer
+from services.controller.core.model.controller_states import CONTROLLER_TRANSITIONS, ControllerEvent, ControllerState
+from services.controller.core.topics.topics import Randomness
+from services.controller.elections.leader_elections import LeaderElections
+from services.controller.elections.log_end_survey import LogEndsByPartition, Survey
+from services.controller.elections.partition_reconciler import PartitionReconciler
+from services.controller.failure_detection.eviction import MemberEviction
+from services.controller.shards.shard_owners import ShardOwners, shards
+from services.controller.term import transactions as writes
+from services.controller.term.fenced_writer import Conflict, Deposed, OutcomeUnknown
+from services.controller.term.restored_store import RestoredStore
+from services.controller.term.term import Term
 
 log = logging.getLogger(__name__)
 
@@ -46,148 +48,168 @@ T = TypeVar("T")
 
 FEATURE_LEVEL = 1
 RETRY_S = 0.5
-HELD_AGAIN_S = 0.05
-"""How soon partitions are looked at again that wait for news of who lives."""
+DEFERRED_RETRY_S = 0.05
+"""Wait before deferred partitions are checked again."""
 
 
-def _go_on() -> None:
+def _no_check() -> None:
     pass
 
 
 class NotElected(Exception):
-    """Somebody else is, or nobody."""
+    """This controller is not the active one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidacy:
+    """What a controller campaigns with."""
+
+    election: Election
+    candidate: ElectedController
+    """The value that it writes under the election key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    cluster_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Cluster-wide broker configs that the first controller of a cluster writes."""
+    write_timeout_s: float = 10.0
+    """How long one write may take until it is confirmed and the image shows it."""
 
 
 class Controller:
-    """`run` campaigns and serves terms until cancelled. Requests are carried out one at a time, in the order of arrival."""
+    """One controller. `run` campaigns and serves terms until it is cancelled. Requests run one at a time, in the order of
+    arrival."""
 
     def __init__(
         self,
         store: MetadataStore,
         follower: ImageFollower,
-        election: Election,
-        candidate: ElectedController,
+        candidacy: Candidacy,
         administration: Administration,
         random: Randomness,
         survey: Survey,
         *,
-        cluster_defaults: Mapping[str, str] | None = None,
-        patience_s: float = 10.0,
-        obituaries: Obituaries | None = None,
+        settings: ControllerSettings = ControllerSettings(),
+        eviction: MemberEviction | None = None,
+        seen: MetadataMark = NO_MARK,
     ) -> None:
-        """Without `obituaries` it believes that whoever is registered lives."""
+        """Without `eviction`, every registered member counts as alive. `seen`: how far the former life had seen the metadata."""
         self._store = store
         self._follower = follower
-        self._election = election
-        self._candidate = candidate
+        self._election = candidacy.election
+        self._candidate = candidacy.candidate
         self._administration = administration
         self._random = random
-        self._cluster_defaults = dict(cluster_defaults or {})
-        self._patience_s = patience_s
-        self._obituaries = obituaries
-        self._keeper = BrokerKeeper(obituaries.doubted if obituaries is not None else frozenset)
+        self._settings = settings
+        self._eviction = eviction
+        self._seen = seen
+        self._history_concerned = asyncio.Event()
+        self._reconciler = PartitionReconciler(eviction.suspected if eviction is not None else frozenset)
         self._pipeline = asyncio.Lock()
-        self._elections = Elections(survey, self._pipeline, self._keeper.leaderless)
-        self.balancing = Balancing(self._pipeline)
+        self._elections = LeaderElections(survey, self._pipeline, self._reconciler.leaderless)
+        self.balancing = Balancer(self._pipeline)
         self._shard_owners = ShardOwners(self._pipeline)
-        self._unsettled = asyncio.Event()
+        self._reconcile_needed = asyncio.Event()
         self._term: Term | None = None
-        self.life = Life.STANDING_BACK
+        self.state = ControllerState.BACKING_OFF
         self._denies: Callable[[int], bool] = lambda node_id: False
         self.waiting = 0
-        """Requests that wait for their turn, or have it."""
+        """Requests that wait for their turn or run."""
 
     @property
     def elected(self) -> bool:
-        """In office and ready to act, as far as we know. Safety comes from fenced writes alone."""
+        """Whether this is the active controller, as far as it knows. Safety comes from fenced writes alone."""
         return self._term is not None and self._term.leadership.valid
 
     @property
-    def elections_at_a_loss(self) -> int:
-        return self._elections.at_a_loss
+    def unclean_elections(self) -> int:
+        return self._elections.unclean_elections
 
     @property
     def election_times(self) -> Durations:
-        return self._keeper.elections
+        return self._reconciler.elections
 
     @property
     def image(self) -> ClusterImage:
         return self._follower.image
 
     def ready(self) -> tuple[bool, str]:
-        """In office, or warm and standing by while somebody else is."""
+        """Readiness for the admin port: it is the active controller, or a standby of one."""
         if not self._follower.verified:
             return False, "the metadata store has not been read"
         if self.elected:
-            return True, "in office"
+            return True, "the active controller"
         incumbent = self.image.controller
         if incumbent is None or incumbent.node_id == self._candidate.node_id or self._denies(incumbent.node_id):
-            return False, "nobody is in office"  # or our former life, until its lease ends
-        return True, f"standing by for controller {incumbent.node_id}"
+            return False, "there is no active controller"  # or this controller's former incarnation, until its lease ends
+        return True, f"standby of controller {incumbent.node_id}"
 
-    def heed_denials(self, denies: Callable[[int], bool]) -> None:
-        """Of a controller that the image calls elected: it says that it is not. While the store is away, no image will."""
+    def watch_denials(self, denies: Callable[[int], bool]) -> None:
+        """`denies` says whether a controller that the image names as elected denies it. While the store is away, no newer image
+        comes."""
         self._denies = denies
 
     def debug(self) -> dict[str, Callable[[], object]]:
         """Views for the admin port."""
         views: dict[str, Callable[[], object]] = {"image": self._summary, "balancing": self._balancing}
-        if self._obituaries is not None:
-            views["detection"] = self._obituaries.debug
+        if self._eviction is not None:
+            views["detection"] = self._eviction.debug
         return views
 
     async def run(self) -> None:
-        """Needs a started follower. When cancelled, it resigns, so that a successor need not wait for a lease to expire."""
+        """Campaigns and serves terms until cancelled. Needs a started follower. When cancelled, it resigns, so that a successor
+        need not wait for the lease to expire."""
         unsubscribe = self._follower.subscribe(self._image_changed)
         try:
-            await self._retire_former_life()
+            await self._delete_former_election()
             while True:
                 leadership = await self._campaign()
                 try:
                     await self._serve(leadership)
                 finally:
                     self._term = None
-                    self._step(LifeStep.LOST)
+                    self._transition(ControllerEvent.LOST)
                     with contextlib.suppress(StoreUnavailable):
                         await leadership.resign()
-                    self._step(LifeStep.LEFT)
+                    self._transition(ControllerEvent.LEFT)
         finally:
             unsubscribe()
 
     async def _campaign(self) -> Leadership:
-        """Returns when elected. Whoever is cut off from storage nodes leaves the office to others for a while."""
-        if self._obituaries is None:
-            self._step(LifeStep.HEARD)
+        """The leadership, once elected. A controller that is cut off from storage nodes does not campaign for a while."""
+        if self._eviction is None:
+            self._transition(ControllerEvent.HEARD)
             leadership = await self._election.campaign()
-            self._step(LifeStep.ELECTED)
+            self._transition(ControllerEvent.ELECTED)
             return leadership
         while True:
-            await self._obituaries.stand_back()
-            self._step(LifeStep.HEARD)
+            await self._eviction.until_not_cut_off()
+            self._transition(ControllerEvent.HEARD)
             campaign = asyncio.ensure_future(self._election.campaign())
-            cut_off = asyncio.ensure_future(self._obituaries.stand_down())
+            cut_off = asyncio.ensure_future(self._eviction.until_cut_off())
             try:
                 await asyncio.wait((campaign, cut_off), return_when=asyncio.FIRST_COMPLETED)
                 if campaign.done():
                     leadership = campaign.result()
-                    self._step(LifeStep.ELECTED)
+                    self._transition(ControllerEvent.ELECTED)
                     return leadership
             finally:
                 for waiting in (campaign, cut_off):
                     waiting.cancel()
                 await asyncio.gather(campaign, cut_off, return_exceptions=True)
-            self._step(LifeStep.CUT_OFF)
+            self._transition(ControllerEvent.CUT_OFF)
 
-    def _step(self, step: LifeStep) -> None:
-        self.life = LIFE_TRANSITIONS[self.life, step]
+    def _transition(self, event: ControllerEvent) -> None:
+        self.state = CONTROLLER_TRANSITIONS[self.state, event]
 
-    async def administer(self, job: Callable[[Administration, Term], Awaitable[T]], check: Callable[[], None] = _go_on) -> T:
-        """Runs `job` alone, on an image that holds all that was written before it. Raises NotElected, and what `check` raises
-        when its turn has come."""
+    async def administer(self, job: Callable[[Administration, Term], Awaitable[T]], check: Callable[[], None] = _no_check) -> T:
+        """Runs `job` alone, on an image that holds all earlier writes. Raises NotElected, and whatever `check` raises when the
+        job's turn comes."""
         self.waiting += 1
         try:
             async with self._pipeline:
-                term = self._in_office()
+                term = self._active_term()
                 check()
                 return await self._carry_out(job, term)
         except Deposed:
@@ -196,32 +218,34 @@ class Controller:
             self.waiting -= 1
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """Needs no image, so it does not wait behind others. Raises NotElected, Unsettled and StoreUnavailable."""
+        """A block of producer ids. It needs no image, so it does not wait for its turn. Raises NotElected, OutcomeUnknown and
+        StoreUnavailable."""
         try:
-            return await self._in_office().allocate_producer_ids()
+            return await self._active_term().allocate_producer_ids()
         except Deposed:
             raise NotElected from None
 
-    async def elect_leaders(self, request: ElectLeaders, check: Callable[[], None] = _go_on) -> ElectLeadersReply:
-        """Nodes are asked before its turn, so that nobody waits for them. Raises as `administer`, and Unsettled."""
-        return await self._after_asking(self._elections.ask_for, self._elections.elect, request, check)
+    async def elect_leaders(self, request: ElectLeaders, check: Callable[[], None] = _no_check) -> ElectLeadersReply:
+        """Elects leaders. Nodes are surveyed before its turn, so that no other request waits for them. Raises as `administer`,
+        and OutcomeUnknown."""
+        return await self._after_survey(self._elections.survey_for_election, self._elections.elect, request, check)
 
     async def alter_reassignments(
-        self, request: AlterReassignments, check: Callable[[], None] = _go_on
+        self, request: AlterReassignments, check: Callable[[], None] = _no_check
     ) -> AlterReassignmentsReply:
-        """As `elect_leaders`: to cancel may take an election."""
-        return await self._after_asking(self._elections.ask_before, self._elections.reassign, request, check)
+        """Alters reassignments. Works as `elect_leaders`, since a cancelled reassignment may take an election."""
+        return await self._after_survey(self._elections.survey_for_reassignment, self._elections.reassign, request, check)
 
-    async def _after_asking(
+    async def _after_survey(
         self,
-        ask: Callable[[ClusterImage, R], Awaitable[Reaches]],
-        carry_out: Callable[[Term, R, Reaches], Awaitable[T]],
+        survey_logs: Callable[[ClusterImage, R], Awaitable[LogEndsByPartition]],
+        carry_out: Callable[[Term, R, LogEndsByPartition], Awaitable[T]],
         request: R,
         check: Callable[[], None],
     ) -> T:
-        self._in_office()
-        reaches = await ask(self.image, request)
-        return await self.administer(lambda _, term: carry_out(term, request, reaches), check)
+        self._active_term()
+        log_ends = await survey_logs(self.image, request)
+        return await self.administer(lambda _, term: carry_out(term, request, log_ends), check)
 
     async def _carry_out(self, job: Callable[[Administration, Term], Awaitable[T]], term: Term) -> T:
         try:
@@ -229,13 +253,13 @@ class Controller:
         finally:
             if term.unfinished:
                 term.unfinished = False
-                self._unsettled.set()
+                self._reconcile_needed.set()
 
     def _balancing(self) -> object:
         if self.elected:
             return self.balancing.debug(self.image)
         _, why = self.ready()
-        return {"elected": False, "in_office": getattr(self.image.controller, "node_id", None), "this_controller": why}
+        return {"elected": False, "active_controller": getattr(self.image.controller, "node_id", None), "this_controller": why}
 
     def _summary(self) -> object:
         image = self.image
@@ -243,7 +267,7 @@ class Controller:
             "revision": image.revision,
             "cluster_id": image.cluster_id,
             "elected": self.elected,
-            "life": self.life.value,
+            "state": self.state.value,
             "waiting": self.waiting,
             "topics": {name: topic.partitions for name, topic in image.topics.items()},
             "members": {role: sorted(members) for role, members in image.members_by_role.items()},
@@ -251,17 +275,18 @@ class Controller:
             "uncommitted": [topic_id.hex() for topic_id in image.uncommitted_topic_ids()],
         }
 
-    async def _retire_former_life(self) -> None:
-        """Restarted, we know that whoever holds office in our name is dead: why wait for its lease. Best effort."""
+    async def _delete_former_election(self) -> None:
+        """Deletes an election of this controller's former incarnation, which is dead, so that its lease need not be waited for.
+        Best effort."""
         with contextlib.suppress(StoreUnavailable, RecordError):
-            found = await self._store.get(keys.CONTROLLER)
-            incumbent = decode(ElectedController, found.value) if found is not None else None
-            if found is None or incumbent is None or incumbent.node_id != self._candidate.node_id:
+            stored = await self._store.get(keys.CONTROLLER)
+            incumbent = decode(ElectedController, stored.value) if stored is not None else None
+            if stored is None or incumbent is None or incumbent.node_id != self._candidate.node_id:
                 return
             if incumbent.incarnation < self._candidate.incarnation:
-                await self._store.txn([CreateRevisionIs(found.key, found.create_revision)], [Delete(found.key)])
+                await self._store.txn([CreateRevisionIs(stored.key, stored.create_revision)], [Delete(stored.key)])
 
-    def _in_office(self) -> Term:
+    def _active_term(self) -> Term:
         if self._term is None or not self._term.leadership.valid:
             raise NotElected
         return self._term
@@ -272,11 +297,13 @@ class Controller:
             or old.partition_table is not new.partition_table
             or old.overrides_by_resource is not new.overrides_by_resource
         ):
-            self._unsettled.set()
+            self._reconcile_needed.set()
+        if old.members(STORAGE) is not new.members(STORAGE) or old.partition_table is not new.partition_table:
+            self._history_concerned.set()
         self._shard_owners.follow(old, new)
 
     async def _serve(self, leadership: Leadership) -> None:
-        term = Term(self._store, self._follower, leadership, patience_s=self._patience_s)
+        term = Term(self._store, self._follower, leadership, write_timeout_s=self._settings.write_timeout_s)
         lost = asyncio.ensure_future(leadership.lost.wait())
         work = asyncio.ensure_future(self._work(term))
         try:
@@ -292,45 +319,56 @@ class Controller:
 
     async def _work(self, term: Term) -> None:
         await term.begin()
-        await self._found_cluster(term)
+        await self._create_cluster(term)
+        restored_store = RestoredStore(term, self._random, self._seen)
+        await restored_store.begin()
         self._term = term
-        self._step(LifeStep.CAUGHT_UP)
-        log.info("in office", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
-        self._unsettled.set()
-        jobs = [self._settling(term), self._elections.run(term), self.balancing.run(term), self._shard_owners.run(term)]
-        if self._obituaries is not None:
-            jobs += [self._obituaries.write(term), self._resign_when_cut_off(self._obituaries, leadership=term.leadership)]
-        await alongside(*jobs)
+        self._transition(ControllerEvent.CAUGHT_UP)
+        log.info("active controller", extra={"fields": {"revision": term.image.revision, "topics": len(term.image.topics)}})
+        self._reconcile_needed.set()
+        self._history_concerned.set()
+        jobs = [
+            restored_store.run(self._pipeline, self._history_concerned),
+            self._reconciling(term),
+            self._elections.run(term),
+            self.balancing.run(term),
+            self._shard_owners.run(term),
+        ]
+        if self._eviction is not None:
+            jobs += [self._eviction.write(term), self._resign_when_cut_off(self._eviction, leadership=term.leadership)]
+        await run_until_one_fails(*jobs)
 
-    async def _resign_when_cut_off(self, obituaries: Obituaries, leadership: Leadership) -> None:
-        await obituaries.stand_down()
+    async def _resign_when_cut_off(self, eviction: MemberEviction, leadership: Leadership) -> None:
+        await eviction.until_cut_off()
         leadership.lose("half of the storage nodes fell silent together")
 
-    async def _settling(self, term: Term) -> None:
+    async def _reconciling(self, term: Term) -> None:
         while True:
-            await self._unsettled.wait()
-            self._unsettled.clear()
+            await self._reconcile_needed.wait()
+            self._reconcile_needed.clear()
             try:
                 async with self._pipeline:
-                    await self._keeper.settle(term)
+                    await self._reconciler.reconcile(term)
                 self._elections.wake()
-                if self._keeper.holds:
-                    asyncio.get_running_loop().call_later(HELD_AGAIN_S, self._unsettled.set)
+                if self._reconciler.has_deferred:
+                    asyncio.get_running_loop().call_later(DEFERRED_RETRY_S, self._reconcile_needed.set)
             except Conflict as conflict:
                 await term.catch_up(conflict.revision)
-                self._unsettled.set()
-            except Unsettled as error:
-                log.warning("partitions not settled", extra={"fields": {"reason": str(error)}})
+                self._reconcile_needed.set()
+            except OutcomeUnknown as error:
+                log.warning("partitions not reconciled", extra={"fields": {"reason": str(error)}})
                 await asyncio.sleep(RETRY_S)
-                self._unsettled.set()
+                self._reconcile_needed.set()
 
-    async def _found_cluster(self, term: Term) -> None:
-        """The first controller of all names the cluster. Its name never changes."""
+    async def _create_cluster(self, term: Term) -> None:
+        """Creates the cluster's id, which never changes. Only the first controller of a cluster does."""
         while not term.image.cluster_id:
             try:
-                await term.commit(writes.birth(new_cluster_id(self._random), FEATURE_LEVEL, self._cluster_defaults))
+                await term.commit(
+                    writes.cluster_creation(new_cluster_id(self._random), FEATURE_LEVEL, dict(self._settings.cluster_defaults))
+                )
             except Conflict as conflict:
                 await term.catch_up(conflict.revision)
-            except Unsettled as error:
-                log.warning("cluster not founded", extra={"fields": {"reason": str(error)}})
+            except OutcomeUnknown as error:
+                log.warning("cluster not created", extra={"fields": {"reason": str(error)}})
                 await asyncio.sleep(RETRY_S)

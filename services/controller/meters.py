@@ -1,57 +1,144 @@
-"""The controller's metrics, by Kafka's names where it has one (kafka.controller:type=KafkaController)."""
+"""Metrics of the controller, under Kafka's names where Kafka has one (kafka.controller:type=KafkaController)."""
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
+from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
 from libs.telemetry.metrics import Metrics
-from services.controller.core.decommissioning import leaving
-from services.controller.core.moves import moving, replicas_on
-from services.controller.service import Controller
-from services.controller.shard_owners import unowned
+from services.controller.controller import Controller
+from services.controller.core.balancing.replica_moves import moving, replicas_on
+from services.controller.core.reassignment.decommissioning import leaving
+from services.controller.shards.shard_owners import unowned
 
 KAFKA = "kafka_controller_kafkacontroller_"
-ELECTIONS = "kafka_controller_controllerstats_leaderelectionrateandtime_seconds"
-UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections"
+
+ACTIVE = GaugeDefinition(
+    name=KAFKA + "activecontrollercount",
+    help="1 on the active controller, 0 on a standby.",
+    healthy="1 on exactly one controller",
+    otherwise="Without an active controller nothing changes. Check that etcd answers; look for `active controller` in the logs.",
+)
+TOPICS = GaugeDefinition(
+    name=KAFKA + "globaltopiccount",
+    help="Topics of the cluster.",
+    healthy="as many as you made",
+)
+PARTITIONS = GaugeDefinition(
+    name=KAFKA + "globalpartitioncount",
+    help="Partitions of the cluster.",
+    healthy="as many as you made",
+)
+OFFLINE_PARTITIONS = GaugeDefinition(
+    name=KAFKA + "offlinepartitionscount",
+    help="Partitions without a leader.",
+    healthy="0, but for seconds after the death of a storage node",
+    otherwise="Bring the storage nodes of the ISR back. `kafka-topics.sh --describe --unavailable-partitions` names the "
+    "partitions.",
+)
+PREFERRED_IMBALANCE = GaugeDefinition(
+    name=KAFKA + "preferredreplicaimbalancecount",
+    help="Partitions whose leader is not their first replica.",
+    healthy="0, within `leader.imbalance.check.interval.seconds` of the last restart",
+    otherwise="Check that all storage nodes run and `auto.leader.rebalance.enable` is true, or run `kafka-leader-election.sh`.",
+)
+ACTIVE_BROKERS = GaugeDefinition(
+    name=KAFKA + "activebrokercount",
+    help="Storage nodes that are registered.",
+    healthy="all storage nodes",
+    otherwise="Start the missing ones. `make status` and their logs tell why they stopped.",
+)
+FENCED_BROKERS = GaugeDefinition(
+    name=KAFKA + "fencedbrokercount",
+    help="Storage nodes that were registered once and are not now.",
+    healthy="0",
+    otherwise="Start them again. If one is gone for good, move its replicas, then unregister it.",
+)
+PLANNED_STEPS = GaugeDefinition(
+    name="penstock_balancing_planned_steps",
+    help="Moves of replicas and leaderships that self-balancing plans to do next.",
+    healthy="falls to 0",
+    otherwise="With `self.balancing.mode=suggest` the plan waits for you. `/debug/balancing` shows it.",
+)
+MOVING_PARTITIONS = GaugeDefinition(
+    name="penstock_balancing_moving_partitions",
+    help="Partitions that self-balancing moves now.",
+    healthy="at most `self.balancing.moves.max`, and 0 at rest",
+    otherwise="A value that stays means that a move does not end. Look at the lag of the followers that receive replicas.",
+)
+DECOMMISSIONING = GaugeDefinition(
+    name="penstock_decommissioning_replicas",
+    help="Replicas on nodes with decommission=true.",
+    healthy="falls to 0, then the nodes can be stopped",
+    otherwise="`/debug/balancing` tells why a replica cannot move.",
+)
+UNOWNED_SHARDS = GaugeDefinition(
+    name="penstock_unowned_shards",
+    help="Shards of internal topics that no live coordinator owns.",
+    healthy="0, but for seconds after the death of a coordinator",
+    otherwise="Start a group coordinator. Until then the groups of these shards wait.",
+)
+METADATA_REVISION = GaugeDefinition(
+    name="penstock_metadata_revision",
+    help="The etcd revision of the metadata that this process has seen.",
+    healthy="alike on all controllers",
+    otherwise="A controller that stays behind does not hear from etcd. Look at its log.",
+)
+WAITING_REQUESTS = GaugeDefinition(
+    name="penstock_controller_waiting_requests",
+    help="Administrative requests that wait for their turn, or run.",
+    healthy="below 10",
+    otherwise="Writes to etcd are slow, or clients create and alter many topics. Look at etcd's disk.",
+)
+ELECTIONS = HistogramDefinition(
+    name="kafka_controller_controllerstats_leaderelectionrateandtime_seconds",
+    help="Leader elections, and the time of each from the decision until the new leader was written and seen.",
+    healthy="below 1 s; rises only when storage nodes stop or start",
+    otherwise="Slow elections: look at etcd. Many elections: look for storage nodes that restart or hang.",
+)
+UNCLEAN_ELECTIONS = CounterDefinition(
+    name="kafka_controller_controllerstats_uncleanleaderelections",
+    help="Elections of a leader that may lack acknowledged records. "
+    "No other replica was left, or `unclean.leader.election.enable` is true.",
+    healthy="0",
+    otherwise="Acknowledged records may be lost. The controller's log names the partitions.",
+)
 
 
 class _State(Collector):
-    """Computed when scraped: nothing is counted while nobody looks."""
+    """A collector that computes its samples when scraped: nothing is counted while nobody looks."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
 
     def collect(self) -> Iterator[Metric]:
-        for name, doc, value in gauges(self._controller):
-            yield GaugeMetricFamily(name, doc, value)
-        doc = "Leaders elected, and how long each took from the decision until it was written and seen"
-        yield self._controller.election_times.family(ELECTIONS, doc)
-        doc = "Leaders elected that may lack acknowledged records: nobody else was left, or unclean election is allowed"
-        yield CounterMetricFamily(UNCLEAN, doc, self._controller.elections_at_a_loss)
+        for definition, value in gauges(self._controller):
+            yield definition.sample(value)
+        yield ELECTIONS.sample(self._controller.election_times)
+        yield UNCLEAN_ELECTIONS.sample(self._controller.unclean_elections)
 
 
-def gauges(controller: Controller) -> list[tuple[str, str, float]]:
+def gauges(controller: Controller) -> list[tuple[GaugeDefinition, float]]:
     image = controller.image
     alive = image.members(STORAGE).keys()
     partitions, offline, moved = _partitions(image)
-    planned, going = len(controller.balancing.plan.steps), leaving(image)
     return [
-        (KAFKA + "activecontrollercount", "1 on the elected controller, else 0", float(controller.elected)),
-        (KAFKA + "globaltopiccount", "Topics of the cluster", len(image.topics)),
-        (KAFKA + "globalpartitioncount", "Partitions of the cluster", partitions),
-        (KAFKA + "offlinepartitionscount", "Partitions without a leader", offline),
-        (KAFKA + "preferredreplicaimbalancecount", "Partitions that another than their first replica leads", moved),
-        (KAFKA + "activebrokercount", "Storage nodes that are registered", len(alive)),
-        (KAFKA + "fencedbrokercount", "Storage nodes that were registered once and are not", len(image.nodes.keys() - alive)),
-        ("penstock_balancing_planned_steps", "Moves and leaderships that self-balancing would do next", planned),
-        ("penstock_balancing_moving_partitions", "Partitions that the cluster itself is moving", len(moving(image))),
-        ("penstock_decommissioning_replicas", "Replicas on nodes that are being decommissioned", replicas_on(image, going)),
-        ("penstock_unowned_shards", "Shards of internal topics that no live coordinator owns", unowned(image)),
-        ("penstock_metadata_revision", "Revision of the metadata that this process holds", image.revision),
-        ("penstock_controller_waiting_requests", "Requests that wait for or run in the pipeline", controller.waiting),
+        (ACTIVE, float(controller.elected)),
+        (TOPICS, len(image.topics)),
+        (PARTITIONS, partitions),
+        (OFFLINE_PARTITIONS, offline),
+        (PREFERRED_IMBALANCE, moved),
+        (ACTIVE_BROKERS, len(alive)),
+        (FENCED_BROKERS, len(image.nodes.keys() - alive)),
+        (PLANNED_STEPS, len(controller.balancing.plan.steps)),
+        (MOVING_PARTITIONS, len(moving(image))),
+        (DECOMMISSIONING, replicas_on(image, leaving(image))),
+        (UNOWNED_SHARDS, unowned(image)),
+        (METADATA_REVISION, image.revision),
+        (WAITING_REQUESTS, controller.waiting),
     ]
 
 

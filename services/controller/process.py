@@ -1,128 +1,105 @@
-"""A whole controller process, over whatever world it is given."""
+"""A whole controller process, over the environment that it is given."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from libs.cluster.election import Election
-from libs.cluster.follower import ImageFollower
-from libs.cluster.membership import Membership, Superseded
-from libs.cluster.records import CONTROLLER, STORAGE, ElectedController, Member
-from libs.cluster.store import MetadataStore
+from libs.cluster.image_follower import ImageFollower
+from libs.cluster.records import NO_MARK, STORAGE, ElectedController
 from libs.rpc.client import RpcClient
 from libs.rpc.server import Hello, RpcServer
-from libs.rpc.transport import Transport
 from libs.runtime.controllers import Controllers
-from libs.runtime.lifecycle import Lifecycle
-from libs.runtime.peers import ImageLending, Peers
-from services.controller.administration import Administration
+from libs.runtime.lifecycle import Lifecycle, end_task
+from libs.runtime.peers import ImageLending
+from libs.runtime.process import Environment
+from libs.runtime.registration import Registration
+from services.controller.administration.administration import Administration
 from services.controller.api import methods
 from services.controller.config import ControllerConfig
-from services.controller.core.assignment import Limits
-from services.controller.log_survey import LogSurvey
-from services.controller.obituaries import Obituaries, Succession
-from services.controller.service import FEATURE_LEVEL, Controller
-from services.controller.vigil import Vigil
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a controller takes from the world. Built in `__main__`, or by the simulator."""
-
-    store: MetadataStore
-    transport: Transport
-    random: random.Random
-    incarnation: int
-    host_id: str
-    version: str
-    peers: Peers | None = None
-    """Whom to ask for an image while the store is away."""
+from services.controller.controller import FEATURE_LEVEL, Candidacy, Controller, ControllerSettings
+from services.controller.core.topics.replica_assignment import Limits
+from services.controller.elections.log_end_survey import LogSurvey
+from services.controller.failure_detection.eviction import ControllerEviction, MemberEviction
+from services.controller.failure_detection.failure_detector import FailureDetector
 
 
 async def serve(
-    config: ControllerConfig, world: Surroundings, lifecycle: Lifecycle, on_built: Callable[[Controller], Awaitable[None]]
+    config: ControllerConfig, environment: Environment, lifecycle: Lifecycle, on_built: Callable[[Controller], Awaitable[None]]
 ) -> None:
-    """Returns when it campaigns, or, with an image that was borrowed, when it watches over the living: office is held on the
-    store's own image alone. `on_built` is awaited before anything is started."""
-    store, incarnation, peers = world.store, world.incarnation, world.peers
+    """Runs a controller; returns when it campaigns.
+
+    With a borrowed image it returns when it watches members: only an image of the store itself allows a campaign. `on_built` is
+    awaited before anything is started.
+    """
+    store, identity, peers = environment.store, environment.identity, environment.peers
     lifecycle.on_stop(store.close)
     follower = ImageFollower(store, peers.newest if peers is not None else None)
     lifecycle.on_stop(follower.close)
-    candidate = ElectedController(config.node_id, incarnation)
+    candidate = ElectedController(config.node_id, identity.incarnation)
 
     def hello() -> Hello:
-        image = follower.image
-        return Hello(CONTROLLER, config.node_id, incarnation, world.version, image.feature_level, image.cluster_id)
+        return identity.hello(follower.image)
 
     def connect(address: str, node_id: int) -> RpcClient:
-        return RpcClient(address, hello, world.transport, expected=(STORAGE, node_id))
+        return RpcClient(address, hello, environment.transport, expected=(STORAGE, node_id))
 
-    vigil = Vigil(follower, world.transport, world.host_id, config.node_id)
+    failure_detector = FailureDetector(follower, environment.transport, identity.host_id, config.node_id)
     controller = Controller(
         store,
         follower,
-        Election(store, candidate, config.election_ttl_s),
-        candidate,
-        Administration(world.random, Limits(partitions_per_request=config.request_partitions_max)),
-        world.random,
-        LogSurvey(connect, world.host_id),
-        cluster_defaults=config.cluster_defaults,
-        patience_s=config.patience_s,
-        obituaries=Obituaries(vigil),
+        Candidacy(Election(store, candidate, config.election_ttl_s), candidate),
+        Administration(environment.random, Limits(partitions_per_request=config.request_partitions_max)),
+        environment.random,
+        LogSurvey(connect, identity.host_id),
+        settings=ControllerSettings(config.cluster_defaults, config.patience_s),
+        eviction=MemberEviction(failure_detector),
+        seen=environment.marks.former if environment.marks is not None else NO_MARK,
     )
-    vigil.answer_for(lambda: controller.elected)
+    failure_detector.report_elected(lambda: controller.elected)
     await on_built(controller)
     await follower.start()
     if peers is not None:
         peers.note_members_of(follower)
-    answers = {**methods(controller, vigil), **ImageLending(lambda: follower.image).methods}
-    server = RpcServer(hello, answers, transport=world.transport, on_lost=vigil.connection_lost)
+    answers = {**methods(controller, failure_detector), **ImageLending(lambda: follower.image).methods}
+    server = RpcServer(hello, answers, transport=environment.transport, on_lost=failure_detector.connection_lost)
     lifecycle.on_stop(server.close)
-    unix = await server.listen(f"unix:{config.rpc_unix}") if config.rpc_unix else ""
-    tcp = await server.listen(f"tcp:{config.rpc_tcp}") if config.rpc_tcp else ""
-    member = Member(
-        role=CONTROLLER,
-        node_id=config.node_id,
-        incarnation=incarnation,
-        host_id=world.host_id,
-        tcp_address=tcp,
-        unix_address=unix,
-        version=world.version,
-        feature_level=FEATURE_LEVEL,
-    )
-    membership = Membership(store, member, config.member_ttl_s, on_superseded=lambda other: lifecycle.stop(Superseded(other)))
-    lifecycle.on_stop(membership.close)
-    follower.subscribe(membership.follow)
-    joining = asyncio.create_task(membership.start(), name="registration")
+    member = replace(identity.member(), feature_level=FEATURE_LEVEL)
+    registration = Registration(server, member, store, config.member_ttl_s, lifecycle.stop)
+    await registration.listen(config)
+    lifecycle.on_stop(registration.leave)
+    follower.subscribe(registration.follow)
+    joining = asyncio.create_task(registration.register(), name="registration")
     if follower.verified:
         await joining
-    others = Controllers(hello, world.host_id, world.transport)
-    lifecycle.on_stop(others.close)
-    controller.heed_denials(others.denies)
-    others.follow(follower.image)
-    follower.subscribe(lambda _, new: others.follow(new))
-    vigil.start()
+    controllers = Controllers(hello, identity.host_id, environment.transport)
+    lifecycle.on_stop(controllers.close)
+    controller.watch_denials(controllers.denies)
+    controllers.follow(follower.image)
+    follower.subscribe(lambda _, new: controllers.follow(new))
+    failure_detector.start()
 
-    async def hold_office() -> None:
+    async def campaign() -> None:
         await joining
         await follower.until_verified()
-        succession = asyncio.create_task(Succession(store, follower, vigil).run(), name="succession")
+        if environment.marks is not None:
+            environment.marks.follow(follower.image, follower.image)
+            follower.subscribe(environment.marks.follow)
+            lifecycle.on_stop(close_marks)
+        controller_eviction = asyncio.create_task(ControllerEviction(store, follower, failure_detector).run(), name="succession")
         try:
             await controller.run()
         finally:
-            await _ended(succession)
+            await end_task(controller_eviction)
 
-    async def end_vigil() -> None:
-        vigil.close()
+    async def close_marks() -> None:
+        if environment.marks is not None:
+            environment.marks.close()
 
-    lifecycle.on_stop(end_vigil)
-    office = asyncio.create_task(hold_office(), name="controller")
-    lifecycle.on_stop(lambda: _ended(office))
-    office.add_done_callback(lambda task: None if task.cancelled() else lifecycle.stop(task.exception()))
+    async def close_failure_detector() -> None:
+        failure_detector.close()
 
-
-async def _ended(task: "asyncio.Task[None]") -> None:
-    """Cancelled, the office is resigned."""
-    task.cancel()
-    await asyncio.wait((task,))
+    lifecycle.on_stop(close_failure_detector)
+    campaigning = asyncio.create_task(campaign(), name="controller")
+    lifecycle.on_stop(lambda: end_task(campaigning))  # a cancelled campaign resigns
+    campaigning.add_done_callback(lambda task: None if task.cancelled() else lifecycle.stop(task.exception()))

@@ -1,74 +1,65 @@
-"""What a gateway is told. Environment variables are `PENSTOCK_` and the field's name in capitals."""
+"""Settings of a gateway. Environment variables are `PENSTOCK_` and the field's name in capitals."""
 
 from dataclasses import dataclass
 
+from libs.runtime.service_config import ServiceConfig
 
-@dataclass(frozen=True, slots=True)
-class GatewayConfig:
-    """`port_base` is the bootstrap port; broker id i is at `port_base + i`, as advertised and as listened to.
 
-    The advertised address is what clients reach, and is never guessed from the local socket: port maps and NAT change it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayConfig(ServiceConfig):
+    """The settings of one gateway.
+
+    `port_base` is the bootstrap port. Broker id i has port `port_base + i`, both advertised and listened to. The advertised
+    address is the one that clients reach. It is never guessed from the local socket, since port maps and NAT change it.
     """
 
-    node_id: int
-    """From 1, of its own among processes of its kind."""
-    etcd: tuple[str, ...]
-    """`host:port` of each member of etcd."""
     port_base: int
-    """The bootstrap port; broker id i is listened to at `port_base` + i."""
-    data_dir: str
-    """For the number of the last start, and for where others were last seen."""
+    """The bootstrap port. Broker id i has port `port_base` + i."""
     listen_host: str = "127.0.0.1"
-    """The address that is listened to."""
+    """The address of the listening sockets."""
     advertised_host: str = "127.0.0.1"
-    """The host that clients are told."""
+    """The host that Metadata names to clients."""
     advertised_port_base: int = 0
     """The bootstrap port as clients reach it. 0: `port_base`."""
     listener_name: str = "PLAINTEXT"
-    """Its name, as in Kafka's `listeners`."""
-    rpc_unix: str = ""
-    """The path of the socket where controllers on this host find out whether it lives."""
-    rpc_tcp: str = ""
-    """`host:port` of the same, from anywhere. Without either, a gateway that ended is missed after its silence."""
+    """The listener's name, as in Kafka's `listeners`."""
     rack: str = ""
-    """The rack or zone that it is in."""
-    host_id: str = ""
-    """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
-    admin_host: str = "127.0.0.1"
-    """Where `/healthz`, `/readyz`, `/metrics` and `/debug` are served."""
-    admin_port: int = 0
-    """0: any free port."""
-    log_level: str = "info"
-    """`debug`, `info`, `warning` or `error`."""
+    """The rack or zone of this gateway."""
     member_ttl_s: int = 2
-    """The lease of its registration."""
-    peers: tuple[str, ...] = ()
-    """`host:port` of RPC: whom else to ask for the metadata at a start while etcd is away, when the data directory is new."""
+    """The lease of its registration, in seconds."""
+    fenced_broker_s_max: float = 300.0
+    """The time for which Metadata still names a storage node that is registered and not alive. Its port stays open, and clients
+    keep their connections. 0: not at all, as in Kafka. DescribeCluster names only nodes that are alive."""
 
+    connections_max: int = 0
+    """The most client connections, as Kafka's `max.connections`. One beyond is closed. 0, or more: what the limit of open files
+    leaves beside `open_files_max` and the connections to other processes."""
+    connections_per_ip_max: int = 0
+    """The most connections from one address, as Kafka's `max.connections.per.ip`. One beyond is closed. 0: no limit."""
     frame_bytes_max: int = 104_857_600
     """The longest request, as Kafka's `socket.request.max.bytes`."""
     connection_requests_max: int = 256
-    """Requests of one connection that are not answered yet; no more are read meanwhile."""
+    """The unanswered requests of one connection. At the bound, no more are read."""
     connection_bytes_max: int = 33_554_432
-    """The same in bytes."""
+    """The bytes of unanswered requests of one connection. At the bound, no more are read."""
     half_received_bytes_max: int = 268_435_456
-    """What has arrived of unfinished requests, of all connections together."""
+    """The bytes of incomplete requests, of all connections together."""
     parked_bytes_max: int = 67_108_864
-    """Produces that wait for a leader, of all connections together."""
+    """The bytes of batches that wait for a leader, of all connections together."""
     half_frame_s_max: float = 30.0
-    """So long after it began a request must have arrived in full: plus a second for each 16,384 bytes of it that are here."""
+    """The time in which a request must arrive completely, plus a second for each 16,384 bytes that have arrived."""
     unread_answers_s_max: float = 30.0
-    """A client that reads none of its answers for so long is hung up on."""
+    """A client that reads none of its answers for so long is disconnected."""
     idle_s_max: float = 600.0
-    """As Kafka's `connections.max.idle.ms`."""
+    """The time without a request after which a connection is closed, as Kafka's `connections.max.idle.ms`."""
     drain_s_max: float = 10.0
-    """How long requests under way may take when it stops."""
+    """The longest wait for outstanding requests when the gateway stops."""
 
     fetch_bytes_max: int = 57_671_680
     """The largest answer to a Fetch, as Kafka's `fetch.max.bytes`."""
     sendfile_bytes_min: int = 131_072
-    """From here on batches go from the file to the client's socket, without being read."""
+    """Records of at least so many bytes leave by sendfile, without being read into memory."""
     open_files_max: int = 512
-    """Segments that are kept open."""
+    """The number of segment files that are kept open. At most one for sixteen of the limit of open files."""
     open_file_idle_s: float = 30.0
-    """A deleted segment takes its space for as long as it is open."""
+    """A file that is not read for so long is closed. A deleted segment takes disk space while it is open."""

@@ -1,20 +1,119 @@
-"""What the gateway counts. Plain integers on the hot path, turned into Prometheus samples when somebody scrapes.
+"""Metrics of the gateway. The hot path counts plain integers, which become samples at a scrape.
 
-A client id is never a label: clients choose them, and there is no end of them (bad-inputs row 51).
+A client id is never a label: clients choose their ids, so their number has no bound.
 """
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
 from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.stages import Stage, StageDurations
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+
+BYTES_IN = CounterDefinition(
+    name="penstock_gateway_bytes_in",
+    help="Bytes received from clients.",
+    healthy="follows the load",
+)
+BYTES_OUT = CounterDefinition(
+    name="penstock_gateway_bytes_out",
+    help="Bytes sent to clients.",
+    healthy="follows the load",
+)
+CONNECTIONS = GaugeDefinition(
+    name="penstock_gateway_connections",
+    help="Client connections that are open now.",
+    healthy="steady, and well below `penstock_gateway_connections_max`",
+    otherwise="Find the clients that do not reuse their connections. Raise the limit of open files, or add a gateway.",
+)
+CONNECTIONS_MAX = GaugeDefinition(
+    name="penstock_gateway_connections_max",
+    help="Client connections that there may be: `connections_max`, or what the limit of open files leaves.",
+    healthy="constant",
+)
+CONNECTIONS_REFUSED = CounterDefinition(
+    name="penstock_gateway_connections_refused",
+    help="Client connections that were closed when they came, by the limit that they exceeded.",
+    labels=("reason",),
+    healthy="0",
+    otherwise="`client connection refused` in the gateway's log names the host. `max-connections`: raise the limit of open "
+    "files, or add a gateway. `max-connections-per-ip`: find the client that does not reuse its connections.",
+)
+CONNECTIONS_OPENED = CounterDefinition(
+    name="penstock_gateway_connections_opened",
+    help="Client connections accepted.",
+    healthy="a few per client and hour",
+    otherwise="Clients connect again and again. `penstock_gateway_connections_closed_total` has the reasons.",
+)
+CONNECTIONS_CLOSED = CounterDefinition(
+    name="penstock_gateway_connections_closed",
+    help="Client connections that ended, by reason.",
+    labels=("reason",),
+    healthy="`client`, `reset`, `idle` and `drain` only",
+    otherwise="Look for `client connection closed` in the gateway's log: it names the client and the detail. "
+    "`internal` is a fault of the gateway: report it.",
+)
+FILES_NOT_OPENED = CounterDefinition(
+    name="penstock_gateway_files_not_opened",
+    help="Fetches for which a segment file could not be opened. Their records come by RPC instead.",
+    healthy="0, or rare: a segment was deleted meanwhile",
+    otherwise="`segment file not opened` in the gateway's log has the reason. Without free descriptors, raise the limit of open "
+    "files, or lower `connections_max`.",
+)
+PARKED_BYTES = GaugeDefinition(
+    name="penstock_gateway_parked_bytes",
+    help="Bytes of batches that wait for a leader now.",
+    healthy="0, but for seconds after the death of a storage node",
+    otherwise="Partitions have no leader. Look at `kafka_controller_kafkacontroller_offlinepartitionscount`.",
+)
+PARKED = CounterDefinition(
+    name="penstock_gateway_parked",
+    help="Batches that waited for a leader.",
+    healthy="rises only when leaders change",
+    otherwise="Leaders change often. Look for storage nodes that restart or hang.",
+)
+RESENT = CounterDefinition(
+    name="penstock_gateway_resent",
+    help="Batches sent again after the connection to a storage node was lost, or its leadership.",
+    healthy="rises only when a storage node restarts",
+    otherwise="Look for storage nodes that restart, and for a network that drops connections.",
+)
+PRODUCE_ERRORS = CounterDefinition(
+    name="penstock_gateway_produce_errors",
+    help="Partitions in answers to Produce that carry an error, by Kafka's error code.",
+    labels=("code",),
+    healthy="0, or rare",
+    otherwise="Look the code up in [troubleshooting](../use/troubleshooting.md).",
+)
+REQUESTS = CounterDefinition(
+    name="penstock_gateway_requests",
+    help="Requests answered, by API.",
+    labels=("api",),
+    healthy="follows the load",
+)
+REQUEST_DURATION = HistogramDefinition(
+    name="penstock_gateway_request_duration_seconds",
+    help="Time from the last byte of a request to its answer, by API. A Fetch or JoinGroup that waits counts its wait.",
+    labels=("api",),
+    healthy="produce: about the time of an fdatasync with `durability=synced`; fetch: up to the client's `fetch.max.wait.ms`",
+    otherwise="`penstock_gateway_request_stage_seconds` tells whether the gateway or the process behind it takes the time.",
+)
+REQUEST_STAGE = HistogramDefinition(
+    name="penstock_gateway_request_stage_seconds",
+    help="Time of requests that another process answers, by API and stage. "
+    "sent: until the request was sent there. answered: from the last send to the answer.",
+    labels=("api", "stage"),
+    healthy="`sent` below 10 ms",
+    otherwise="A high `sent` means that the gateway is busy: add a gateway. "
+    "A high `answered` means that the storage node or the group coordinator is slow, or its disk.",
+)
 
 
 class ApiDurations:
-    """Of the requests of one API: in all, and by stage for those that a storage node or a coordinator was asked for."""
+    """The durations of one API's requests: in total, and by stage for requests that another process answered."""
 
     __slots__ = ("answered", "in_all", "sent", "stages")
 
@@ -26,7 +125,7 @@ class ApiDurations:
 
 
 class Meters:
-    """A collector in the service's registry."""
+    """The gateway's collector in the service's registry."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.bytes_in = 0
@@ -36,7 +135,10 @@ class Meters:
         self.parked_bytes = 0
         self.parked_total = 0
         self.resent_total = 0
+        self.files_not_opened = 0
+        self.connections_max = 0
         self.closed: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
         self.durations: dict[int, ApiDurations] = {}
         self.produce_errors: dict[int, int] = {}
         metrics.registry.register(self)
@@ -49,8 +151,11 @@ class Meters:
         self.connections -= 1
         self.closed[reason] = self.closed.get(reason, 0) + 1
 
+    def refuse(self, reason: str) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
     def answered(self, api_key: int, received_at: float, sent_at: float, now: float) -> None:
-        """`sent_at` 0.0: nobody was asked."""
+        """Counts one answered request. `sent_at` is 0.0 if no other process was asked."""
         durations = self.durations.get(api_key)
         if durations is None:
             durations = self.durations[api_key] = ApiDurations()
@@ -63,39 +168,21 @@ class Meters:
         self.produce_errors[error] = self.produce_errors.get(error, 0) + 1
 
     def collect(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("penstock_gateway_bytes_in", "Bytes received from clients.", value=self.bytes_in)
-        yield CounterMetricFamily("penstock_gateway_bytes_out", "Bytes answered to clients.", value=self.bytes_out)
-        yield GaugeMetricFamily("penstock_gateway_connections", "Client connections open now.", value=self.connections)
-        yield CounterMetricFamily(
-            "penstock_gateway_connections_opened", "Client connections accepted.", value=self.connections_total
+        yield BYTES_IN.sample(self.bytes_in)
+        yield BYTES_OUT.sample(self.bytes_out)
+        yield CONNECTIONS.sample(self.connections)
+        yield CONNECTIONS_MAX.sample(self.connections_max)
+        yield CONNECTIONS_OPENED.sample(self.connections_total)
+        yield PARKED_BYTES.sample(self.parked_bytes)
+        yield PARKED.sample(self.parked_total)
+        yield RESENT.sample(self.resent_total)
+        yield FILES_NOT_OPENED.sample(self.files_not_opened)
+        yield CONNECTIONS_CLOSED.samples(((reason,), count) for reason, count in self.closed.items())
+        yield CONNECTIONS_REFUSED.samples(((reason,), count) for reason, count in self.refused.items())
+        yield PRODUCE_ERRORS.samples(((str(code),), count) for code, count in self.produce_errors.items())
+        by_api = [(ApiKey(key).name.lower(), durations) for key, durations in self.durations.items()]
+        yield REQUESTS.samples(((api,), durations.in_all.count) for api, durations in by_api)
+        yield REQUEST_DURATION.samples(((api,), durations.in_all) for api, durations in by_api)
+        yield REQUEST_STAGE.samples(
+            sample for api, durations in by_api if durations.sent.count for sample in durations.stages.samples(api)
         )
-        yield GaugeMetricFamily("penstock_gateway_parked_bytes", "Bytes that wait for a leader.", value=self.parked_bytes)
-        yield CounterMetricFamily("penstock_gateway_parked", "Batches that waited for a leader.", value=self.parked_total)
-        yield CounterMetricFamily("penstock_gateway_resent", "Batches resent after a lost connection.", value=self.resent_total)
-        closed = CounterMetricFamily("penstock_gateway_connections_closed", "Client connections ended.", labels=["reason"])
-        for reason, count in self.closed.items():
-            closed.add_metric([reason], count)
-        yield closed
-        errors = CounterMetricFamily("penstock_gateway_produce_errors", "Partitions answered with an error.", labels=["code"])
-        for code, count in self.produce_errors.items():
-            errors.add_metric([str(code)], count)
-        yield errors
-        requests = CounterMetricFamily("penstock_gateway_requests", "Requests answered.", labels=["api"])
-        durations = HistogramMetricFamily(
-            "penstock_gateway_request_duration_seconds", "From the last byte received to the answer handed over.", labels=["api"]
-        )
-        stages = HistogramMetricFamily(
-            "penstock_gateway_request_stage_seconds",
-            "Until sent to a storage node or a group's coordinator, and from there until answered; of what was sent to a storage "
-            "node again, from the last time on.",
-            labels=["api", "stage"],
-        )
-        for api_key, of_api in self.durations.items():
-            name = ApiKey(api_key).name.lower()
-            requests.add_metric([name], of_api.in_all.count)
-            durations.add_metric([name], of_api.in_all.cumulative(), of_api.in_all.total_s)
-            if of_api.sent.count:
-                of_api.stages.add_to(stages, name)
-        yield requests
-        yield durations
-        yield stages

@@ -1,53 +1,55 @@
-"""The gateway: everything that is made once, how it follows the cluster image, and how it starts and stops.
+"""The gateway as one object. It makes every part once, hands each new cluster image to them, and starts and stops them.
 
-Implements `GatewayState`, which is all that handlers see of it.
+It implements `GatewayState`, the only view of it that handlers have.
 """
 
 import asyncio
 import itertools
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from libs.clock import Clock
-from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.membership import Superseded
-from libs.cluster.records import GATEWAY, STORAGE, Member
-from libs.cluster.store import MetadataStore
+from libs.cluster.image_follower import ImageFollower
+from libs.cluster.records import GATEWAY, STORAGE, Listener
 from libs.rpc.client import Hello, Response
 from libs.rpc.contracts.controller import ALLOCATE_PRODUCER_IDS, AllocateProducerIds, ProducerIdBlock
 from libs.rpc.errors import ContractError, Overloaded, RpcError, RpcFailure
 from libs.rpc.schema import unpack
-from libs.rpc.transport import Transport
-from libs.runtime.peers import ImageLending, Peers
+from libs.rpc.server import RpcServer
+from libs.runtime.peers import ImageLending
+from libs.runtime.process import Environment
+from libs.runtime.registration import Registration
 from libs.telemetry.logs import fields
 from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
-from services.gateway.appends import Appends
-from services.gateway.asking import LOADING, Payload, Question
+from services.gateway.appends.appends import Appends
 from services.gateway.config import GatewayConfig
-from services.gateway.connections import Connections
-from services.gateway.coordinators import Coordinators
 from services.gateway.core.addresses import broker_ids
+from services.gateway.core.connection_limits import ConnectionLimits, share_descriptors
+from services.gateway.core.fenced_brokers import FencedBrokers
+from services.gateway.core.group_shards import GroupShards
 from services.gateway.core.routing import Routes
-from services.gateway.core.shards import Shards
-from services.gateway.data_path import DataPath
-from services.gateway.departure import others_serve, see_off, unnamed
-from services.gateway.files import Files
-from services.gateway.listeners import Listeners
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable, RequestContext
+from services.gateway.fetch.pending_fetch import PendingFetch
+from services.gateway.groups.relay import java_address
 from services.gateway.meters import Meters
-from services.gateway.moves import Moves
-from services.gateway.neighbours import Neighbours
-from services.gateway.nodes import Nodes
-from services.gateway.outlines import Outlines
-from services.gateway.pending_fetch import PendingFetch
-from services.gateway.presence import Presence
-from services.gateway.producer_ids import ProducerIds
-from services.gateway.relay import java_address
-from services.gateway.spare_ids import SpareIds
-from services.gateway.state import ControllerUnavailable, NodeUnavailable, RequestContext
-from services.gateway.unready import Unready
+from services.gateway.net.client_drain import drain_clients, other_gateways_serve, wait_until_removed
+from services.gateway.net.connections import Connections
+from services.gateway.net.listeners import Listeners
+from services.gateway.peers.coordinator_request import COORDINATOR_LOAD_IN_PROGRESS, CoordinatorQuery, Payload
+from services.gateway.peers.coordinators import Coordinators
+from services.gateway.peers.delayed_requests import DelayedRequests
+from services.gateway.peers.file_descriptors import Files
+from services.gateway.peers.log_layouts import LogLayouts
+from services.gateway.peers.moved_endpoints import MovedEndpoints
+from services.gateway.peers.peer_gateways import PeerGateways
+from services.gateway.peers.storage_nodes import Nodes
+from services.gateway.produce.producer_ids import ProducerIds
+from services.gateway.produce.unused_producer_ids import UnusedProducerIds
 
 log = logging.getLogger(__name__)
 
@@ -59,73 +61,78 @@ PRODUCER_IDS_S_MAX = 5.0
 
 
 class Gateway:
-    """Call `start`, later `stop`. Needs a running loop from its making on."""
+    """One gateway process. Call `start`, later `stop`. The constructor needs a running event loop."""
 
     def __init__(
         self,
         config: GatewayConfig,
-        *,
-        clock: Clock,
-        transport: Transport,
-        store: MetadataStore,
+        world: Environment,
         metrics: Metrics,
-        host_id: str,
-        incarnation: int,
-        version: str,
+        *,
         die: Callable[[BaseException], None],
-        peers: Peers | None = None,
-        spare_ids: SpareIds | None = None,
+        descriptors_max: int,
+        spare_ids: UnusedProducerIds | None = None,
     ) -> None:
-        """`die` ends the process: it can serve nobody any more. Without `peers` it starts with the store's own image."""
+        """`die` ends the process. It is called when the gateway can serve no client any more. `descriptors_max`: the limit of
+        this process."""
         self._config = config
-        self._incarnation = incarnation
-        self._clock = clock
-        self._peers = peers
-        self._follower = ImageFollower(store, peers.newest if peers is not None else None)
+        identity, transport = world.identity, world.transport
+        self._identity = identity
+        self._clock = world.clock
+        self._peers = peers = world.peers
+        self._follower = ImageFollower(world.store, peers.newest if peers is not None else None)
         self.meters = Meters(metrics)
 
         def hello() -> Hello:
-            return Hello(GATEWAY, config.node_id, incarnation, version, self.image.feature_level, self.image.cluster_id)
+            return identity.hello(self.image)
 
-        self._nodes = Nodes(hello, host_id, transport, self._node_ready)
-        self._coordinators = Coordinators(hello, host_id, transport)
-        self._neighbours = Neighbours(config.node_id, hello, host_id, transport, self._neighbours_gone)
+        self._nodes = Nodes(hello, identity.host_id, transport, self._storage_node_ready)
+        self._coordinators = Coordinators(hello, identity.host_id, transport)
+        self._peer_gateways = PeerGateways(config.node_id, hello, identity.host_id, transport, self._peer_gateways_ended)
         routes = Routes(self.image)
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
-        self._files = Files(config.open_files_max, config.open_file_idle_s)
+        self._fenced_brokers = FencedBrokers(config.fenced_broker_s_max)
+        shares = share_descriptors(descriptors_max, connections_max=config.connections_max, open_files_max=config.open_files_max)
+        self._files = Files(shares.open_files_max, config.open_file_idle_s)
         now = asyncio.get_running_loop().time
-        outlines = Outlines(self._nodes, now)
-        self._moves = Moves(now)
+        log_layouts = LogLayouts(self._nodes, now)
+        self._moved_endpoints = MovedEndpoints(now)
         self.data_path = DataPath(
-            config,
-            routes,
-            self._nodes,
-            self._coordinators,
-            self._appends,
-            self._files,
-            outlines,
-            self.meters,
-            Unready(),
-            itertools.count(),
-            now,
+            config=config,
+            routes=routes,
+            nodes=self._nodes,
+            coordinators=self._coordinators,
+            appends=self._appends,
+            files=self._files,
+            log_layouts=log_layouts,
+            meters=self.meters,
+            delayed_requests=DelayedRequests(),
+            orders=itertools.count(),
+            now=now,
         )
-        self._connections = Connections(config, self, self.data_path, self.meters)
+        limits = ConnectionLimits(shares.connections_max, config.connections_per_ip_max)
+        self._connections = Connections(config, self, self.data_path, self.meters, limits)
         self._listeners = Listeners(transport, config.listen_host, config.port_base, self._connections.accept)
         self._producer_ids = ProducerIds(self._allocate_producer_ids, spare_ids)
-        lending = ImageLending(lambda: self.image)
-        self._presence = Presence(config, hello, transport, store, host_id, self._superseded, lending.methods)
+        port_base = config.advertised_port_base or config.port_base
+        self.listener = Listener(config.listener_name, config.advertised_host, port_base, "PLAINTEXT")
+        """The address for clients, as other gateways announce it."""
+        server = RpcServer(hello, ImageLending(lambda: self.image).methods, transport=transport)
+        member = replace(identity.member(), rack=config.rack, listeners=(self.listener,))
+        self._registration = Registration(server, member, world.store, config.member_ttl_s, die)
         self._joining: asyncio.Task[None] | None = None
         self._die = die
-        self._superseded_by: Member | None = None
         self._started = False
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Image, then ports, then registration: nobody is sent here before we answer. Raises OSError for a taken port.
+        """Loads the image, opens the ports, and then registers, so that no client is sent here too early.
 
-        With an image that was borrowed it serves before it is registered: that needs the store, and clients of our last life
-        come to the same ports.
+        Raises OSError for a port that is taken.
+
+        A gateway that borrowed a peer's image serves clients before it is registered. Registration needs the metadata store, and
+        clients of this gateway's last incarnation connect to the same ports.
         """
         await self._follower.start()
         self._follow(self.image, self.image)
@@ -134,8 +141,8 @@ class Gateway:
             self._peers.note_members_of(self._follower)
         await self._listeners.start(broker_ids(self.image))
         self._listeners.follow(broker_ids(self.image))
-        await self._presence.listen()
-        self._follower.subscribe(self._presence.follow)
+        await self._registration.listen(self._config)
+        self._follower.subscribe(self._registration.follow)
         self._joining = asyncio.get_running_loop().create_task(self._join(), name="registration")
         if self._follower.verified:
             await self._joining
@@ -145,17 +152,20 @@ class Gateway:
         self._started = True
 
     async def _join(self) -> None:
-        await self._presence.register()
-        await self._in_own_image()
+        await self._registration.register()
+        await self._wait_until_in_image()
 
     def _joined(self, joining: "asyncio.Task[None]") -> None:
         if not joining.cancelled() and (error := joining.exception()) is not None:
             self._die(error)
 
-    async def _in_own_image(self) -> None:
-        """Until then this gateway and the others would tell the same client different addresses for the same broker."""
+    async def _wait_until_in_image(self) -> None:
+        """Returns when the image contains this gateway. Until then it and the other gateways would give one client different
+        addresses for the same broker."""
         config = self._config
-        while (own := self.image.members(GATEWAY).get(config.node_id)) is None or own.incarnation != self._incarnation:
+        while (
+            own_member := self.image.members(GATEWAY).get(config.node_id)
+        ) is None or own_member.incarnation != self._identity.incarnation:
             changed = asyncio.Event()
             unsubscribe = self._follower.subscribe(lambda _old, _new, changed=changed: changed.set())  # type: ignore[misc]
             try:
@@ -166,36 +176,36 @@ class Gateway:
     def ready(self) -> tuple[bool, str]:
         if self.data_path.leaving:
             return False, "stopping"
-        if self._superseded_by is not None:
-            return False, f"another process runs as gateway {self._superseded_by.node_id}"
+        if self._registration.superseded_by is not None:
+            return False, f"another process runs as gateway {self._config.node_id}"
         if not self._started:
             return False, "waiting for the cluster image, the ports or the registration"
         return True, "ready" if self._follower.verified else f"ready, with a peer's metadata of revision {self.image.revision}"
 
     async def stop(self) -> None:
-        """Leaves Metadata, sees clients off to other gateways, accepts no more, answers what was asked, then closes."""
+        """Leaves Metadata, drains clients to other gateways, accepts no more, answers outstanding requests, and closes."""
         self.data_path.leaving = True
-        others = others_serve(self.image, self._config.node_id) and self._superseded_by is None
+        others = other_gateways_serve(self.image, self._config.node_id) and self._registration.superseded_by is None
         if self._joining is not None:
             self._joining.cancel()
-        await self._presence.leave()
-        if others and await unnamed(self._follower, self._config.node_id, self._incarnation):
-            await see_off(self._connections)
+        await self._registration.leave()
+        if others and await wait_until_removed(self._follower, self._config.node_id, self._identity.incarnation):
+            await drain_clients(self._connections)
         self._listeners.close()
         self._coordinators.leave()
         await self._connections.drain()
         self._producer_ids.close()
         self._appends.close()
-        self.data_path.unready.close()
+        self.data_path.delayed_requests.close()
         await self._nodes.close()
         await self._coordinators.close()
-        await self._neighbours.close()
+        await self._peer_gateways.close()
         self._files.close()
-        await self._presence.close()
+        await self._registration.server.close(drain_s=0.0)
         await self._follower.close()
 
     def debug(self) -> dict[str, object]:
-        """For the admin port."""
+        """The gateway's part of `/debug` on the admin port."""
         return {
             "revision": self.image.revision,
             "verified": self._follower.verified,
@@ -207,49 +217,45 @@ class Gateway:
         }
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Clients first, so that what waits for a leader finds its connection."""
+        """Hands a new image to every part. RPC clients come first, so that parked batches find the connection to their leader."""
         for node_id, member in new.members(STORAGE).items():
             before = old.members(STORAGE).get(node_id)
             if before is not None and before.incarnation != member.incarnation:
                 self._files.forget(node_id, member.incarnation)
+        self._fenced_brokers.follow(new, self._clock.monotonic())
         self._nodes.follow(new)
-        self._neighbours.follow(new)
-        routes = Routes(new, self.data_path.routes, self._neighbours.gone)
+        self._peer_gateways.follow(new)
+        routes = Routes(new, self.data_path.routes, self._peer_gateways.gone)
         self._take_routes(routes)
-        moved = next(new.partition_changes_since(old), None) is not None
-        self._appends.follow(routes, moved=moved)
-        if moved:
-            self._follow_reads()
+        partitions_changed = next(new.partition_changes_since(old), None) is not None
+        self._appends.follow(routes, partitions_changed=partitions_changed)
+        if partitions_changed:
+            self._follow_fetches()
         self._coordinators.follow(new)
-        self.data_path.unready.tell()
+        self.data_path.delayed_requests.retry_all()
         if self._started:
             self._listeners.follow(broker_ids(new))
 
-    def _neighbours_gone(self) -> None:
-        self._take_routes(Routes(self.image, self.data_path.routes, self._neighbours.gone))
+    def _peer_gateways_ended(self) -> None:
+        self._take_routes(Routes(self.image, self.data_path.routes, self._peer_gateways.gone))
 
     def _take_routes(self, routes: Routes) -> None:
         if routes.addresses is not self.data_path.routes.addresses:
-            self._moves.note(self.data_path.routes.addresses)
+            self._moved_endpoints.note(self.data_path.routes.addresses)
         self.data_path.follow(routes)
 
-    def _follow_reads(self) -> None:
+    def _follow_fetches(self) -> None:
         for node in self._nodes.known():
-            for _, whose in node.client.under_way():
-                if isinstance(whose, PendingFetch):
-                    whose.follow()
+            for _, callback in node.client.in_flight():
+                if isinstance(callback, PendingFetch):
+                    callback.follow()
 
-    def _superseded(self, other: Member) -> None:
-        """Metadata sends clients to the other one: we must not stay as if nothing had happened."""
-        self._superseded_by = other
-        self._die(Superseded(other))
-
-    def _node_ready(self, node_id: int) -> None:
+    def _storage_node_ready(self, node_id: int) -> None:
         log.info("storage node connected", extra=fields(node=node_id))
         self._appends.retry()
-        self.data_path.unready.tell()
+        self.data_path.delayed_requests.retry_all()
 
-    # --- what handlers may ask ----------------------------------------------------------------------------------------
+    # --- GatewayState: what handlers may call -------------------------------------------------------------------------
 
     @property
     def image(self) -> ClusterImage:
@@ -267,11 +273,11 @@ class Gateway:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         reason = "no elected controller"
-        while (left := deadline - loop.time()) > 0:
+        while (left_s := deadline - loop.time()) > 0:
             client = self._nodes.controller()
             if client is not None:
                 try:
-                    response: Response = await client.call(method, body, timeout_s=left)
+                    response: Response = await client.call(method, body, timeout_s=left_s)
                     return unpack(reply_type, response.body)
                 except RpcError as error:
                     if error.code != NOT_CONTROLLER:
@@ -303,24 +309,26 @@ class Gateway:
             raise NodeUnavailable(node_id, str(error)) from error
 
     @property
-    def shards(self) -> Shards:
+    def shards(self) -> GroupShards:
         return self._coordinators.shards
 
-    async def ask_shard(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, Payload]:
-        answered: asyncio.Future[tuple[int, Payload]] = asyncio.get_running_loop().create_future()
+    async def ask_coordinator(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, Payload]:
+        result: asyncio.Future[tuple[int, Payload]] = asyncio.get_running_loop().create_future()
 
-        def told(error: int, payload: Payload) -> None:
-            if not answered.done():
-                answered.set_result((error, payload))
+        def on_result(error: int, payload: Payload) -> None:
+            if not result.done():
+                result.set_result((error, payload))
 
         host = java_address(context.client_host)
-        asking = self._coordinators.ask(Question(shard, api_key, context.api_version, body, context.client_id, host), told)
-        if asking is None:
-            return LOADING, b""
+        request = self._coordinators.ask(
+            CoordinatorQuery(shard, api_key, context.api_version, body, context.client_id, host), on_result
+        )
+        if request is None:
+            return COORDINATOR_LOAD_IN_PROGRESS, b""
         try:
-            return await answered
+            return await result
         finally:
-            asking.cancel()
+            request.cancel()
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
         try:
@@ -329,18 +337,23 @@ class Gateway:
             return False
         return True
 
-    async def ask_neighbours(self) -> None:
-        await self._neighbours.ask()
+    async def probe_peer_gateways(self) -> None:
+        await self._peer_gateways.probe()
 
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
         listener = self.data_path.routes.addresses.of(node_id, context.client_host, context.listener)
         if listener is None and not self._follower.verified:
-            listener = self._presence.listener  # who lent the image had taken us for dead
+            listener = self.listener  # the peer that lent its image took this gateway for dead
         return None if listener is None else (listener.host, listener.port_base + node_id)
+
+    def lists_fenced_broker(self, node_id: int) -> bool:
+        return self._fenced_brokers.is_listed(node_id, self._clock.monotonic())
 
     def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
         addresses = self.data_path.routes.addresses
-        return self._moves.to_tell(addresses, node_id, context.client_host, context.peer, context.listener, group_id)
+        return self._moved_endpoints.must_notify(
+            addresses, node_id, context.client_host, context.peer, context.listener, group_id
+        )
 
     async def next_producer_id(self) -> int:
         return await self._producer_ids.next()

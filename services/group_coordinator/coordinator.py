@@ -1,6 +1,7 @@
-"""The groups' coordinator: the shards of `__consumer_offsets` that this process owns, and what their groups are to know.
+"""The group coordinator service: the shards of `__consumer_offsets` that this process owns.
 
-It decides nothing: the image says which shards it owns, `core/machine.py` what becomes of a group, the log what is true.
+It decides nothing. The image says which shards it owns, `core/group_machine.py` decides about groups, and the log holds the
+truth.
 """
 
 import asyncio
@@ -12,50 +13,50 @@ from typing import Any
 from libs.clock import Clock
 from libs.cluster.configs.group_settings import own_group_values
 from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
 from libs.cluster.records import GROUP_COORDINATOR
+from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.runtime.shards.decisions import Machine
-from libs.runtime.shards.shard_set import ShardSet
-from libs.runtime.shards.states import State
-from libs.runtime.shards.storage_log import StorageLog
-from libs.runtime.shards.tables import Journal
+from libs.coordinator.decisions import Machine
+from libs.coordinator.shard_set import ShardSet
+from libs.coordinator.states import State
+from libs.coordinator.storage_log import StorageLog
+from libs.coordinator.tables import Journal
 from libs.runtime.storage_nodes import StorageNodes
-from services.group_coordinator.core.asked import Asked, Reply
-from services.group_coordinator.core.machine import GroupMachine
-from services.group_coordinator.core.settings import GroupSettings
-from services.group_coordinator.core.topics_view import TopicsView
-from services.group_coordinator.group_lines import GroupLines
-from services.group_coordinator.lag import LagMeter
-from services.group_coordinator.lag_series import LagSeries
-from services.group_coordinator.metered import Metered
-from services.group_coordinator.meters import Meters
-from services.group_coordinator.seen import Seen
-from services.group_coordinator.settings import Settings
-from services.group_coordinator.told import Told
-from services.group_coordinator.topics import Topics
+from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.requests import Reply, RequestEvent
+from services.group_coordinator.core.model.settings import GroupSettings
+from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.introspection.groups import GroupViews
+from services.group_coordinator.introspection.lag_metrics import LagMetrics
+from services.group_coordinator.lag.lag_meter import LagMeter
+from services.group_coordinator.metadata.settings import Settings
+from services.group_coordinator.metadata.topics import Topics
+from services.group_coordinator.telemetry.group_event_log import GroupEventLog
+from services.group_coordinator.telemetry.group_events import GroupEventRecorder
+from services.group_coordinator.telemetry.meters import Meters
+from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What a machine may look up while it decides: always as of the newest image."""
+class MachineInputs:
+    """What a machine reads while it decides, always from the newest image."""
 
     image: Callable[[], ClusterImage]
     settings: Callable[[], GroupSettings]
     topics: Callable[[], TopicsView]
     group_configs: Callable[[str], Mapping[str, str]]
-    """What was set for that group (`kafka-configs --entity-type groups`); empty for most."""
+    """Configs of that group (`kafka-configs --entity-type groups`). Empty for most groups."""
 
 
-MakeMachine = Callable[[Journal, Known], Machine[Asked, Reply, Any]]
+MakeMachine = Callable[[Journal, MachineInputs], Machine[RequestEvent, Reply, Any]]
 
 
-def group_machine(journal: Journal, known: Known) -> GroupMachine:
+def group_machine(journal: Journal, known: MachineInputs) -> GroupMachine:
     return GroupMachine(journal, known.settings, known.group_configs, known.topics)
 
 
 class GroupCoordinator:
-    """Call `follow` with each image, and `close` at the end. Needs a running loop from its making on."""
+    """The service. Call `follow` with each image, and `close` at the end. It needs a running event loop."""
 
     def __init__(self, owner: Owner, nodes: StorageNodes, clock: Clock, make: MakeMachine, *, lag_series_max: int = 0) -> None:
         self.owner = owner
@@ -63,28 +64,32 @@ class GroupCoordinator:
         self.image = ClusterImage()
         self.meters = Meters()
         self.waits_for = "waits for the metadata store, or for a peer that has an image"
-        """Empty once it is registered."""
+        """Why it is not ready. Empty once it is registered."""
         self._topics = Topics()
         self._settings = Settings()
-        known = Known(
+        known = MachineInputs(
             image=lambda: self.image,
             settings=lambda: self._settings.current,
             topics=lambda: self._topics.view,
             group_configs=lambda name: own_group_values(self.image, name),
         )
-        lines = GroupLines(asyncio.get_running_loop().call_later)
+        lines = GroupEventLog(asyncio.get_running_loop().call_later)
 
-        def metered(index: int, journal: Journal) -> Metered:
-            return Metered(make(journal, known), journal, Told(self.meters, lines).tell)
+        def observed(index: int, journal: Journal) -> ObservedMachine:
+            return ObservedMachine(make(journal, known), journal, GroupEventRecorder(self.meters, lines).record)
 
-        self.shards: ShardSet[Asked, Reply, Any] = ShardSet(
-            *(GROUP_TOPIC, owner, metered, nodes, clock),
+        self.shards: ShardSet[RequestEvent, Reply, Any] = ShardSet(
+            GROUP_TOPIC,
+            owner,
+            observed,
+            nodes,
+            clock,
             open_log=partial(StorageLog, append_ms_max=lambda: self._settings.current.commit_timeout_ms),
             watch=self._watch_load,
         )
         self.lag = LagMeter(lambda: self.image, nodes, clock)
-        self.seen = Seen(self.shards, self._owner_of, lambda: self.topics, self.lag, clock)
-        self.lag_series = LagSeries(self.seen, self.lag, lag_series_max)
+        self.group_views = GroupViews(self.shards, self._owner_of, lambda: self.topics, self.lag, clock)
+        self.lag_series = LagMetrics(self.group_views, self.lag, lag_series_max)
 
     def follow(self, image: ClusterImage) -> None:
         self.image = image
@@ -98,13 +103,13 @@ class GroupCoordinator:
         return self._topics.view
 
     @property
-    def others(self) -> bool:
-        """Whether somebody else could take a shard over."""
+    def has_successors(self) -> bool:
+        """Whether another coordinator could own the shards."""
         members = self.image.members(GROUP_COORDINATOR).values()
         return any(not member.stopping for member in members if member.node_id != self.owner.node_id)
 
     def ready(self) -> tuple[bool, str]:
-        """All that it owns is served."""
+        """Readiness for the admin port: all its shards are served."""
         if self.waits_for:
             return False, self.waits_for
         owned = self.shards.owned
@@ -115,7 +120,7 @@ class GroupCoordinator:
         return True, f"ready, {len(owned)} shards"
 
     async def close(self) -> None:
-        """What is under way is answered first."""
+        """Closes all shards. Appends in flight are answered first."""
         await self.shards.close()
 
     def _owner_of(self, shard: int) -> str:

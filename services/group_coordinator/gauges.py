@@ -1,34 +1,49 @@
-"""What a group coordinator has now, as metrics: computed when scraped, so that nothing is counted while nobody looks."""
+"""Gauges of a group coordinator, computed when somebody scrapes."""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from services.group_coordinator.meters import NAME
-from services.group_coordinator.service import GroupCoordinator
+from libs.telemetry.definitions import GaugeDefinition
+from services.group_coordinator.coordinator import GroupCoordinator
+from services.group_coordinator.telemetry.meters import NAME
+
+GROUPS = GaugeDefinition(
+    name=NAME + "groups",
+    help="Groups of the shards that this process serves, by kind and state.",
+    labels=("kind", "state"),
+    healthy="`Stable`, and `Empty` for groups without members",
+    otherwise="A group that stays in another state does not finish its rebalance. `/debug/groups/GROUP` tells for whom it waits.",
+)
+MEMBERS = GaugeDefinition(
+    name=NAME + "members",
+    help="Members of the groups that this process serves, by kind of group.",
+    labels=("kind",),
+    healthy="as many as your consumers",
+    otherwise="Fewer: members were removed. The log tells which, and why.",
+)
+SHARDS = GaugeDefinition(
+    name=NAME + "shards",
+    help="Shards that this process owns, by state.",
+    labels=("state",),
+    healthy="`serving`; other states for seconds after a coordinator or leader changed",
+    otherwise="A shard that stays `claiming` or `loading`: its partition has no leader. Look at the storage nodes.",
+)
 
 
 class Gauges(Collector):
-    """And all that `Meters` and `LagSeries` tell."""
+    """The collector of a group coordinator: its gauges, and all that `Meters` and `LagMetrics` collect."""
 
     def __init__(self, coordinator: GroupCoordinator) -> None:
         self._coordinator = coordinator
 
     def collect(self) -> Iterator[Metric]:
         coordinator = self._coordinator
-        groups = GaugeMetricFamily(NAME + "groups", "Groups of the shards that are served here.", labels=["kind", "state"])
-        for (kind, state), count in sorted(coordinator.seen.states().items()):
-            groups.add_metric([kind, state], count)
-        yield groups
-        members = GaugeMetricFamily(NAME + "members", "Members of those groups.", labels=["kind"])
-        for kind, count in sorted(coordinator.seen.members().items()):
-            members.add_metric([kind], count)
-        yield members
-        shards = GaugeMetricFamily(NAME + "shards", "Shards that this process owns.", labels=["state"])
-        for name, count in sorted(Counter(driver.state.value for driver in coordinator.shards.owned.values()).items()):
-            shards.add_metric([name], count)
-        yield shards
+        yield GROUPS.samples(sorted(coordinator.group_views.states().items()))
+        yield MEMBERS.samples(((kind,), count) for kind, count in sorted(coordinator.group_views.members().items()))
+        states = Counter(driver.state.value for driver in coordinator.shards.owned.values())
+        yield SHARDS.samples(((state,), count) for state, count in sorted(states.items()))
         yield from coordinator.meters.collect()
         yield from coordinator.lag_series.collect()

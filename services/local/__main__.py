@@ -9,11 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from services.local.cluster import Cluster, ProcessStatus
+from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary, set_up_etcd
 from services.local.python_setup import set_up_python, venv_python
 from services.local.run_directory import LOG_DIRS, RunDirectory
-from services.local.shape import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,17 +36,24 @@ def cluster_of(run: RunDirectory, shape: Shape) -> Cluster:
 
 
 def up(run: RunDirectory, given: argparse.Namespace) -> None:
+    shape_of(run.read_shape(), given)  # raises before a folder is made for a shape that cannot be
     set_up(development=False)
     started_at = time.monotonic()
     with run.locked():
         before = run.read_shape()
-        shape = (before or Shape()).with_given(**{field.name: getattr(given, field.name) for field in fields(Shape)})
+        shape = shape_of(before, given)
         cluster = cluster_of(run, shape)
         if before is not None and before != shape:
             refuse_change(before, cluster)
+        if overridden := cluster.overridden(os.environ):
+            say(f"warning: `make up` sets {', '.join(overridden)} itself and ignores the environment's (docs/settings.md)")
         cluster.up(lambda down: say(f"starting {', '.join(down)} (logs in {run.logs})" if down else "all of it is running"))
     say(f"ready in {time.monotonic() - started_at:.1f} s")
     say(f"bootstrap.servers={shape.bootstrap_servers()}")
+
+
+def shape_of(before: Shape | None, given: argparse.Namespace) -> Shape:
+    return (before or Shape()).with_given(**{field.name: getattr(given, field.name) for field in fields(Shape)})
 
 
 def refuse_change(before: Shape, cluster: Cluster) -> None:
@@ -68,6 +75,9 @@ def refuse_change(before: Shape, cluster: Cluster) -> None:
 
 
 def down(run: RunDirectory) -> None:
+    if not run.path.exists():
+        say(f"no cluster in {run.path}: nothing to stop")
+        return
     with run.locked():
         cluster = cluster_of(run, run.read_shape() or Shape())
         for name in cluster.down():

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.local import probe, processes
+from services.local.cluster_plan import STOP_ORDER, ProcessPlan, plan_cluster
+from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
-from services.local.plan import STOP_ORDER, ProcessPlan, plan_cluster
 from services.local.run_directory import RunDirectory
-from services.local.shape import Shape
 
 POLL_S = 0.02
 READY_WITHIN_S = 120.0  # a storage node may have a long log to check after a crash
@@ -83,6 +83,17 @@ class Cluster:
         for name in names:
             self._spawn(self.plans[name])
         self.wait_ready()
+
+    def overridden(self, given: Mapping[str, str]) -> list[str]:
+        """The settings in the environment `given` that no process gets, since the launcher sets them otherwise."""
+        return sorted(
+            {
+                variable
+                for plan in self.plans.values()
+                for variable, value in plan.environment.items()
+                if variable.startswith("PENSTOCK_") and given.get(variable, value) != value
+            }
+        )
 
     def _refuse_taken_ports(self, names: Sequence[str]) -> None:
         """Of those that are to be started."""

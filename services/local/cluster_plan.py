@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
 from services.local.run_directory import RunDirectory
-from services.local.shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
 
 STOP_ORDER = ("gateway", "group_coordinator", "storage", "controller", "etcd")  # who is asked to drain needs those behind it
 

@@ -5,8 +5,8 @@ import os
 import socket
 from pathlib import Path
 
+from services.local.cluster_shape import HOST
 from services.local.processes import command_line
-from services.local.shape import HOST
 
 LISTENING = "0A"
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
-from services.local.shape import Shape
 
 LOG_DIRS = "PENSTOCK_LOG_DIRS"
 PLACE = (LOG_DIRS, "PENSTOCK_RACK")

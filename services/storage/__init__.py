@@ -1,1 +1,1 @@
-"""The storage node: owns the partition logs on its disks, leads them, appends to them and serves reads from them."""
+"""The storage node (docs/architecture.md). Its rooms import in the order that pyproject.toml declares."""

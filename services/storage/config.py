@@ -1,36 +1,28 @@
-"""What a storage node is told at its start, by environment variables `PENSTOCK_<FIELD>` or the TOML file."""
+"""Settings of a storage node, from environment variables `PENSTOCK_<FIELD>` or the TOML file."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from libs.cluster.configs.definitions import ConfigError, validate_static
+from libs.cluster.configs.resolve import (
+    effective_broker_bool,
+    effective_broker_float,
+    effective_broker_int,
+    effective_broker_value,
+)
+from libs.cluster.configs.values import ConfigValue
+from libs.cluster.image import ClusterImage
+from libs.runtime.service_config import ServiceConfig
 
 
-@dataclass(frozen=True, slots=True)
-class StorageConfig:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageConfig(ServiceConfig):
     """Times end in their unit. Addresses are "host:port"."""
 
-    node_id: int
-    """From 1: the broker id."""
-    data_dir: str
-    """For the number of the last start, and whether the kernel has lived since. One process at a time uses it."""
-    etcd: tuple[str, ...]
-    """`host:port` of each member of etcd."""
-    rpc_unix: str = ""
-    """The path of the socket for callers on this host."""
-    rpc_tcp: str = ""
-    """`host:port` where callers on other hosts connect. Empty: nowhere."""
     log_dirs: tuple[str, ...] = ()
     """Where partitions lie. Empty: `logs` below the data directory."""
-    admin_host: str = "127.0.0.1"
-    """Where `/healthz`, `/readyz`, `/metrics` and `/debug` are served."""
-    admin_port: int = 0
-    """0: any free port."""
-    log_level: str = "info"
-    """`debug`, `info`, `warning` or `error`."""
     rack: str = ""
     """The rack or zone that it is in: replicas are spread over racks."""
-    host_id: str = ""
-    """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
     member_ttl_s: int = 10
     """The lease of its registration: a node is missed after that where no controller notices before."""
     sync_hang_s: float = 10.0
@@ -58,19 +50,41 @@ class StorageConfig:
     @property
     def static(self) -> dict[str, str]:
         """`broker_configs` by name. What has no name goes on with the list before it: the environment splits at each comma."""
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         name = ""
         for entry in self.broker_configs:
             head, equals, value = entry.partition("=")
             if equals:
                 name = head.strip()
-                found[name] = value.strip()
+                values[name] = value.strip()
             elif name:
-                found[name] += f",{entry}"
+                values[name] += f",{entry}"
             else:
                 raise ValueError(f"PENSTOCK_BROKER_CONFIGS has {entry!r}; expected name=value")
-        return found
+        return values
 
     @property
     def directories(self) -> tuple[str, ...]:
         return self.log_dirs or (f"{self.data_dir}/logs",)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfigs:
+    """Kafka's broker configs that are in force on this node now: those of the image, then the static ones, then the defaults."""
+
+    image: Callable[[], ClusterImage]
+    node_id: int
+    static: Mapping[str, str]
+
+    def value(self, name: str) -> ConfigValue | None:
+        """None if nobody set it and it has no default."""
+        return effective_broker_value(self.image(), name, broker_id=self.node_id, static=self.static)
+
+    def integer(self, name: str) -> int:
+        return effective_broker_int(self.image(), name, broker_id=self.node_id, static=self.static)
+
+    def real(self, name: str) -> float:
+        return effective_broker_float(self.image(), name, broker_id=self.node_id, static=self.static)
+
+    def flag(self, name: str) -> bool:
+        return effective_broker_bool(self.image(), name, broker_id=self.node_id, static=self.static)

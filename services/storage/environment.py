@@ -1,37 +1,37 @@
-"""What a storage node takes from the world."""
+"""The environment of a storage node: clock, files, transport, store, randomness."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from libs.clock import Clock
 from libs.cluster.store import MetadataStore
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.open_files import OpenFiles
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.open_files import OpenFiles
 from libs.rpc.transport import Transport
 from libs.runtime.children import Children
+from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics
-from services.storage.offload import Offload
+from services.storage.threads.offload import Offload
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Built in `__main__`, or by a test."""
+class Environment:
+    """The environment, built in `__main__` or by a test."""
 
+    identity: Identity
     clock: Clock
     fs: FileSystem
     store: MetadataStore
     transport: Transport
     metrics: Metrics
     offload: Callable[[str, int], Offload]
-    """(name, threads) → somewhere to block."""
+    """(name, threads) → threads for blocking work."""
     children: Callable[[str, int, int], Children]
-    """(name, count, niceness) → processes for what loops over records."""
+    """(name, count, niceness) → processes for loops over records."""
     new_directory_id: Callable[[], bytes]
-    host_id: str
-    version: str
     die: Callable[[BaseException], None]
-    """Ends the process: it can serve nobody any more."""
+    """Ends the process, which can serve nobody any more."""
     open_files: OpenFiles = field(default_factory=OpenFiles)
-    """How many descriptors the segments of all logs may hold together."""
+    """The descriptors that the segments of all logs may hold together."""
     boot_id: str = ""
-    """Another for each start of the kernel: the page cache lives as long. Empty: unknown, and like no other."""
+    """Another id for each start of the kernel, which ends the page cache. Empty: unknown, and equal to no other."""

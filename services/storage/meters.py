@@ -1,4 +1,4 @@
-"""What a storage node counts. Plain numbers on the hot path, turned into Prometheus samples when somebody scrapes.
+"""Metrics of a storage node. Hot paths count plain numbers; samples are made when somebody scrapes.
 
 Kafka's own names where Kafka has one: its JMX names, in the form that its usual Prometheus exporters give them.
 """
@@ -6,21 +6,162 @@ Kafka's own names where Kafka has one: its JMX names, in the form that its usual
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
 from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
 from libs.telemetry.stages import Stage, StageDurations
 
 if TYPE_CHECKING:
-    from services.storage.partitions import Partitions
+    from services.storage.partition.partition_table import PartitionTable
+
+TOPICS = "kafka_server_brokertopicmetrics_"
+REPLICAS = "kafka_server_replicamanager_"
+
+BYTES_IN = CounterDefinition(
+    name=TOPICS + "bytesin",
+    help="Bytes of record batches appended by producers.",
+    healthy="follows the load",
+)
+BYTES_OUT = CounterDefinition(
+    name=TOPICS + "bytesout",
+    help="Bytes of record batches in answers to consumers.",
+    healthy="follows the load",
+)
+REPLICATION_BYTES_OUT = CounterDefinition(
+    name=TOPICS + "replicationbytesout",
+    help="Bytes of record batches sent to followers.",
+    healthy="bytes in, times the followers of each partition",
+)
+MESSAGES_IN = CounterDefinition(
+    name=TOPICS + "messagesin",
+    help="Records appended by producers.",
+    healthy="follows the load",
+)
+PRODUCE_REQUESTS = CounterDefinition(
+    name=TOPICS + "totalproducerequests",
+    help="Partitions in Append calls of gateways.",
+    healthy="follows the load",
+)
+FETCH_REQUESTS = CounterDefinition(
+    name=TOPICS + "totalfetchrequests",
+    help="Partitions in answered Fetch calls of gateways.",
+    healthy="follows the load",
+)
+FAILED_PRODUCES = CounterDefinition(
+    name=TOPICS + "failedproducerequests",
+    help="Partitions in Append calls that were answered with an error.",
+    healthy="rises only when leaders change",
+    otherwise="`penstock_gateway_produce_errors_total` tells which error.",
+)
+FAILED_FETCHES = CounterDefinition(
+    name=TOPICS + "failedfetchrequests",
+    help="Partitions in Fetch calls that were answered with an error.",
+    healthy="rises only when leaders change",
+    otherwise="Consumers ask for offsets that are gone (OFFSET_OUT_OF_RANGE), or a disk fails. Look at the node's log.",
+)
+EXPIRED_PRODUCES = CounterDefinition(
+    name="kafka_server_delayedoperationpurgatory_expired_produces",
+    help="Batches with acks=all that were not committed within the producer's request timeout.",
+    healthy="0",
+    otherwise="A follower or a disk is slow. Look at the followers' lag, and at "
+    "`kafka_log_logflushstats_logflushrateandtimes_seconds`.",
+)
+ISR_SHRINKS = CounterDefinition(
+    name=REPLICAS + "isrshrinks",
+    help="ISR changes that removed a follower.",
+    healthy="rises only when a storage node stops",
+    otherwise="A follower is too slow: look at its disk, its CPU and the network. `replica.lag.time.max.ms` is the limit.",
+)
+ISR_EXPANDS = CounterDefinition(
+    name=REPLICAS + "isrexpands",
+    help="ISR changes that added a follower.",
+    healthy="as many as followers were removed",
+    otherwise="Fewer: a follower does not catch up. Look at its lag.",
+)
+DUPLICATES = CounterDefinition(
+    name="penstock_storage_duplicates",
+    help="Batches of idempotent producers that the log held already.",
+    healthy="rises only when producers send again",
+    otherwise="Producers lose connections, or their request timeout is too short.",
+)
+APPEND_STAGE = HistogramDefinition(
+    name="penstock_storage_append_stage_seconds",
+    help="Time of a batch, by stage. appended: from arrival to the write. synced: with acks=all, from the write to the commit.",
+    labels=("stage",),
+    healthy="`appended` below 10 ms; `synced` about an fdatasync of the slowest in-sync replica",
+    otherwise="A high `appended` means that the node is busy. A high `synced` means that a disk or a follower is slow.",
+)
+OPENING = HistogramDefinition(
+    name="penstock_storage_opening_seconds",
+    help="Time of batches whose records are opened, from arrival until the append goes on.",
+    healthy="below 100 ms",
+    otherwise="Opening takes CPU. It is due to `record.validation=full`, compaction, or a `compression.type` that differs.",
+)
+FLUSH_TIME = HistogramDefinition(
+    name="kafka_log_logflushstats_logflushrateandtimes_seconds",
+    help="Sync rounds, and the time of each. A round is one fdatasync for each log with new records.",
+    healthy="below 20 ms on an SSD",
+    otherwise="The disk is slow or full of other work. Every acks=all answer waits for it with `durability=synced`.",
+)
+PARTITION_COUNT = GaugeDefinition(
+    name=REPLICAS + "partitioncount",
+    help="Replicas on this node.",
+    healthy="alike on all nodes",
+    otherwise="Set `self.balancing.mode`, or move replicas by `kafka-reassign-partitions.sh`.",
+)
+LEADER_COUNT = GaugeDefinition(
+    name=REPLICAS + "leadercount",
+    help="Partitions that this node leads.",
+    healthy="alike on all nodes",
+    otherwise="After a restart, leadership returns within `leader.imbalance.check.interval.seconds`.",
+)
+UNDER_REPLICATED = GaugeDefinition(
+    name=REPLICAS + "underreplicatedpartitions",
+    help="Partitions that this node leads and that have replicas out of the ISR.",
+    healthy="0",
+    otherwise="A storage node is down or slow. `kafka-topics.sh --describe --under-replicated-partitions` names the partitions.",
+)
+UNDER_MIN_ISR = GaugeDefinition(
+    name=REPLICAS + "underminisrpartitioncount",
+    help="Partitions that this node leads and whose ISR is smaller than min.insync.replicas.",
+    healthy="0",
+    otherwise="Producers with acks=all get NOT_ENOUGH_REPLICAS. Bring storage nodes back.",
+)
+AT_MIN_ISR = GaugeDefinition(
+    name=REPLICAS + "atminisrpartitioncount",
+    help="Partitions that this node leads and whose ISR is exactly min.insync.replicas.",
+    healthy="0 where topics have more replicas than that",
+    otherwise="The next failure stops writes with acks=all. Bring storage nodes back first.",
+)
+LOG_SIZE = GaugeDefinition(
+    name="kafka_log_log_size",
+    help="Bytes of all logs on this node.",
+    healthy="well below the size of the disks",
+    otherwise="Lower `retention.ms` or `retention.bytes`, or add a node. A full disk refuses appends with KAFKA_STORAGE_ERROR.",
+)
+OFFLINE_DIRECTORIES = GaugeDefinition(
+    name="kafka_log_logmanager_offlinelogdirectorycount",
+    help="Log directories that are retired after an error.",
+    healthy="0",
+    otherwise="Look for `log directory retired` in the log. [Troubleshooting](../use/troubleshooting.md) tells what to do.",
+)
+STALLED_DIRECTORIES = GaugeDefinition(
+    name="penstock_storage_stalled_directories",
+    help="Log directories in which a sync round takes longer than PENSTOCK_SYNC_HANG_S.",
+    healthy="0",
+    otherwise="The disk hangs. Its leaderships move to other nodes; look at the kernel's log, and replace the disk.",
+)
 
 
 class Meters:
-    """A collector in the service's registry. An append's stages are received → appended → synced. All that arrived in one
-    read is received and appended at the same moment, so the clock is read once for all of it."""
+    """A collector in the service's registry. The stages of an append are received → appended → synced.
 
-    def __init__(self, metrics: Metrics, partitions: "Partitions") -> None:
+    All appends of one read are received and written at the same moment, so the clock is read once for them.
+    """
+
+    def __init__(self, metrics: Metrics, partitions: "PartitionTable") -> None:
         self.bytes_in = 0
         self.bytes_out = 0
         self.replication_bytes_out = 0
@@ -31,7 +172,6 @@ class Meters:
         self.failed_fetches = 0
         self.expired_produces = 0
         self.duplicates = 0
-        self.rounds_failed = 0
         self.isr_shrinks = 0
         self.isr_expands = 0
         self.stalled: set[str] = set()
@@ -45,54 +185,28 @@ class Meters:
         metrics.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        topics = "kafka_server_brokertopicmetrics_"
-        for name, text, value in (
-            ("bytesin", "Bytes of record batches appended.", self.bytes_in),
-            ("bytesout", "Bytes of record batches answered to fetches.", self.bytes_out),
-            ("replicationbytesout", "Bytes of record batches given to followers.", self.replication_bytes_out),
-            ("messagesin", "Records appended.", self.messages_in),
-            ("totalproducerequests", "Partitions in append calls.", self.produce_requests),
-            ("totalfetchrequests", "Partitions in answered fetch calls.", self.fetch_requests),
-            ("failedproducerequests", "Partitions in append calls answered with an error.", self.failed_produces),
-            ("failedfetchrequests", "Partitions in fetch calls answered with an error.", self.failed_fetches),
-        ):
-            yield CounterMetricFamily(topics + name, text, value=value)
-        yield CounterMetricFamily(
-            "kafka_server_delayedoperationpurgatory_expired_produces", "acks=all that timed out.", value=self.expired_produces
-        )
-        replicas = "kafka_server_replicamanager_"
-        yield CounterMetricFamily(replicas + "isrshrinks", "ISRs that a follower left.", value=self.isr_shrinks)
-        yield CounterMetricFamily(replicas + "isrexpands", "ISRs that a follower joined.", value=self.isr_expands)
-        yield CounterMetricFamily("penstock_storage_duplicates", "Batches that were in the log already.", value=self.duplicates)
-        stages = HistogramMetricFamily(
-            "penstock_storage_append_stage_seconds",
-            "Per batch: from received to written, and with acks=all from there until committed.",
-            labels=["stage"],
-        )
-        self._append_stages.add_to(stages)
-        yield stages
-        yield self.opening.family(
-            "penstock_storage_opening_seconds", "Batches whose records were looked at: from received until they went on."
-        )
-        yield self.flush_time.family("kafka_log_logflushstats_logflushrateandtimes_seconds", "Sync rounds.")
-        hosted = self._partitions.by_key.values()
-        led = [one.replica for one in hosted if one.leading]
-        yield GaugeMetricFamily(
-            "kafka_server_replicamanager_partitioncount", "Partitions hosted.", value=len(self._partitions.by_key)
-        )
-        yield GaugeMetricFamily(
-            "kafka_server_replicamanager_leadercount", "Partitions led.", value=sum(one.leading for one in hosted)
-        )
-        for name, text, value in (
-            ("underreplicatedpartitions", "Partitions led that have replicas out of sync.", sum(r.missing > 0 for r in led)),
-            ("underminisrpartitioncount", "Led with too few in sync.", sum(r.in_sync < r.min_in_sync for r in led)),
-            ("atminisrpartitioncount", "Led with just enough in sync.", sum(r.in_sync == r.min_in_sync for r in led)),
-        ):
-            yield GaugeMetricFamily(replicas + name, text, value=value)
-        yield GaugeMetricFamily("kafka_log_log_size", "Bytes in all logs.", value=sum(one.log.size for one in hosted))
-        yield GaugeMetricFamily(
-            "kafka_log_logmanager_offlinelogdirectorycount", "Retired log directories.", value=len(self.offline)
-        )
-        yield GaugeMetricFamily(
-            "penstock_storage_stalled_directories", "Log directories whose sync round hangs.", value=len(self.stalled)
-        )
+        yield BYTES_IN.sample(self.bytes_in)
+        yield BYTES_OUT.sample(self.bytes_out)
+        yield REPLICATION_BYTES_OUT.sample(self.replication_bytes_out)
+        yield MESSAGES_IN.sample(self.messages_in)
+        yield PRODUCE_REQUESTS.sample(self.produce_requests)
+        yield FETCH_REQUESTS.sample(self.fetch_requests)
+        yield FAILED_PRODUCES.sample(self.failed_produces)
+        yield FAILED_FETCHES.sample(self.failed_fetches)
+        yield EXPIRED_PRODUCES.sample(self.expired_produces)
+        yield ISR_SHRINKS.sample(self.isr_shrinks)
+        yield ISR_EXPANDS.sample(self.isr_expands)
+        yield DUPLICATES.sample(self.duplicates)
+        yield APPEND_STAGE.samples(self._append_stages.samples())
+        yield OPENING.sample(self.opening)
+        yield FLUSH_TIME.sample(self.flush_time)
+        partitions = self._partitions.by_key.values()
+        led = [partition.replica for partition in partitions if partition.leading]
+        yield PARTITION_COUNT.sample(len(self._partitions.by_key))
+        yield LEADER_COUNT.sample(len(led))
+        yield UNDER_REPLICATED.sample(sum(replica.missing > 0 for replica in led))
+        yield UNDER_MIN_ISR.sample(sum(replica.in_sync < replica.min_in_sync for replica in led))
+        yield AT_MIN_ISR.sample(sum(replica.in_sync == replica.min_in_sync for replica in led))
+        yield LOG_SIZE.sample(sum(partition.log.size for partition in partitions))
+        yield OFFLINE_DIRECTORIES.sample(len(self.offline))
+        yield STALLED_DIRECTORIES.sample(len(self.stalled))

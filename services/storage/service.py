@@ -9,16 +9,17 @@ nobody is elected in its place while its last answers are still on their way.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from libs.cluster.follower import ImageFollower
+from libs.cluster.image import ClusterImage
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import STORAGE
-from libs.commitlog.log import Log
-from libs.commitlog.segment import FileRegistry
-from libs.commitlog.sync import run_round
+from libs.commitlog.files.sync import run_round
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import FileRegistry
 from libs.rpc.client import RpcClient
-from libs.rpc.contracts.outline import OUTLINE
+from libs.rpc.contracts.log_layout import LOG_LAYOUT
 from libs.rpc.contracts.ownership import CLAIM
 from libs.rpc.contracts.storage import (
     ALTER_LOG_DIRS,
@@ -32,113 +33,133 @@ from libs.rpc.contracts.storage import (
 from libs.runtime.children import Children
 from libs.runtime.controllers import Controllers
 from libs.telemetry.logs import fields
-from services.storage.appends import Appends
-from services.storage.checkpoints import Checkpoints
-from services.storage.chores import Chores
-from services.storage.config import StorageConfig
-from services.storage.core.leadership import assigned_directory
-from services.storage.delete_records import RecordDeletion
-from services.storage.departure import hand_over
-from services.storage.disk_opening import open_disks
-from services.storage.disks import Disk, Disks
-from services.storage.fetches import Fetches
-from services.storage.following.following import Following
-from services.storage.following.starts import LogStarts
-from services.storage.following.surgery import Surgery
-from services.storage.hosted import Hosted, Key
-from services.storage.leader_checks import LeaderChecks
-from services.storage.leading import Leading
-from services.storage.list_offsets import OffsetListing
-from services.storage.log_dirs import LogDirDescription
+from services.storage.cleanup.background_tasks import BackgroundTasks
+from services.storage.cleanup.delete_records import DeleteRecordsRequests
+from services.storage.config import BrokerConfigs, StorageConfig
+from services.storage.controlled_shutdown import hand_over
+from services.storage.core.effects import EffectHandlers
+from services.storage.core.replication.leadership import assigned_directory
+from services.storage.disks.directory_assignments import DirectoryAssignments
+from services.storage.disks.disk_opening import open_disks
+from services.storage.disks.disks import Disk, Disks
+from services.storage.disks.replica_placement import ReplicaPlacement
+from services.storage.disks.requested_directories import RequestedDirectories
+from services.storage.disks.withdrawals import ReplicaWithdrawals
+from services.storage.environment import Environment
+from services.storage.fetch.fetches import Fetches
+from services.storage.fetch.file_descriptors import FileDescriptorRequests
+from services.storage.fetch.list_offsets import ListOffsetsRequests
+from services.storage.fetch.log_layout import LogLayoutRequests
+from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
+from services.storage.logs.checkpoints import Checkpoints
+from services.storage.logs.log_start_offsets import LogStartOffsets
+from services.storage.logs.node_logs import NodeLogs
 from services.storage.meters import Meters
-from services.storage.moving.leftovers import begin_anew, settle_twins
+from services.storage.moving.alter_log_dirs import LogDirAlterations
+from services.storage.moving.leftovers import resolve_duplicates, restart_moves
+from services.storage.moving.log_dir_description import LogDirDescription
 from services.storage.moving.moves import Moves
-from services.storage.moving.requests import DirectoryChanges
 from services.storage.moving.switching import Switching
-from services.storage.moving.wanted import WantedDirectories
-from services.storage.near_readers import NearReaders
-from services.storage.open_file import FileOpening
-from services.storage.openings import Openings
-from services.storage.outline import Outlining
-from services.storage.partitions import Partitions
-from services.storage.placements import Placements
-from services.storage.presence import Presence
-from services.storage.readers import Readers
-from services.storage.recovery import Recovery
-from services.storage.residents import Residents
-from services.storage.shortening import Shortening
-from services.storage.stalls import Stalls
-from services.storage.surroundings import Surroundings
-from services.storage.sync_scheduler import SyncScheduler
-from services.storage.withdrawals import Withdrawals
+from services.storage.partition.effects import EffectQueue
+from services.storage.partition.leader_checks import LeaderChecks
+from services.storage.partition.log_files import LogFiles
+from services.storage.partition.open_logs import OpenLogs
+from services.storage.partition.partition import Key, Partition
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.partition.sync_scheduler import SyncScheduler
+from services.storage.produce.appends import Appends
+from services.storage.reconcile.log_opening import LogOpening
+from services.storage.reconcile.reconciler import PartitionClients, Reconciler
+from services.storage.reconcile.recovery import Recovery
+from services.storage.reconcile.stalled_disks import StalledDisks
+from services.storage.registration import StorageRegistration
+from services.storage.replication.follower.fetcher_manager import FetcherManager
+from services.storage.replication.follower.log_starts import FollowedLogStarts
+from services.storage.replication.follower.truncation import Truncation
+from services.storage.replication.leader.leadership import LeaderReplication
+from services.storage.replication.leader.waiting_readers import WaitingReaders
 
 log = logging.getLogger(__name__)
 
 CLOSED_PER_ROUND = 256
 MARK_S_MAX = 2.0
-"""How long a stop waits for a failed disk to take the mark that it failed."""
+"""The longest wait of a stop for the mark on a failed disk."""
 
 BATCH_OPENERS = max(1, len(os.sched_getaffinity(0)) - 1)
-"""Processes that look into produced batches; the event loop needs a core too."""
+"""Processes that open produced batches. The event loop needs a core too."""
 LOOKUPS = 2
-"""Batches that are opened for a timestamp at the same time. Each may be of many megabytes, decompressed."""
+"""Batches that are opened for timestamps at the same time. Each may have many megabytes, decompressed."""
 
 
 class StorageNode:
-    """`start` returns when the node is registered; `ready` tells how far it is until then."""
+    """The storage node. `start` returns when it is registered; `ready` tells its progress until then.
 
-    def __init__(self, config: StorageConfig, incarnation: int, world: Surroundings) -> None:
+    Public attributes are the parts that tests look at. Those that need a log directory are None before `start`.
+    """
+
+    def __init__(self, config: StorageConfig, environment: Environment) -> None:
+        incarnation = environment.identity.incarnation
         self._config = config
         self._incarnation = incarnation
-        self._world = world
+        self.environment = environment
         self._loop = asyncio.get_running_loop()
         self._state = "starting"
         self._loaded = False
-        self._follower = ImageFollower(world.store)
-        self._presence = Presence(config, incarnation, world, self._follower)
-        self._partitions = Partitions(config.node_id, incarnation)
-        self._registry = FileRegistry(world.open_files)
-        self._meters = Meters(world.metrics, self._partitions)
-        self._controller = Controllers(self._presence.hello, world.host_id, world.transport)
-        self._checks = LeaderChecks(config.node_id, world.store)
-        self._fetches = Fetches(self._partitions, self._meters, NearReaders(self._partitions, config.static), self._checks)
-        self._leading = Leading(
-            *(incarnation, self._partitions, self._meters, self._controller),
-            on_committed=lambda hosted: self._appends.committed(hosted),
-            static=config.static,
-        )
-        self._readers = Readers(self._fetches, self._leading.pulls)
-        self._appends = Appends(
-            self._partitions,
-            world.clock,
-            self._meters,
+        self.image_follower = ImageFollower(environment.store)
+        self.registration = StorageRegistration(config, environment, self.image_follower)
+        self.partitions = PartitionTable(config.node_id, incarnation)
+        self._registry = FileRegistry(environment.open_files)
+        self._log_files = LogFiles(environment.fs, self._registry, environment.clock)
+        self._broker_configs = BrokerConfigs(lambda: self.partitions.image, config.node_id, config.static)
+        self.meters = Meters(environment.metrics, self.partitions)
+        self._controller = Controllers(self.registration.hello, environment.identity.host_id, environment.transport)
+        self._checks = LeaderChecks(config.node_id, environment.store)
+        read_replicas = PreferredReadReplicas(self.partitions, self._broker_configs)
+        self.fetches = Fetches(self.partitions, self.meters, read_replicas, self._checks)
+        self.leader_side = LeaderReplication(self.partitions, self.meters, self._controller, self._broker_configs)
+        self._waiting_readers = WaitingReaders(self.fetches, self.leader_side.pulls)
+        self.appends = Appends(
+            self.partitions,
+            environment.clock,
+            self.meters,
             self._checks,
-            children=world.children("batches", BATCH_OPENERS, 0),
+            children=environment.children("batches", BATCH_OPENERS, 0),
             children_max=BATCH_OPENERS,
-            on_appended=self._leading.pulls.appended,
-            on_committed=self._committed,
-            readers_wait=self._fetches.waiting_on,
+            on_appended=self.leader_side.pulls.appended,
+            readers_wait=self.fetches.waiting_on,
         )
-        self._disks = Disks(())
-        self._lookups = world.offload("lookups", LOOKUPS)
-        self._residents: Residents | None = None
-        self._placements: Placements | None = None
-        self._withdrawals: Withdrawals | None = None
-        self._stalls: Stalls | None = None
-        self._checkpoints: Checkpoints | None = None
-        self._shortening: Shortening | None = None
-        self._following: Following | None = None
-        self._moves: Moves | None = None
-        self._chores: Chores | None = None
+        self._effects = EffectQueue(
+            EffectHandlers(
+                answer_produces=self.appends.answer_committed,
+                wake_fetches=lambda partition: self.fetches.wake(partition.key),
+                notify_pulls=lambda partition: self.leader_side.pulls.committed(partition.key),
+                report_log_start=self._report_log_start,
+                wake_record_deletions=lambda partition: partition.replica.wake_start_watchers(),
+                change_isr=self.leader_side.isr_changes.consider,
+                report_isr=self.leader_side.isr_changes.report,
+            )
+        )
+        self.disks = Disks(())
+        self.open_logs: OpenLogs[Disk] = OpenLogs(self.partitions)
+        self._lookups = environment.offload("lookups", LOOKUPS)
+        self.reconciler: Reconciler | None = None
+        self._assignments: DirectoryAssignments | None = None
+        self._withdrawals: ReplicaWithdrawals | None = None
+        self._stalled_disks: StalledDisks | None = None
+        self.checkpoints: Checkpoints | None = None
+        self._log_starts: LogStartOffsets | None = None
+        self.fetchers: FetcherManager | None = None
+        self.moves: Moves | None = None
+        self.background: BackgroundTasks | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._marks: list[asyncio.Future[None]] = []
+        self._retirement_marks: list[asyncio.Future[None]] = []
 
     def ready(self) -> tuple[bool, str]:
         if self._state != "serving":
             return False, self._state
-        if not self._disks.usable:
+        if not self.disks.usable:
             return False, "every log directory has failed"
-        stalled = [disk.path for disk in self._disks.all if disk.sync.stalled]
+        stalled = [disk.path for disk in self.disks.all if disk.sync.stalled]
         if stalled:
             return False, f"a sync of {stalled[0]} hangs"
         return True, ""
@@ -146,250 +167,280 @@ class StorageNode:
     def debug(self) -> Mapping[str, Callable[[], object]]:
         """For the admin port's /debug."""
         return {
-            "partitions": self._partitions.debug,
-            "following": lambda: self._following.debug() if self._following is not None else None,
-            "moves": lambda: self._moves.debug() if self._moves is not None else None,
-            "cleaner": lambda: self._chores.cleaning.debug() if self._chores is not None else None,
+            "partitions": self.partitions.debug,
+            "following": lambda: self.fetchers.debug() if self.fetchers is not None else None,
+            "moves": lambda: self.moves.debug() if self.moves is not None else None,
+            "cleaner": lambda: self.background.cleaning.debug() if self.background is not None else None,
         }
 
     # -- start ------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises DirectoryLocked, DirectoryOfAnother, DirectoryDamaged, OSError: then the node cannot run here."""
+        """Starts the node. Raises DirectoryLocked, DirectoryOwnerMismatch, DirectoryDamaged, OSError if it cannot run here."""
         self._state = "waiting for the metadata store"
-        await self._presence.first_image()
+        await self.registration.first_image()
         cluster_id = await self._cluster_id()
         self._state = "opening log directories"
-        await self._presence.look_for_another()
-        self._controller.follow(self._follower.image)
-        self._follower.subscribe(lambda _, new: self._controller.follow(new))
-        self._presence.look_back()
-        opened = await open_disks(self._config, self._world, cluster_id, self, self._meters.offline)
-        self._disks = Disks(opened, len(self._config.directories))
-        await settle_twins(self._disks, self._world.fs, self._assigned_directory)
-        caller = self._config.node_id, self._incarnation
-        wanted = WantedDirectories(self._partitions, self._disks)
-        self._placements = Placements(*caller, lambda: self._follower.image, self._controller, self._disks.opened_ids)
-        self._withdrawals = Withdrawals(*caller, lambda: self._follower.image, self._controller)
-        self._residents = residents = Residents(
-            self._incarnation,
-            self._partitions,
-            self._disks,
-            Openings(self._world.fs, self._registry, self._world.clock, Recovery(self._recovery_processes)),
-            self._appends,
-            self._readers,
-            *(self._placements, self._withdrawals, wanted),
+        await self.registration.refuse_if_running()
+        self._controller.follow(self.image_follower.image)
+        self.image_follower.subscribe(lambda _, new: self._controller.follow(new))
+        self.registration.read_survival()
+        opened = await open_disks(self._config, self.environment, cluster_id, self, self.meters.offline)
+        self.disks = Disks(opened, len(self._config.directories))
+        await resolve_duplicates(self.disks, self.environment.fs, self._assigned_directory)
+        placement = self._place_replicas(self.disks)
+        self._assignments, self._withdrawals = placement.assignments, placement.withdrawals
+        self.checkpoints = Checkpoints(self.disks, self.open_logs)
+        self._log_starts = LogStartOffsets(self.environment.fs, self.open_logs, self.checkpoints)
+        logs = NodeLogs(self.disks, self.open_logs, self.checkpoints, self._log_starts)
+        self.fetchers = self._make_fetchers(logs)
+        self.reconciler = reconciler = Reconciler(
+            self.partitions,
+            placement,
+            self.open_logs,
+            LogOpening(self._log_files, Recovery(self._recovery_processes)),
+            PartitionClients(self.appends, self._waiting_readers, self.fetchers),
             before_removal=self._forget_deleted,
-            static=self._config.static,
+            on_effects=self._effects.add,
+            broker_configs=self._broker_configs,
         )
-        self._checkpoints = Checkpoints(self._disks, residents)
-        self._shortening = Shortening(self._world.fs, residents, self._checkpoints, on_start=self._starts_later)
-        self._following = self._make_following(self._checkpoints, self._shortening)
-        residents.follow_with(self._following)
-        self._moves = self._make_moves(residents, self._checkpoints, self._placements)
-        residents.move_with(self._moves)
-        self._stalls = Stalls(residents, self._following, self._withdrawals)
+        self.moves = self._make_moves(reconciler, self.checkpoints)
+        self._stalled_disks = StalledDisks(self.open_logs, reconciler.reconsider, self.fetchers, self._withdrawals)
         self._state = "opening logs"
-        self._follower.subscribe(residents.follow)
-        residents.follow(type(self._follower.image)(), self._follower.image)
-        await residents.settled()
-        await residents.set_aside_strays()
-        await begin_anew(self._disks, residents, self._moves, self._checkpoints)
+        self.image_follower.subscribe(reconciler.follow)
+        reconciler.follow(type(self.image_follower.image)(), self.image_follower.image)
+        await reconciler.settled()
+        await reconciler.set_aside_strays()
+        await restart_moves(logs, reconciler.is_missing, self.moves)
         self._loaded = True
         self._state = "registering"
-        await self._listen(self._shortening, residents, self._moves, wanted)
-        self._placements.start()
-        self._leading.start()
-        self._chores = Chores(
-            *(self._config, self._world, self._follower, self._partitions, self._disks),
-            *(residents, self._checkpoints, self._shortening),
-        )
-        self._chores.start()
-        await self._withdrawals.tell_first()
-        await self._presence.register()
-        self._following.begin()
+        await self._listen(self._log_starts, reconciler, self.moves, placement.requested)
+        self._assignments.start()
+        self.leader_side.start()
+        self.background = BackgroundTasks(self._config, self.environment, self._broker_configs, self.partitions, logs)
+        self.background.start()
+        await self._withdrawals.report_before_registration()
+        await self.registration.register()
+        self.fetchers.begin()
         self._withdrawals.start()
         self._state = "serving"
-        log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(residents.open_logs())))
+        log.info("serving", extra=fields(incarnation=self._incarnation, logs=len(self.open_logs.all())))
 
     async def _cluster_id(self) -> str:
-        """The first controller gives the cluster its id; until then there is nothing to serve."""
-        while not self._follower.image.cluster_id:
+        """The id of the cluster, which the first controller gives. Until then there is nothing to serve."""
+        while not self.image_follower.image.cluster_id:
             changed = asyncio.Event()
-            unsubscribe = self._follower.subscribe(lambda old, new, changed=changed: changed.set())  # type: ignore[misc]
+            unsubscribe = self.image_follower.subscribe(lambda old, new, changed=changed: changed.set())  # type: ignore[misc]
             try:
-                if not self._follower.image.cluster_id:
+                if not self.image_follower.image.cluster_id:
                     await changed.wait()
             finally:
                 unsubscribe()
-        return self._follower.image.cluster_id
+        return self.image_follower.image.cluster_id
 
     def _recovery_processes(self) -> Children:
-        return self._world.children("recovery", self._config.recovery_processes or len(os.sched_getaffinity(0)), 0)
+        return self.environment.children("recovery", self._config.recovery_processes or len(os.sched_getaffinity(0)), 0)
 
     def _connect(self, address: str, storage_node: int) -> RpcClient:
-        return RpcClient(address, self._presence.hello, self._world.transport, expected=(STORAGE, storage_node))
+        return RpcClient(address, self.registration.hello, self.environment.transport, expected=(STORAGE, storage_node))
 
-    def _make_following(self, checkpoints: Checkpoints, shortening: Shortening) -> Following:
-        return Following(
-            *(self._config.node_id, self._incarnation, self._world.host_id),
-            lambda: self._partitions.image,
+    def _place_replicas(self, disks: Disks) -> ReplicaPlacement:
+        node_id, incarnation = self._config.node_id, self._incarnation
+
+        def image() -> ClusterImage:
+            return self.image_follower.image
+
+        return ReplicaPlacement(
+            disks,
+            DirectoryAssignments(node_id, incarnation, image, self._controller, disks.opened_ids),
+            ReplicaWithdrawals(node_id, incarnation, image, self._controller),
+            RequestedDirectories(self.partitions, disks),
+        )
+
+    def _make_fetchers(self, logs: NodeLogs) -> FetcherManager:
+        return FetcherManager(
+            self.environment.identity,
             self._connect,
-            Surgery(self._partitions, checkpoints),
-            LogStarts(shortening),
-            self._committed,
-            self._world.metrics,
-            self._config.static,
+            Truncation(self.partitions, logs.checkpoints),
+            FollowedLogStarts(logs.starts),
+            self.environment.metrics,
+            self._broker_configs,
         )
 
-    def _make_moves(self, residents: Residents, checkpoints: Checkpoints, placements: Placements) -> Moves:
-        switching = Switching(self._world.fs, self._registry, residents, checkpoints, placements, self.synced)
-        return Moves(
-            *(self._config.node_id, self._world.fs, self._registry, self._world.clock, residents, switching),
-            lambda: self._partitions.image,
-            self._config.static,
+    def _make_moves(self, reconciler: Reconciler, checkpoints: Checkpoints) -> Moves:
+        frozen, directory_checks = reconciler.frozen, reconciler.directory_checks
+        switching = Switching(
+            self._log_files,
+            self.open_logs,
+            frozen,
+            directory_checks,
+            checkpoints,
+            on_durable=self.became_durable,
+            delete_source=reconciler.delete_source,
         )
+        return Moves(self._log_files, self.open_logs, frozen, directory_checks, switching, self._broker_configs)
 
     def _assigned_directory(self, key: Key) -> str:
-        state = self._follower.image.partition(*key)
+        state = self.image_follower.image.partition(*key)
         return assigned_directory(state, self._config.node_id) if state is not None else ""
 
-    async def _listen(self, shortening: Shortening, residents: Residents, moves: Moves, wanted: WantedDirectories) -> None:
-        directories = DirectoryChanges(self._config.directories, self._partitions, self._disks, residents, moves, wanted)
+    async def _listen(
+        self, log_starts: LogStartOffsets, reconciler: Reconciler, moves: Moves, requested: RequestedDirectories
+    ) -> None:
+        directories = LogDirAlterations(
+            self._config.directories,
+            self.partitions,
+            self.disks,
+            self.open_logs,
+            moves,
+            requested,
+            released=reconciler.released,
+        )
         methods = {
-            APPEND: self._appends.accept,
-            CLAIM: self._appends.owners.accept,
-            FETCH: self._fetches.accept,
-            LIST_OFFSETS: OffsetListing(self._partitions, self._lookups).accept,
-            DELETE_RECORDS: RecordDeletion(self._partitions, self._disks, shortening).accept,
-            DESCRIBE_LOG_DIRS: LogDirDescription(self._disks, residents, moves, self._world.fs).accept,
+            APPEND: self.appends.accept,
+            CLAIM: self.appends.owners.accept,
+            FETCH: self.fetches.accept,
+            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self._lookups).accept,
+            DELETE_RECORDS: DeleteRecordsRequests(self.partitions, self.disks, log_starts).accept,
+            DESCRIBE_LOG_DIRS: LogDirDescription(self.disks, self.open_logs, moves, self.environment.fs).accept,
             ALTER_LOG_DIRS: directories.accept,
-            OPEN_FILE: FileOpening(self._registry).accept,
-            **self._leading.methods,
-            OUTLINE: Outlining(self._partitions, self._registry).accept,
+            OPEN_FILE: FileDescriptorRequests(self._registry).accept,
+            **self.leader_side.methods,
+            LOG_LAYOUT: LogLayoutRequests(self.partitions, self._registry).accept,
         }
-        await self._presence.listen(methods, self._appends.end_turn, self._disks.directory_ids)
+        await self.registration.listen(
+            methods, self.disks.directory_ids, on_turn_start=self._effects.begin_turn, on_turn_end=self._turn_ended
+        )
 
     # -- events -------------------------------------------------------------------------------------------------------------
 
-    def _committed(self, hosted: Hosted) -> None:
-        hosted.log.high_watermark = hosted.high_watermark
-        self._readers.committed(hosted.key)
+    def _turn_ended(self) -> None:
+        """Called when all frames of one read of an RPC connection were accepted."""
+        try:
+            self.appends.end_turn()
+        finally:
+            self._effects.end_turn()
 
-    def _starts_later(self, hosted: Hosted) -> None:
-        self._leading.pulls.committed(hosted.key)
-        if self._following is not None:
-            self._following.starts_later(hosted)
+    def _report_log_start(self, partition: Partition) -> None:
+        if self.fetchers is not None:
+            self.fetchers.log_start_rose(partition)
 
-    def synced(self, hosted: Hosted) -> None:
-        if hosted.replica.synced_to(hosted.log.durable_offset):
-            self._appends.committed(hosted)
-        if self._following is not None:
-            self._following.synced(hosted)
+    def round_ended(self, synced: Sequence[Partition], seconds: float) -> None:
+        self._effects.begin_turn()
+        try:
+            for partition in synced:
+                self.became_durable(partition)
+        finally:
+            self._effects.end_turn()
+        self.meters.flush_time.observe(seconds)
+        if self.fetchers is not None:
+            self.fetchers.round_ended()
 
-    def round_ended(self, seconds: float) -> None:
-        self._meters.flush_time.observe(seconds)
-        if self._following is not None:
-            self._following.round_ended()
+    def became_durable(self, partition: Partition) -> None:
+        """Takes a log's higher durable offset. Its leader is told when the round has ended."""
+        partition.replica.synced_to(partition.log.durable_offset)
+        if self.fetchers is not None:
+            self.fetchers.synced(partition)
 
     def sync_stalled(self, scheduler: SyncScheduler, *, stalled: bool) -> None:
-        """While it hangs, its partitions take no more appends, and others are to lead them."""
-        (self._meters.stalled.add if stalled else self._meters.stalled.discard)(scheduler.disk)
+        """Stops appends to a disk while its sync hangs. Others are to lead its partitions."""
+        (self.meters.stalled.add if stalled else self.meters.stalled.discard)(scheduler.disk)
         log.error("sync hangs" if stalled else "sync returned", extra=fields(path=scheduler.disk))
-        if self._stalls is not None:
-            (self._stalls.begun if stalled else self._stalls.ended)(scheduler)
+        if self._stalled_disks is not None:
+            (self._stalled_disks.begun if stalled else self._stalled_disks.ended)(scheduler)
 
     def retired(self, scheduler: SyncScheduler, error: Exception) -> None:
-        """Rule: never retried. Its partitions go offline, and the cluster is told which directories are left."""
+        """Takes a failed disk's partitions offline, for good, and reports the directories that are left."""
         log.critical("log directory retired", extra=fields(path=scheduler.disk, reason=error))
-        self._meters.offline.add(scheduler.disk)
-        assert self._residents is not None
-        disk = self._disks.of(scheduler)
-        self._residents.retire(disk)
-        # The process stays, even without any directory: after a failed fsync the page cache may hold what the disk does not, and
-        # a restarted process would recover from the page cache. The mark keeps it from doing so.
-        for mark in (partial(disk.directory.mark_retired, str(error)), self._presence.doubt_survival):
-            self._marks.append(disk.files.submit(mark))
-            self._marks[-1].add_done_callback(partial(_marked, disk.path))
-        self._tasks.append(self._loop.create_task(self._tell_directories(), name="log directories changed"))
+        self.meters.offline.add(scheduler.disk)
+        assert self.reconciler is not None
+        disk = self.disks.of(scheduler)
+        self.reconciler.retire(disk)
+        # The process stays, even without any directory. After a failed fsync the page cache may hold records that the disk lacks,
+        # and a restarted process would recover from it. The mark prevents that.
+        for mark in (partial(disk.directory.mark_retired, str(error)), self.registration.forget_survival):
+            self._retirement_marks.append(disk.files.submit(mark))
+            self._retirement_marks[-1].add_done_callback(partial(_marked, disk.path))
+        self._tasks.append(self._loop.create_task(self._report_directories(), name="log directories changed"))
 
-    async def _tell_directories(self) -> None:
-        await self._presence.tell_directories(self._disks.directory_ids)
+    async def _report_directories(self) -> None:
+        await self.registration.report_directories(self.disks.directory_ids)
 
     # -- stop ---------------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Clean: what was acknowledged is on disk, and the next start reads nothing again."""
+        """Stops cleanly: acknowledged records are on disk, and the next start reads nothing again."""
         self._state = "stopping"
-        await hand_over(self._config.node_id, self._presence, self._follower, self._config.hand_over_s)
-        self._appends.stop()
-        if self._moves is not None:
-            await self._moves.close()
-        if self._following is not None:
-            await self._following.close()
-        for disk in self._disks.usable:
+        await hand_over(self._config.node_id, self.registration, self.image_follower, self._config.hand_over_s)
+        self.appends.stop()
+        if self.moves is not None:
+            await self.moves.close()
+        if self.fetchers is not None:
+            await self.fetchers.close()
+        for disk in self.disks.usable:
             await disk.sync.drain()
-        self._readers.close()
+        self._waiting_readers.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._chores is not None:
-            await self._chores.stop()
-        if self._shortening is not None:
-            await self._shortening.close()
-        if self._marks:
-            await asyncio.wait(self._marks, timeout=MARK_S_MAX)
-        if self._placements is not None:
-            await self._placements.close()
+        if self.background is not None:
+            await self.background.stop()
+        if self._log_starts is not None:
+            await self._log_starts.close()
+        if self._retirement_marks:
+            await asyncio.wait(self._retirement_marks, timeout=MARK_S_MAX)
+        if self._assignments is not None:
+            await self._assignments.close()
         if self._withdrawals is not None:
             await self._withdrawals.close()
-        await self._leading.close()
-        await self._presence.hang_up()
-        await self._follower.close()
-        if self._residents is not None:
-            await self._residents.close()
-            await self._close_logs(self._residents)
-        self._appends.close()
+        await self.leader_side.close()
+        await self.registration.stop_listening()
+        await self.image_follower.close()
+        if self.reconciler is not None:
+            await self.reconciler.close()
+            await self._close_logs()
+        self.appends.close()
+        self._effects.close()
         self._checks.close()
-        for disk in self._disks.all:
+        for disk in self.disks.all:
             disk.close()
         self._lookups.close()
-        await self._presence.leave()
-        # Heartbeats until the end: who falls silent while its logs are closed is taken for dead.
+        await self.registration.leave()
+        # The heartbeats go on until the end: a silent node would be taken for dead while its logs are closed.
         await self._controller.close()
         self._state = "stopped"
 
     async def _forget_deleted(self) -> None:
-        if self._checkpoints is not None:
-            await self._checkpoints.write_high_watermarks()
+        if self.checkpoints is not None:
+            await self.checkpoints.write_high_watermarks()
 
-    async def _close_logs(self, residents: Residents) -> None:
-        """A directory is marked clean only if every log in it was opened, and closed cleanly."""
-        assert self._checkpoints is not None
-        await self._checkpoints.write_high_watermarks()
-        for disk in self._disks.usable:
-            await disk.sync.drain()  # of what upkeep and retention asked for meanwhile
-            logs = [hosted.log for hosted, home in residents.open_logs() if home is disk]
+    async def _close_logs(self) -> None:
+        """Closes all logs. A directory is marked clean only if every log in it was opened, and closed cleanly."""
+        assert self.checkpoints is not None
+        await self.checkpoints.write_high_watermarks()
+        for disk in self.disks.usable:
+            await disk.sync.drain()  # the rounds of upkeep and retention
+            logs = [partition.log for partition, log_disk in self.open_logs.all() if log_disk is disk]
             try:
                 await self._close_on(disk, logs)
-                await self._checkpoints.write_recovery_points()
+                await self.checkpoints.write_recovery_points()
                 if self._loaded and not disk.unopened():
                     await disk.files.submit(disk.directory.mark_clean)
             except OSError as error:
                 log.error("log directory not closed cleanly", extra=fields(path=disk.path, reason=error))
 
     async def _close_on(self, disk: Disk, logs: list[Log]) -> None:
-        """Many share a round, but no more than may be open until it is over. Raises OSError."""
-        together = max(1, min(CLOSED_PER_ROUND, self._world.open_files.capacity // 16))
+        """Closes logs of one disk. Many share a round, but no more than may be open until its end. Raises OSError."""
+        together = max(1, min(CLOSED_PER_ROUND, self.environment.open_files.capacity // 16))
         for first in range(0, len(logs), together):
             closing = logs[first : first + together]
-            found = await asyncio.gather(*[disk.logs.submit(one.last_targets) for one in closing])
-            targets = [one for one in found if one is not None]
+            targets_by_log = await asyncio.gather(*[disk.logs.submit(closing_log.last_targets) for closing_log in closing])
+            targets = [closing_log for closing_log in targets_by_log if closing_log is not None]
             if targets:
-                await disk.files.submit(partial(run_round, targets, self._world.fs, disk.path))
-            for one, of_one in zip(closing, found, strict=True):
-                if of_one is not None:
-                    one.mark_synced(of_one)
+                await disk.files.submit(partial(run_round, targets, self.environment.fs, disk.path))
+            for closing_log, log_targets in zip(closing, targets_by_log, strict=True):
+                if log_targets is not None:
+                    closing_log.mark_synced(log_targets)
 
 
 def _marked(path: str, done: "asyncio.Future[None]") -> None:

@@ -3,9 +3,11 @@
     python -m tests.bench [--raw] [--java] [--synced] [--replicated] [--random] [--opened] [--groups] [--replicated-groups]
                           [--memory] [--startup] [--recovery] [--partitions] [--compaction] [--background]
                           [--only SUBSTRING] [--rounds 7] [--seconds 2] [--warm 40] [--durability replicated|synced]
+                          [--parent CHECKOUT]
 
 Without a group, all of them; `--durability` is that of raw, java and replicated. What is replicated compares three
-nodes with three. Machines are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute
+nodes with three. `--parent` compares with the Penstock of another checkout, set up by its `make setup`, in place of
+Kafka: what a change costs. Machines are shared and noisy: quote the ratio, which is the median of the pairs, never one absolute
 figure. `cpu_us` is CPU time of each server process per request (or record), a median too.
 """
 
@@ -16,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 
 from tests.bench.background import background
 from tests.bench.cases import Case, raw_cases
@@ -84,9 +87,9 @@ class Turns:
         self.case.clean(self.side, self.prepared)
 
 
-def compare(case: Case, penstock: Side, kafka: Side, rounds: int, seconds: float) -> dict[str, object]:
+def compare(case: Case, penstock: Side, other: Side, rounds: int, seconds: float) -> dict[str, object]:
     """Runs the case in turn on both sides, the first turn uncounted; the order within a pair alternates too."""
-    ours, theirs = Turns(case, penstock), Turns(case, kafka)
+    ours, theirs = Turns(case, penstock), Turns(case, other)
     try:
         for turn in range(rounds + 1):
             for side in (theirs, ours) if turn % 2 else (ours, theirs):
@@ -94,21 +97,21 @@ def compare(case: Case, penstock: Side, kafka: Side, rounds: int, seconds: float
     finally:
         ours.clean()
         theirs.clean()
-    ratios = sorted(mine / other for mine, other in zip(ours.values, theirs.values, strict=True))
+    ratios = sorted(our_value / their_value for our_value, their_value in zip(ours.values, theirs.values, strict=True))
     return {
         "name": case.name,
-        "penstock": round(statistics.median(ours.values), 3),
-        "kafka": round(statistics.median(theirs.values), 3),
+        penstock.name: round(statistics.median(ours.values), 3),
+        other.name: round(statistics.median(theirs.values), 3),
         "ratio": round(statistics.median(ratios), 3),
         "ratio_min": round(ratios[0], 3),
         "ratio_max": round(ratios[-1], 3),
         "unit": case.unit,
-        "mark": case.mark,
-        "durability": {"penstock": penstock.durability, "kafka": kafka.durability},
+        "mark": case.mark if other.name == "kafka" else "",
+        "durability": {penstock.name: penstock.durability, other.name: other.durability},
         "settings": case.settings,
         "rounds": rounds,
         "seconds": seconds,
-        "cpu_us": {"penstock": ours.cpu_us, "kafka": theirs.cpu_us},
+        "cpu_us": {penstock.name: ours.cpu_us, other.name: theirs.cpu_us},
         "per": case.per,
     }
 
@@ -126,13 +129,16 @@ def warm(sides: list[Side], cases: list[Case], seconds: float) -> None:
 
 
 def _compare_all(cases: list[Case], durability: str, options: argparse.Namespace, *, replicated: bool) -> None:
-    start_theirs, start_ours = STARTS[replicated]
+    start_kafka_side, start_ours = STARTS[replicated]
     with ExitStack() as stack:
-        kafka = stack.enter_context(start_theirs(durability))
+        if options.parent is not None:
+            other = stack.enter_context(start_ours(durability, options.parent, "parent"))
+        else:
+            other = stack.enter_context(start_kafka_side(durability))
         penstock = stack.enter_context(start_ours(durability))
-        warm([penstock, kafka], cases, options.warm)
+        warm([penstock, other], cases, options.warm)
         for case in cases:
-            print(json.dumps(compare(case, penstock, kafka, options.rounds, options.seconds)), flush=True)
+            print(json.dumps(compare(case, penstock, other, options.rounds, options.seconds)), flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -144,6 +150,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--warm", type=float, default=40.0)
     parser.add_argument("--durability", choices=["replicated", "synced"], default="replicated")
+    parser.add_argument("--parent", type=Path, help="a checkout of another commit, in place of Kafka")
     options = parser.parse_args(arguments)
     wanted = [group for group in (*CASES, *FIGURES) if getattr(options, group)] or [*CASES, *FIGURES]
     chosen: dict[tuple[str, bool], list[Case]] = {}

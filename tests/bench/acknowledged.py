@@ -10,12 +10,14 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.clients.waiting import eventually
+from tests.support.polling import eventually
 
 PER_SECOND = 500
 VALUE = b"x" * 100
 REQUEST_S = 60.0
 STATISTICS_MS = 200
+REFRESH_MS = 300_000
+"""librdkafka's default: so often it asks for Metadata of its own accord."""
 
 
 class SteadyProducer:
@@ -25,12 +27,13 @@ class SteadyProducer:
     it has not used yet it connects to up to a second later.
     """
 
-    def __init__(self, bootstrap: str, topic: str, *, replicas: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, *, replicas: int, refresh_ms: int = REFRESH_MS) -> None:
         self.times: list[int] = []
         """Of the acknowledgements, in nanoseconds."""
         self.failures: list[str] = []
         self.topic, self._replicas = topic, replicas
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all", "linger.ms": 0, "log_level": 2}
+        settings["topic.metadata.refresh.interval.ms"] = refresh_ms
         self._producer = Producer(settings | {"statistics.interval.ms": STATISTICS_MS, "stats_cb": self._counted})
         self._observer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
         self._statistics: dict[str, Any] = {}

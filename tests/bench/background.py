@@ -24,8 +24,8 @@ from tests.bench.cases import KIB
 from tests.bench.cpu import cpu_of
 from tests.bench.log_figures import MB, keyed_batches
 from tests.bench.sides import Side
-from tests.cluster_harness import LocalCluster
-from tests.kafka.broker import KafkaBroker
+from tests.compat.kafka.broker import KafkaBroker
+from tests.support.cluster_harness import LocalCluster
 
 CONNECTIONS = 4
 MIB = 1024 * KIB

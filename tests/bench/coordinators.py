@@ -3,9 +3,9 @@
 from typing import Final
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
+from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.runtime.shards.placement import shard_of
+from libs.coordinator.shard_hashing import shard_of
 from tests.bench import group_frames as frames
 from tests.bench import load
 from tests.bench.sides import Side

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from tests.bench import frames, load
 from tests.bench.acknowledged import partition_of
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 TOPIC = "outage"
 WARM_UP_S = 5.0

@@ -1,10 +1,11 @@
 """How long a producer has no acknowledgement when something fails: `python -m tests.bench.failover`.
 
-    [--only leader-killed,…] [--repetitions 30] [--factor 3] [--durability synced|replicated] [--kafka]
+    [--only leader-killed,…] [--repetitions 30] [--factor 3] [--durability synced|replicated] [--refresh-ms 1000] [--kafka]
 
 One idempotent librdkafka producer with acks=all sends 500 records a second to one partition. One JSON line per class of failure:
 the longest time between two acknowledgements around each failure, its median and maximum, and how many records failed, which
-should be none. `--kafka` kills the leader of three Apache Kafka brokers with its defaults, in the same way.
+should be none. `--refresh-ms` makes the producer ask for Metadata so often, and keeps what failed away until it has asked a few
+times. `--kafka` kills the leader of three Apache Kafka brokers with its defaults, in the same way.
 """
 
 import argparse
@@ -17,14 +18,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.bench.acknowledged import SteadyProducer
-from tests.chaos.faults import elected
-from tests.chaos.gaps import longest_gap_ms, summary
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.trio import KafkaTrio
-from tests.requirements import is_available
+from tests.bench.acknowledged import REFRESH_MS, SteadyProducer
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.trio import KafkaTrio
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.support.requirements import is_available
+from tests.system.chaos.acknowledgement_gaps import longest_gap_ms, summary
+from tests.system.chaos.process_faults import elected
 
 TOPIC = "steady"
 STEADY_RECORDS = 500
@@ -33,6 +34,7 @@ HOLD_S = 20.0
 WITHIN_S = 90.0
 REST_S = 12.0
 """librdkafka waits longer from attempt to attempt before it connects to a broker again, and forgets that after 10 s of none."""
+AWAY_REFRESHES = 4
 RESTED = ("gateway-killed", "rolling-restart")
 
 Strike = Callable[[LocalCluster, SteadyProducer], Callable[[], None]]
@@ -105,22 +107,24 @@ STRIKES: dict[str, Strike] = {
 }
 
 
-def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability: str) -> None:
+def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability: str, refresh_ms: int) -> None:
     with LocalCluster(storage=3, gateways=2, controllers=3) as cluster:
         admin = Admin(cluster.bootstrap)
         admin.create(TOPIC, 1, {"durability": durability}, factor)
         admin.close()
-        with SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor) as producer:
+        away_s = AWAY_REFRESHES * refresh_ms / 1000 if refresh_ms != REFRESH_MS else 0.0
+        with SteadyProducer(cluster.bootstrap, TOPIC, replicas=factor, refresh_ms=refresh_ms) as producer:
             for name in chosen:
                 failed = len(producer.failures)
                 rest_s = REST_S if name in RESTED else 0.0
-                gaps = [strike_once(cluster, producer, STRIKES[name], rest_s) for _ in range(repetitions)]
-                told = {"case": name, "system": "penstock", "factor": factor, "durability": durability}
+                gaps = [strike_once(cluster, producer, STRIKES[name], rest_s, away_s) for _ in range(repetitions)]
+                told = {"case": name, "system": "penstock", "factor": factor, "durability": durability, "refresh_ms": refresh_ms}
                 say(told | {"gap_ms": summary(gaps), "over_300_ms": over(gaps), "failed": len(producer.failures) - failed})
 
 
-def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike, rest_s: float) -> float:
-    """The longest gap that it brought, in milliseconds."""
+def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike, rest_s: float, away_s: float) -> float:
+    """The longest gap that it brought, in milliseconds. What failed is started again after `away_s`, or as soon as others have
+    taken over."""
     time.sleep(rest_s)
     producer.advance(STEADY_RECORDS, WITHIN_S)
     begun = time.monotonic_ns()
@@ -129,6 +133,7 @@ def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike,
         producer.advance(AGAIN_RECORDS, HOLD_S)
     except AssertionError:
         pass  # some failures are over only when they are healed
+    time.sleep(away_s)
     heal()
     for name in cluster.names:
         if not cluster.is_running(name):
@@ -173,10 +178,17 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=30)
     parser.add_argument("--factor", type=int, default=3)
     parser.add_argument("--durability", choices=("synced", "replicated"), default="synced")
+    parser.add_argument("--refresh-ms", type=int, default=REFRESH_MS, help="librdkafka's topic.metadata.refresh.interval.ms")
     parser.add_argument("--kafka", action="store_true", help="nothing but Kafka")
     given = parser.parse_args()
     if not given.kafka:
-        measure(given.only.split(","), repetitions=given.repetitions, factor=given.factor, durability=given.durability)
+        measure(
+            given.only.split(","),
+            repetitions=given.repetitions,
+            factor=given.factor,
+            durability=given.durability,
+            refresh_ms=given.refresh_ms,
+        )
     elif is_available("java") and is_available("kafka"):
         measure_kafka(repetitions=given.repetitions)
     else:

@@ -9,8 +9,8 @@ from pathlib import Path
 from services.local.processes import memory_bytes
 from tests.bench import frames, load
 from tests.bench.sides import Side
-from tests.cluster_harness import LocalCluster
-from tests.kafka.broker import KafkaBroker
+from tests.compat.kafka.broker import KafkaBroker
+from tests.support.cluster_harness import LocalCluster
 
 MB = 1_000_000
 LOG_BYTES = 1 << 30

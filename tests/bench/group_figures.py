@@ -23,7 +23,7 @@ from tests.bench.group_cases import MEMBER_ID_REQUIRED
 from tests.bench.shard_takeover import GROUPS, PARTITIONS, full_shard, two_coordinators
 from tests.bench.sides import Side
 from tests.bench.systems import start_kafka, start_penstock
-from tests.storm.topic import set_for_all
+from tests.system.storm.topic import set_for_all
 
 MANY = 10_000
 CONNECTIONS = 16

@@ -5,7 +5,7 @@ import time
 
 from tests.bench.cases import Case, Measured
 from tests.bench.sides import Side
-from tests.kafka.tools import run_tool
+from tests.compat.kafka.tools import run_tool
 
 RATE = re.compile(r"(\d+) records sent, ([\d.]+) records/sec")
 TIMEOUT_S = 300.0

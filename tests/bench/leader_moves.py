@@ -20,9 +20,9 @@ from pathlib import Path
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.follower import ImageFollower
+from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.image import ClusterImage
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import STORAGE, Member, PartitionState
 from libs.cluster.store import Delete, Put
 from libs.rpc.client import RpcClient
@@ -40,7 +40,7 @@ from libs.rpc.envelope import Hello
 from libs.rpc.errors import RpcFailure
 from libs.rpc.schema import pack, unpack
 from libs.rpc.socket_transport import SocketTransport
-from tests.ports import reserve_ports
+from tests.support.ports import reserve_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPES = ((10, 10_000), (3, 10_000))
@@ -160,7 +160,7 @@ async def create(client: RpcClient, partitions: int) -> None:
         try:
             response = await client.call(CREATE_TOPICS, pack(CreateTopics(topics)), timeout_s=120)
         except RpcFailure:
-            await asyncio.sleep(0.2)  # nobody is in office yet
+            await asyncio.sleep(0.2)  # there is no active controller yet
             continue
         results = unpack(TopicsReply, response.body).topics
         assert not any(result.error not in (0, 36) for result in results), results[0]

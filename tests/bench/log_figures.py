@@ -15,11 +15,11 @@ from crc32c import crc32c
 
 from libs.commitlog.cleaner.cleaning import clean
 from libs.commitlog.cleaner.job import CleanJob, SourceSegment
-from libs.commitlog.config import LogConfig
+from libs.commitlog.model.config import LogConfig
 from tests.bench import frames
 from tests.bench.cases import KIB
 from tests.bench.log_files import open_log, write_log
-from tests.kafka.broker import KafkaBroker
+from tests.compat.kafka.broker import KafkaBroker
 
 MB = 1_000_000
 GIB = 1024**3

@@ -8,10 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 from libs.clock import SystemClock
-from libs.commitlog.config import LogConfig
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.segment import BatchMeta, FileRegistry
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import BatchMeta, FileRegistry
 
 APPENDED_AT_ONCE = 64
 

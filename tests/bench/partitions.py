@@ -21,12 +21,12 @@ from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import HIGH_WATERMARKS, RECOVERY_POINTS, LogDirectory
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.log import BatchMeta, Log
-from libs.commitlog.segment import FileRegistry
-from libs.wire.batches import BatchHeader
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, RECOVERY_POINTS, LogDirectory
+from libs.commitlog.partition_log.log import BatchMeta, Log
+from libs.commitlog.segments.segment import FileRegistry
+from libs.wire.record_batches.batches import BatchHeader
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
 
 COUNT = 10_000
@@ -110,7 +110,7 @@ async def _run(path: Path, count: int) -> dict[str, float]:
         started = time.perf_counter()
         node = await cluster.start(wait_s=START_S_MAX)
         start_s = time.perf_counter() - started
-        led = len(node._partitions.by_key)
+        led = len(node.partitions.by_key)
         assert led == count, f"{led} partitions of {count} are open"
         await asyncio.sleep(2.0)  # idle: what the start asked of the disks is done
         gc.collect()

@@ -13,19 +13,20 @@ import threading
 import time
 from collections.abc import Callable
 
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.follower import ImageFollower
+from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.image import ClusterImage
-from libs.wire.api import ApiKey
+from libs.cluster.image_follower import ImageFollower
+from libs.wire.api_keys import ApiKey
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.bench import group_frames as frames
 from tests.bench import load
 from tests.bench.cases import unique
 from tests.bench.coordinators import COMING, commit, coordinator_of, groups_in, shards_by_owner
 from tests.bench.sides import Side
-from tests.cluster_harness import LocalCluster
-from tests.storm.topic import await_coordinator
-from tests.storm.wire import Connection
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import until
+from tests.system.storm.topic import await_coordinator
+from tests.system.storm.wire import Connection
 
 SHARDS = 50
 PACE_S = 0.002
@@ -49,14 +50,14 @@ async def measure(cluster: LocalCluster, repetitions: int) -> dict[str, object]:
     try:
         for repetition in range(repetitions):
             victim = 1 + repetition % 2
-            await _until(lambda: _are_shared(follower.image))
+            await until(lambda: _are_shared(follower.image))
             mine = shards_by_owner(follower.image)[victim]
             connections = {shard: Connection(ports, chance, "asker") for shard in mine}
             for shard, connection in connections.items():
                 await _answered(connection, groups[shard])
             began = time.monotonic()
             await asyncio.to_thread(cluster.kill, f"group_coordinator-{victim}")
-            image = asyncio.create_task(_until(lambda victim=victim: victim not in shards_by_owner(follower.image)))
+            image = asyncio.create_task(_moment(lambda victim=victim: victim not in shards_by_owner(follower.image)))
             ends = await asyncio.gather(*(_answered(connection, groups[shard]) for shard, connection in connections.items()))
             served.append(max(ends) - began)
             moved.append(await image - began)
@@ -89,12 +90,10 @@ async def _answered(connection: Connection, group: str) -> float:
         await asyncio.sleep(PACE_S)
 
 
-async def _until(question: Callable[[], bool], within_s: float = 60.0) -> float:
-    async with asyncio.timeout(within_s):
-        while True:
-            if question():
-                return time.monotonic()
-            await asyncio.sleep(PACE_S)
+async def _moment(condition: Callable[[], bool]) -> float:
+    """When the condition came to hold."""
+    await until(condition)
+    return time.monotonic()
 
 
 # -- a full shard -------------------------------------------------------------------------------------------------------------
@@ -112,7 +111,7 @@ def full_shard(cluster: LocalCluster) -> tuple[float, float]:
     for group in groups:
         commit(side, group, topic, partitions=PARTITIONS)
     [witness] = groups_in(others, SHARDS, 1)
-    watching = _Witness(*commit(side, witness, topic), topic)
+    scoped_watch = _Witness(*commit(side, witness, topic), topic)
     fetch = frames.offset_fetch_frame(groups[-1], topic, PARTITIONS - 1)
     sock = load.connect(coordinator_of(side, groups[-1]))
     cluster.kill(f"group_coordinator-{victim}")
@@ -124,7 +123,7 @@ def full_shard(cluster: LocalCluster) -> tuple[float, float]:
     offset, _ = frames.offset_fetched(answer, topic)
     assert offset == 1, f"the offset went back to {offset}"
     sock.close()
-    return took, watching.longest_gap()
+    return took, scoped_watch.longest_gap()
 
 
 async def _owned_by_two(endpoint: str) -> dict[int, list[int]]:
@@ -133,7 +132,7 @@ async def _owned_by_two(endpoint: str) -> dict[int, list[int]]:
     follower = ImageFollower(store)
     await follower.start()
     try:
-        await _until(lambda: _are_shared(follower.image))
+        await until(lambda: _are_shared(follower.image))
         return shards_by_owner(follower.image)
     finally:
         await follower.close()

@@ -1,6 +1,5 @@
 """The two things that are compared: Penstock and Apache Kafka, behind the same few questions."""
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.bench.load import Address
+from tests.support.polling import eventually
 
 
 @dataclass
@@ -45,11 +45,7 @@ class Side:
         return NewTopic(topic, partitions, replica_assignment=assigned, config=configs)
 
     def wait_for_leaders(self, topic: str, partitions: int) -> list[Address]:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if len(found := self.leaders(topic)) == partitions:
-                return found
-        raise TimeoutError(f"{self.name}: no leader for every partition of {topic}")
+        return eventually(lambda: found if len(found := self.leaders(topic)) == partitions else [], 30)
 
     def delete_topic(self, topic: str) -> None:
         try:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from libs.commitlog.config import LogConfig
+from libs.commitlog.model.config import LogConfig
 from tests.bench import frames, load
 from tests.bench.cases import KIB, Case, Filled, Measured, Topic, produce_case, unique
 from tests.bench.log_files import share_log, write_log

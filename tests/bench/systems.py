@@ -7,16 +7,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench.sides import Side
-from tests.cluster_harness import LocalCluster
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.trio import NODES, KafkaTrio
+from tests.compat.kafka.broker import KafkaBroker
+from tests.compat.kafka.trio import NODES, KafkaTrio
+from tests.support.cluster_harness import LocalCluster
+from tests.support.requirements import ROOT
 
 SEGMENT_BYTES = {"segment.bytes": str(1024**3)}
 
 
 @contextmanager
-def start_penstock(durability: str) -> Iterator[Side]:
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=1) as cluster:
+def start_penstock(durability: str, checkout: Path = ROOT, name: str = "penstock") -> Iterator[Side]:
+    """`checkout`: whose code runs."""
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        LocalCluster(Path(directory), storage=1, root=checkout) as cluster,
+    ):
         configs = {**SEGMENT_BYTES, "durability": durability}
         pids = {name: cluster.pid(name) for name in ("gateway-1", "storage-1", "group_coordinator-1")}
 
@@ -27,8 +32,8 @@ def start_penstock(durability: str) -> Iterator[Side]:
             pids["storage-1"] = cluster.start("storage-1")
             cluster.wait_ready(["storage-1"])
 
-        directory = cluster.data_directory("storage-1") / "logs"
-        yield Side("penstock", cluster.bootstrap, configs, durability, pids, directory, stopped)
+        logs = cluster.data_directory("storage-1") / "logs"
+        yield Side(name, cluster.bootstrap, configs, durability, pids, logs, stopped)
 
 
 @contextmanager
@@ -52,12 +57,15 @@ def start_kafka(durability: str) -> Iterator[Side]:
 
 
 @contextmanager
-def start_replicated_penstock(durability: str) -> Iterator[Side]:
+def start_replicated_penstock(durability: str, checkout: Path = ROOT, name: str = "penstock") -> Iterator[Side]:
     """Three storage nodes behind one gateway. Of every first partition, node 1 is the leader."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as root, LocalCluster(Path(root), storage=len(NODES)) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        LocalCluster(Path(directory), storage=len(NODES), root=checkout) as cluster,
+    ):
         configs = {**SEGMENT_BYTES, "durability": durability, "min.insync.replicas": "2"}
         pids = {name: cluster.pid(name) for name in ("gateway-1", "group_coordinator-1", *[f"storage-{node}" for node in NODES])}
-        yield Side("penstock", cluster.bootstrap, configs, durability, pids, nodes=NODES)
+        yield Side(name, cluster.bootstrap, configs, durability, pids, nodes=NODES)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.ports import reserve_ports
+from tests.support.ports import reserve_ports
 
 T = TypeVar("T")
 REPOSITORY = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def etcd_binary() -> str:
 
 
 class EtcdServer:
-    """One member on ports of its own. Its data survive `stop` and `start`."""
+    """An etcd server of one member on ports of its own. Its data survive `stop` and `start`."""
 
     def __init__(self, binary: str, folder: Path) -> None:
         self._binary = binary
@@ -46,12 +46,18 @@ class EtcdServer:
 
     def start(self) -> None:
         client, peer = f"http://{self.endpoint}", f"http://127.0.0.1:{self._peer_port}"
-        arguments = [
-            *("--data-dir", str(self._folder / "data"), "--unsafe-no-fsync", "--log-level", "error"),
-            *("--listen-client-urls", client, "--advertise-client-urls", client),
-            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"),
-            *("--heartbeat-interval", "10", "--election-timeout", "100"),
-        ]
+        flags = {
+            "data-dir": self._folder / "data",
+            "log-level": "error",
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"default={peer}",
+            "heartbeat-interval": 10,
+            "election-timeout": 100,
+        }
+        arguments = ["--unsafe-no-fsync", *(f"--{name}={value}" for name, value in flags.items())]
         with open(self._folder / "etcd.log", "ab") as log:
             self._process = subprocess.Popen([self._binary, *arguments], stdout=log, stderr=log)
 
@@ -81,7 +87,7 @@ class EtcdServer:
 
 @pytest.fixture(scope="session")
 def shared_etcd(etcd_binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    """For tests that leave it running and use keys of their own."""
+    """An etcd server for tests that leave it running and use keys of their own."""
     server = EtcdServer(etcd_binary, tmp_path_factory.mktemp("etcd"))
     server.start()
     yield server
@@ -90,7 +96,7 @@ def shared_etcd(etcd_binary: str, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def own_etcd(etcd_binary: str, tmp_path: Path) -> Iterator[EtcdServer]:
-    """For tests that stop it, wipe it or compact it."""
+    """An etcd server for tests that stop it, wipe it or compact it."""
     server = EtcdServer(etcd_binary, tmp_path)
     server.start()
     yield server
@@ -98,7 +104,8 @@ def own_etcd(etcd_binary: str, tmp_path: Path) -> Iterator[EtcdServer]:
 
 
 class LossyProxy:
-    """TCP in between. What it is told to swallow is read and forgotten, and the connection stays open: the worst kind of loss."""
+    """A TCP proxy that can lose bytes. It reads and drops the bytes that a test has it lose, and the connection stays open: the
+    worst kind of loss."""
 
     def __init__(self, target: str) -> None:
         self._host, _, self._port = target.partition(":")
@@ -138,7 +145,7 @@ class LossyProxy:
             sink.close()
 
     async def reset_connections(self) -> None:
-        """Also ends the loss: new connections carry everything."""
+        """Resets connections. This also ends the loss: new connections carry everything."""
         self.swallow_requests = self.swallow_replies = False
         writers, self._writers = self._writers, []
         for writer in writers:
@@ -153,7 +160,7 @@ class LossyProxy:
 
 
 class _SkippingSelector(selectors.DefaultSelector):
-    """Where a real one would wait, the clock jumps."""
+    """A selector that advances the clock where a real one would wait."""
 
     loop: "VirtualLoop"
 
@@ -166,7 +173,7 @@ class _SkippingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop in which nobody waits: time passes only when nothing else can."""
+    """An event loop in virtual time, which passes only when there is nothing else to do."""
 
     now = 0.0
 

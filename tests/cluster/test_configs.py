@@ -40,8 +40,8 @@ NONE = Overrides()
 
 
 def described(name: str, entries: list[DescribedConfig]) -> DescribedConfig:
-    (found,) = [entry for entry in entries if entry.name == name]
-    return found
+    (definition,) = [entry for entry in entries if entry.name == name]
+    return definition
 
 
 @pytest.mark.parametrize("table", [TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from libs.cluster import keys
 from libs.cluster.election import Election, Leadership
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.memory_store import LostAnswer, MemoryStore
+from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import ElectedController
 from libs.cluster.store import CreateRevisionIs, Delete, Outcome, Put
 
@@ -43,6 +43,26 @@ def test_of_two_candidates_one_is_elected_and_the_other_follows_its_resignation_
     virtually(scenario())
 
 
+def test_a_candidate_that_comes_after_a_compaction_hears_of_a_resignation_at_once(virtually: Virtually) -> None:
+    """It watched from the key's own revision, which is compacted after minutes, and so looked once a second."""
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        first = await election(store.peer(), 1).campaign()
+        for written in (b"1", b"2"):
+            await store.txn([], [Put("/written/since", written)])
+        store.compact(store.keyspace.revision)
+        waiting = asyncio.ensure_future(election(store.peer(), 2).campaign())
+        await asyncio.sleep(3600)
+        begun = asyncio.get_running_loop().time()
+        await first.resign()
+        second = await waiting
+        assert asyncio.get_running_loop().time() - begun < 0.2
+        await second.resign()
+
+    virtually(scenario())
+
+
 def test_a_leader_that_is_cut_off_stops_before_another_starts(virtually: Virtually) -> None:
     async def scenario() -> None:
         store = MemoryStore()
@@ -67,9 +87,9 @@ def test_a_leader_whose_lease_was_revoked_notices(virtually: Virtually) -> None:
     async def scenario() -> None:
         store = MemoryStore()
         leadership = await election(store.peer(), 1).campaign()
-        found = await store.get(keys.CONTROLLER)
-        assert found is not None
-        await store.revoke_lease(found.lease)
+        record = await store.get(keys.CONTROLLER)
+        assert record is not None
+        await store.revoke_lease(record.lease)
         async with asyncio.timeout(0.1):
             await leadership.lost.wait()
         assert not leadership.valid
@@ -118,9 +138,9 @@ def test_an_unknown_answer_to_the_winning_write_is_cleared_up(virtually: Virtual
         unlucky = store.peer()
         unlucky.lost_answers += [lost] * 2
         leadership = await election(unlucky, 1).campaign()
-        found = await store.get(keys.CONTROLLER)
-        assert found is not None
-        assert leadership.guard == CreateRevisionIs(keys.CONTROLLER, found.create_revision)
+        record = await store.get(keys.CONTROLLER)
+        assert record is not None
+        assert leadership.guard == CreateRevisionIs(keys.CONTROLLER, record.create_revision)
         assert store.keyspace.holds([leadership.guard])
         await asyncio.sleep(60)
         assert leadership.valid
@@ -168,7 +188,7 @@ class Controllers:
         self.sound = MemoryStore()
         self.stores = [self.sound.peer() for _ in range(3)]
         self.led: dict[int, int] = {}
-        """Which candidate held the term of this create revision."""
+        """The candidate that held the term, by create revision."""
         self.current: list[Leadership | None] = [None] * 3
         self.writes: list[int] = []
 
@@ -181,15 +201,15 @@ class Controllers:
             self.current[index] = leadership
             while not leadership.lost.is_set():
                 await self.write(leadership, index)
-            # One write more: what a deposed controller had under way already.
+            # One more write: a request that a deposed controller had in flight.
             await self.write(leadership, index)
 
     async def write(self, leadership: Leadership, index: int) -> None:
         result = await self.stores[index].txn([leadership.guard], [Put("/counter", str(index).encode())])
         if result.outcome is Outcome.OK:
-            found = self.sound.keyspace.get(keys.CONTROLLER)
+            record = self.sound.keyspace.get(keys.CONTROLLER)
             self.writes.append(leadership.guard.revision)
-            assert found is None or found.create_revision >= leadership.guard.revision
+            assert record is None or record.create_revision >= leadership.guard.revision
         await asyncio.sleep(0.05)
 
     def leaders(self) -> list[int]:

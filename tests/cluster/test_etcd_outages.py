@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from libs.cluster.etcd_connection import Tls
-from libs.cluster.etcd_store import EtcdStore, prefix_end
+from libs.cluster.etcd.etcd_connection import Tls
+from libs.cluster.etcd.etcd_store import EtcdStore, prefix_end
+from libs.cluster.scoped_watch import scoped_watch
 from libs.cluster.store import Outcome, Put, StoreUnavailable, WatchBatch, WatchGap
-from libs.cluster.watching import watching
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_a_server_that_hangs_leaves_writes_unknown_and_reads_unavailable(o
 
 async def test_a_watch_goes_on_where_it_was_after_the_server_was_killed_and_restarted(own_etcd: Any, store: EtcdStore) -> None:
     start = await written(store, "/a", b"0")
-    async with watching(store, "/", start + 1) as batches:
+    async with scoped_watch(store, "/", start + 1) as batches:
         await written(store, "/a", b"1")
         assert await next_events(batches) == [b"1"]
         waiting = asyncio.ensure_future(next_events(batches))
@@ -71,7 +71,7 @@ async def test_a_watch_goes_on_where_it_was_after_the_server_was_killed_and_rest
 
 async def test_a_dead_server_costs_next_to_no_processor_time(own_etcd: Any, store: EtcdStore) -> None:
     start = await written(store, "/a", b"0")
-    async with watching(store, "/", start + 1) as batches:
+    async with scoped_watch(store, "/", start + 1) as batches:
         waiting = asyncio.ensure_future(next_events(batches))
         own_etcd.stop()
         before = time.process_time()
@@ -85,7 +85,7 @@ async def test_a_dead_server_costs_next_to_no_processor_time(own_etcd: Any, stor
 async def test_a_store_that_came_back_empty_is_a_gap_and_not_silence(own_etcd: Any, store: EtcdStore) -> None:
     for value in (b"1", b"2", b"3"):
         start = await written(store, "/a", value)
-    async with watching(store, "/", start + 1) as batches:
+    async with scoped_watch(store, "/", start + 1) as batches:
         waiting = asyncio.ensure_future(next_events(batches))
         own_etcd.stop()
         own_etcd.wipe()
@@ -98,7 +98,7 @@ async def test_a_dead_endpoint_among_several_is_passed_over(shared_etcd: Any, ow
     own_etcd.stop()
     store = EtcdStore([own_etcd.endpoint, shared_etcd.endpoint], timeout_s=3)
     start = await written(store, "/passed-over/a", b"1")
-    async with watching(store, "/passed-over/", start) as batches:
+    async with scoped_watch(store, "/passed-over/", start) as batches:
         assert await next_events(batches) == [b"1"]
     lease = await store.grant_lease(30)
     assert await store.keep_alive(lease) > 0
@@ -121,7 +121,7 @@ async def test_a_hanging_endpoint_among_several_is_left(shared_etcd: Any, own_et
 async def test_closing_the_store_ends_its_watches_with_an_error_and_not_by_cancelling_their_reader(shared_etcd: Any) -> None:
     store = EtcdStore([shared_etcd.endpoint], timeout_s=1)
     await answers(store)
-    async with watching(store, "/", 1_000_000) as batches:
+    async with scoped_watch(store, "/", 1_000_000) as batches:
 
         async def read() -> str:
             try:
@@ -142,7 +142,7 @@ async def test_closing_the_store_ends_its_watches_with_an_error_and_not_by_cance
 async def test_a_reader_that_is_cancelled_stays_cancelled(shared_etcd: Any) -> None:
     store = EtcdStore([shared_etcd.endpoint], timeout_s=5)
     start = await written(store, "/cancelled/a", b"")
-    async with watching(store, "/cancelled/", start) as batches:
+    async with scoped_watch(store, "/cancelled/", start) as batches:
         await next_events(batches)
         reader = asyncio.ensure_future(next_events(batches))
         await asyncio.sleep(0.05)

@@ -8,11 +8,11 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.follower import ImageFollower
+from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.image import ClusterImage
-from libs.cluster.memory_keyspace import Keyspace
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.image_follower import ImageFollower
+from libs.cluster.memory.memory_keyspace import Keyspace
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import NodeRecord
 from libs.cluster.store import Delete, KeyValue, MetadataStore, Operation, Outcome, Put, RangeResult
 
@@ -30,7 +30,7 @@ async def write(store: MetadataStore, *operations: Operation) -> int:
 
 
 class Following:
-    """A follower with a store of its own to be cut off from, and all that its subscriber was told."""
+    """A follower with its own view of the store, which a test can cut off, and all images that its subscriber received."""
 
     def __init__(self, sound: MemoryStore) -> None:
         self.store = sound.peer()
@@ -113,7 +113,7 @@ def test_a_gap_is_crossed_by_listing_again(virtually: Virtually) -> None:
         sound = MemoryStore()
         await write(sound, node(1), node(3))
         async with Following(sound) as following:
-            kept = following.follower.image.nodes[3]
+            unchanged = following.follower.image.nodes[3]
             following.store.unavailable = True
             await write(sound, Delete(keys.node(1)))
             last = await write(sound, node(2))
@@ -121,7 +121,7 @@ def test_a_gap_is_crossed_by_listing_again(virtually: Virtually) -> None:
             following.store.unavailable = False
             image = await following.follower.wait_for(last, 5)
             assert set(image.nodes) == {2, 3}
-            assert image.nodes[3] is kept
+            assert image.nodes[3] is unchanged
             [(old, new)] = following.told
             assert (set(old.nodes), set(new.nodes)) == ({1, 3}, {2, 3})
 
@@ -149,18 +149,18 @@ def test_a_subscriber_that_fails_keeps_nobody_else_from_hearing(virtually: Virtu
         sound = MemoryStore()
         follower = ImageFollower(sound.peer())
         await follower.start()
-        heard: list[int] = []
+        revisions: list[int] = []
 
         def fails(old: ClusterImage, new: ClusterImage) -> None:
             raise KeyError("a bug")
 
         follower.subscribe(fails)
-        end = follower.subscribe(lambda old, new: heard.append(new.revision))
+        end = follower.subscribe(lambda old, new: revisions.append(new.revision))
         first = await write(sound, node(1))
         await follower.wait_for(first, 1)
         end()
         await follower.wait_for(await write(sound, node(2)), 1)
-        assert heard == [first]
+        assert revisions == [first]
         await follower.close()
 
     virtually(scenario())
@@ -233,14 +233,14 @@ async def test_a_follower_keeps_its_image_while_etcd_is_down_and_goes_on_when_it
 
 
 def borrowed(revision: int, *node_ids: int, cluster_id: str = "c") -> ClusterImage:
-    """As a peer would tell it."""
+    """An image as a peer would send it."""
     items = [KeyValue(keys.CLUSTER_ID, encode(cluster_id), 1, 1, 0)]
     items += [KeyValue(keys.node(node_id), encode(NodeRecord(node_id)), 2, 2, 0) for node_id in node_ids]
     return ClusterImage.from_range(RangeResult(tuple(items), revision))
 
 
 class Lender:
-    """Has nothing until it is given an image."""
+    """A peer that has no image until a test gives it one."""
 
     def __init__(self, image: ClusterImage | None = None) -> None:
         self.image = image
@@ -277,17 +277,17 @@ def test_who_starts_without_the_store_goes_on_from_a_peer_and_then_from_the_stor
         assert not starting.done()
         lender.image = borrowed(2, 1)
         await starting
-        told: list[tuple[ClusterImage, ClusterImage]] = []
-        follower.subscribe(lambda old, new: told.append((old, new)))
+        notified: list[tuple[ClusterImage, ClusterImage]] = []
+        follower.subscribe(lambda old, new: notified.append((old, new)))
         assert (follower.verified, follower.image) == (False, lender.image)
-        asked = lender.asked
+        requests = lender.asked
         revision = await write(sound, node(2, "later"))
         await asyncio.sleep(20)
-        assert (follower.verified, lender.asked) == (False, asked)
+        assert (follower.verified, lender.asked) == (False, requests)
         store.unavailable = False
         await follower.until_verified()
         assert (follower.image.revision, set(follower.image.nodes)) == (revision, {1, 2})
-        assert [(old.revision, new.revision) for old, new in told] == [(2, revision)]
+        assert [(old.revision, new.revision) for old, new in notified] == [(2, revision)]
         last = await write(sound, node(3))
         assert set((await follower.wait_for(last, 1)).nodes) == {1, 2, 3}
         await follower.close()
@@ -296,7 +296,7 @@ def test_who_starts_without_the_store_goes_on_from_a_peer_and_then_from_the_stor
 
 
 def test_what_a_peer_told_is_read_again_even_where_the_store_says_that_nothing_changed(virtually: Virtually) -> None:
-    """A peer of an older version may have left out what it did not understand."""
+    """A peer of an older version may have left out fields that it did not know."""
 
     async def scenario() -> None:
         sound = MemoryStore()
@@ -308,12 +308,12 @@ def test_what_a_peer_told_is_read_again_even_where_the_store_says_that_nothing_c
         items = (KeyValue(keys.node(1), encode(NodeRecord(1)), versions.create_revision, versions.mod_revision, 0),)
         follower = ImageFollower(store, Lender(ClusterImage.from_range(RangeResult(items, revision))).borrow)
         await follower.start()
-        told: list[str] = []
-        follower.subscribe(lambda _, new: told.append(new.nodes[1].rack))
+        notified: list[str] = []
+        follower.subscribe(lambda _, new: notified.append(new.nodes[1].rack))
         assert follower.image.nodes[1].rack == ""
         store.unavailable = False
         await follower.until_verified()
-        assert told == ["rack"]
+        assert notified == ["rack"]
         await follower.close()
 
     virtually(scenario())

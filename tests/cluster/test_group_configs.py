@@ -26,7 +26,7 @@ class Overrides(dict[tuple[str, str], dict[str, str]]):
 
 
 def image(*, group: dict[str, str] | None = None, **cluster: str) -> Overrides:
-    """`cluster`: of group.consumer.*, with _ for dots."""
+    """An image with group configs. `cluster`: values of group.consumer.*, with _ for dots."""
     values = {f"group.consumer.{name.replace('_', '.')}": value for name, value in cluster.items()}
     return Overrides({("broker", ""): values, ("group", "g"): group or {}})
 
@@ -160,10 +160,10 @@ def test_a_clusters_values_that_agree_are_taken() -> None:
 
 
 def test_a_group_is_described_with_all_its_configs_and_where_they_come_from() -> None:
-    found = {entry.name: entry for entry in describe(image(session_timeout_ms="50000", group={HEARTBEAT: "6000"}), GROUP, "g")}
-    assert found.keys() == GROUP_CONFIGS.keys()
-    assert (found[HEARTBEAT].value, int(found[HEARTBEAT].source)) == ("6000", 8)
-    assert (found[SESSION].value, int(found[SESSION].source)) == ("50000", 5)
-    assert [(s.name, s.value, int(s.source)) for s in found[HEARTBEAT].synonyms] == [(HEARTBEAT, "6000", 8)]
-    assert not found[SESSION].read_only
-    assert "Not supported yet" in found["share.session.timeout.ms"].documentation
+    configs = {entry.name: entry for entry in describe(image(session_timeout_ms="50000", group={HEARTBEAT: "6000"}), GROUP, "g")}
+    assert configs.keys() == GROUP_CONFIGS.keys()
+    assert (configs[HEARTBEAT].value, int(configs[HEARTBEAT].source)) == ("6000", 8)
+    assert (configs[SESSION].value, int(configs[SESSION].source)) == ("50000", 5)
+    assert [(s.name, s.value, int(s.source)) for s in configs[HEARTBEAT].synonyms] == [(HEARTBEAT, "6000", 8)]
+    assert not configs[SESSION].read_only
+    assert "Not supported yet" in configs["share.session.timeout.ms"].documentation

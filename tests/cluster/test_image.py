@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, encode
 from libs.cluster.image import ClusterImage, PartitionChange
-from libs.cluster.memory_keyspace import Keyspace
+from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.records import (
     ConfigOverrides,
     ElectedController,
@@ -207,6 +207,19 @@ def test_events_that_were_seen_already_are_passed_over() -> None:
     later = image.apply(WatchBatch((WatchEvent(keys.topic("t0"), None, 2),), 9))
     assert later.topics is image.topics
     assert later.revision == 9
+
+
+def test_the_topics_revision_is_that_of_the_last_change_of_a_topic_and_of_nothing_else() -> None:
+    keyspace, _ = history([[put(keys.topic("t0"), topic(0))], [put(keys.topic("t1"), topic(1))]])
+    listed = keyspace.range(keys.PREFIX)
+    keyspace.write([put(keys.partition(IDS[0], 0), state())])
+    before = ClusterImage.from_range(keyspace.range(keys.PREFIX))
+    assert (ClusterImage.from_range(listed).topics_revision, before.topics_revision, before.revision) == (3, 3, 4)
+    grown = before.apply(WatchBatch((WatchEvent(keys.topic("t0"), encode(topic(0, 2)), 5, 2),), 5))
+    assert grown.topics_revision == 5
+    other = grown.apply(WatchBatch((WatchEvent(keys.node(1), encode(NodeRecord(1)), 6, 6),), 6))
+    assert other.topics_revision == 5
+    assert other.apply(WatchBatch((WatchEvent(keys.topic("t0"), None, 7),), 7)).topics_revision == 7
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.follower import ImageFollower
+from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.membership import Membership
-from libs.cluster.memory_store import LostAnswer, MemoryStore
+from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
 from libs.cluster.records import Member
+from libs.cluster.scoped_watch import scoped_watch
 from libs.cluster.store import Delete, MetadataStore, Put, WatchBatch
-from libs.cluster.watching import watching
 
 Virtually = Callable[[Coroutine[Any, Any, None]], None]
 KEY = keys.member("storage", 1)
@@ -34,8 +34,8 @@ async def first(count: int, batches: AsyncIterator[WatchBatch]) -> AsyncIterator
 
 
 async def listed(store: MetadataStore) -> Member | None:
-    found = await store.get(KEY)
-    return None if found is None else decode(Member, found.value)
+    record = await store.get(KEY)
+    return None if record is None else decode(Member, record.value)
 
 
 def test_a_member_is_listed_while_it_lives_and_gone_once_it_leaves(virtually: Virtually) -> None:
@@ -54,8 +54,8 @@ def test_a_member_is_listed_while_it_lives_and_gone_once_it_leaves(virtually: Vi
     virtually(scenario())
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """What the log says of memberships won and lost."""
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """The log messages about lost and regained memberships."""
     return [(record.levelname, record.message) for record in caplog.records if record.message.startswith("membership")]
 
 
@@ -69,15 +69,15 @@ def test_a_lost_membership_and_its_return_are_told_once_each(virtually: Virtuall
         membership = Membership(cut, member(1), 2)
         await membership.start()
         await membership.update(member(1, "rack-b"))
-        assert told(caplog) == []
+        assert logged(caplog) == []
         for _ in range(2):
             caplog.clear()
             cut.unavailable = True
             await asyncio.sleep(10)
-            assert told(caplog) == LOST_AND_REGAINED[:1]
+            assert logged(caplog) == LOST_AND_REGAINED[:1]
             cut.unavailable = False
             await asyncio.sleep(60)
-            assert told(caplog) == LOST_AND_REGAINED
+            assert logged(caplog) == LOST_AND_REGAINED
         await membership.close()
 
     caplog.set_level(logging.INFO)
@@ -125,9 +125,9 @@ def test_a_lease_that_somebody_revoked_is_replaced_by_a_new_registration(virtual
         store = MemoryStore()
         membership = Membership(store.peer(), member(1), 3)
         await membership.start()
-        found = await store.get(KEY)
-        assert found is not None
-        await store.revoke_lease(found.lease)
+        record = await store.get(KEY)
+        assert record is not None
+        await store.revoke_lease(record.lease)
         assert await listed(store) is None
         await asyncio.sleep(2)
         assert await listed(store) == member(1)
@@ -214,9 +214,9 @@ def test_an_unknown_answer_is_read_again_and_registration_ends_well_either_way(v
             membership = Membership(unlucky, member(1), 2)
             await membership.start()
             assert await listed(store) == member(1)
-            found = await store.get(KEY)
-            assert found is not None
-            assert membership.revision == found.mod_revision
+            record = await store.get(KEY)
+            assert record is not None
+            assert membership.revision == record.mod_revision
             await membership.close()
             assert await listed(store) is None
 
@@ -258,15 +258,15 @@ async def test_on_etcd_a_member_outlives_its_first_lease_and_a_restart_of_the_se
     membership = Membership(store, member(1), 1)
     async with asyncio.timeout(60):
         await membership.start()
-        found = await store.get(KEY)
-        assert found is not None
-        await store.revoke_lease(found.lease)
-        async with watching(store, KEY, found.mod_revision + 1) as batches:
+        record = await store.get(KEY)
+        assert record is not None
+        await store.revoke_lease(record.lease)
+        async with scoped_watch(store, KEY, record.mod_revision + 1) as batches:
             seen = [event.value is not None async for batch in first(2, batches) for event in batch.events]
         assert seen == [False, True]
         own_etcd.stop()
         own_etcd.start()
-        await asyncio.sleep(2.5)  # longer than any lease of before: only refreshing, or registering again, can explain the key
+        await asyncio.sleep(2.5)  # longer than any earlier lease: only a refresh, or a new registration, can explain the key
         assert await listed(store) == member(1)
     await membership.close()
     assert await listed(store) is None
@@ -287,11 +287,11 @@ def test_a_member_whose_key_was_deleted_though_it_lives_registers_again(
             taken_for_dead = await store.txn([], [Delete(KEY)])
             await follower.wait_for(taken_for_dead.revision + 1, 1.0)
             assert await listed(store) == member(1)
-        assert told(caplog) == LOST_AND_REGAINED * 3
+        assert logged(caplog) == LOST_AND_REGAINED * 3
         await membership.close()
         assert await listed(store) is None
         await follower.wait_for(store.keyspace.revision, 1.0)
-        assert told(caplog) == LOST_AND_REGAINED * 3, "who leaves misses nothing"
+        assert logged(caplog) == LOST_AND_REGAINED * 3, "who leaves misses nothing"
         await follower.close()
 
     caplog.set_level(logging.INFO)

@@ -25,8 +25,8 @@ TOPIC_ID = bytes(range(16))
 
 
 def listed(*items: tuple[str, bytes], revision: int = 90) -> ClusterImage:
-    found = [KeyValue(key, value, 10 + at, 40 + at, 7) for at, (key, value) in enumerate(items)]
-    return ClusterImage.from_range(RangeResult(tuple(found), revision))
+    values = [KeyValue(key, value, 10 + at, 40 + at, 7) for at, (key, value) in enumerate(items)]
+    return ClusterImage.from_range(RangeResult(tuple(values), revision))
 
 
 def full() -> ClusterImage:

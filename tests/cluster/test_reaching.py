@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.cluster.reaching import address_of
+from libs.cluster.member_addresses import address_of
 from libs.cluster.records import Member
 
 UNIX, TCP = "unix:/run/s", "tcp:node:7000"

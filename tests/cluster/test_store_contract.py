@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 
 import pytest
 
-from libs.cluster.etcd_connection import EtcdConnection
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.etcd_stubs import CompactionRequest, CompactionResponse
-from libs.cluster.memory_store import LostAnswer, MemoryStore
+from libs.cluster.etcd.etcd_connection import EtcdConnection
+from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.etcd.etcd_stubs import CompactionRequest, CompactionResponse
+from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
 from libs.cluster.store import (
     MAX_OPERATIONS,
     CreateRevisionIs,
@@ -33,7 +33,7 @@ _tests = itertools.count()
 
 
 class Kit(Protocol):
-    """A store, and a hand on what is wrong with it. `store` suffers the faults, `sound` never does."""
+    """A store with faults that a test controls. `store` has the faults, `sound` never does."""
 
     store: MetadataStore
     sound: MetadataStore
@@ -71,7 +71,7 @@ class MemoryKit:
 
 
 class SimulatedKit(MemoryKit):
-    """As a process of a simulated cluster reaches it."""
+    """A store as a process of a simulated cluster reaches it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,8 +134,8 @@ async def put(kit: Kit, name: str, value: bytes = b"v", lease: int = 0) -> int:
 
 
 async def value_of(kit: Kit, name: str) -> bytes | None:
-    found = await kit.sound.get(kit.prefix + name)
-    return None if found is None else found.value
+    record = await kit.sound.get(kit.prefix + name)
+    return None if record is None else record.value
 
 
 class Watched:
@@ -151,10 +151,10 @@ class Watched:
         return batch
 
     async def events(self, count: int) -> list[WatchEvent]:
-        found: list[WatchEvent] = []
-        while len(found) < count:
-            found.extend((await self.batch()).events)
-        return found
+        received: list[WatchEvent] = []
+        while len(received) < count:
+            received.extend((await self.batch()).events)
+        return received
 
     async def close(self) -> None:
         await self._batches.aclose()
@@ -170,18 +170,18 @@ async def test_a_missing_key_reads_as_none_and_an_empty_range_has_a_revision(kit
 async def test_a_put_is_read_back_with_its_revisions(kit: Kit) -> None:
     first = await put(kit, "a", b"1")
     second = await put(kit, "a", b"2")
-    found = await kit.store.get(kit.prefix + "a")
-    assert found is not None
-    assert (found.value, found.create_revision, found.mod_revision, found.lease) == (b"2", first, second, 0)
+    record = await kit.store.get(kit.prefix + "a")
+    assert record is not None
+    assert (record.value, record.create_revision, record.mod_revision, record.lease) == (b"2", first, second, 0)
 
 
 async def test_a_key_that_is_deleted_and_written_again_is_a_new_key(kit: Kit) -> None:
     await put(kit, "a")
     await kit.store.txn([], [Delete(kit.prefix + "a")])
     again = await put(kit, "a")
-    found = await kit.store.get(kit.prefix + "a")
-    assert found is not None
-    assert found.create_revision == again
+    record = await kit.store.get(kit.prefix + "a")
+    assert record is not None
+    assert record.create_revision == again
 
 
 async def test_a_range_holds_what_is_below_the_prefix_in_key_order(kit: Kit) -> None:
@@ -283,9 +283,9 @@ async def test_a_watch_tells_puts_and_deletes_as_they_happen_and_nothing_beside_
     await put(kit, "p/a", b"1")
     assert (await waiting).events[0].value == b"1"
     await kit.sound.txn([], [Delete(kit.prefix + "p/", prefix=True)])
-    [gone] = await watched.events(1)
+    [deletion] = await watched.events(1)
     await watched.close()
-    assert (gone.key, gone.value) == (kit.prefix + "p/a", None)
+    assert (deletion.key, deletion.value) == (kit.prefix + "p/a", None)
 
 
 async def test_a_watch_never_splits_a_transaction(kit: Kit) -> None:
@@ -304,13 +304,13 @@ async def test_a_watch_never_splits_a_transaction(kit: Kit) -> None:
 
 async def test_two_watches_do_not_disturb_each_other(kit: Kit) -> None:
     start = await put(kit, "start")
-    one, two = Watched(kit.store, kit.prefix, start + 1), Watched(kit.store, kit.prefix, start + 1)
+    first, second = Watched(kit.store, kit.prefix, start + 1), Watched(kit.store, kit.prefix, start + 1)
     await put(kit, "a")
-    assert (await one.batch()).events == (await two.batch()).events
-    await one.close()
+    assert (await first.batch()).events == (await second.batch()).events
+    await first.close()
     await put(kit, "b")
-    assert (await two.batch()).events[0].key == kit.prefix + "b"
-    await two.close()
+    assert (await second.batch()).events[0].key == kit.prefix + "b"
+    await second.close()
 
 
 async def test_a_watch_from_a_compacted_revision_raises_a_gap(kit: Kit) -> None:
@@ -343,9 +343,9 @@ async def test_an_expired_lease_deletes_its_keys_as_one_revision(kit: Kit) -> No
     lease = await kit.store.grant_lease(1)
     await put(kit, "a", lease=lease)
     start = await put(kit, "b", lease=lease)
-    found = await kit.store.get(kit.prefix + "a")
-    assert found is not None
-    assert found.lease == lease
+    record = await kit.store.get(kit.prefix + "a")
+    assert record is not None
+    assert record.lease == lease
     watched = Watched(kit.store, kit.prefix, start + 1)
     batch = await watched.batch()
     await watched.close()
@@ -402,8 +402,8 @@ async def test_a_lost_answer_leaves_the_outcome_unknown_though_it_was_written(ki
     assert (result.outcome, result.revision) == (Outcome.UNKNOWN, 0)
     assert await value_of(kit, "a") == b"1"
     await kit.heal()
-    found = await kit.store.get(kit.prefix + "a")
-    assert found is not None
+    record = await kit.store.get(kit.prefix + "a")
+    assert record is not None
 
 
 async def test_a_lost_request_leaves_the_outcome_unknown_though_nothing_was_written(kit: Kit) -> None:

@@ -2,32 +2,32 @@
 
 from collections.abc import Callable, Sequence
 
-from libs.commitlog.file_names import CLEANED, INDEX, LOG, TIME_INDEX, path_of
-from libs.commitlog.filesystem import FileSystem, OpenFile
-from libs.commitlog.index import TIME_ENTRY
-from libs.commitlog.log import Log
-from libs.commitlog.segment import Segment
-from libs.commitlog.swapping import SegmentSwap
-from libs.wire.batches import BatchHeader
-from libs.wire.records import iter_records
+from libs.commitlog.files.file_names import CLEANED, INDEX, LOG, TIME_INDEX, path_of
+from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.index import TIME_ENTRY
+from libs.commitlog.segments.segment import Segment
+from libs.commitlog.segments.swapping import SegmentSwap
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.records import iter_records
 
 Keep = Callable[[bytes], bool]
 
 
 def batches_of(log: Log) -> list[bytes]:
-    """Every batch, segment by segment."""
+    """All batches, segment by segment."""
     return [segment.batch_at(place) for segment in log.segments for place in segment.walk(0, segment.size)]
 
 
 def key_of(batch: bytes) -> bytes:
-    """Of a batch of one record."""
+    """The key of a batch of one record."""
     (record,) = iter_records(batch)
     assert record.key is not None
     return record.key
 
 
 def latest_of_each_key(log: Log, end_offset: int) -> Keep:
-    """What compaction keeps of the batches before `end_offset`."""
+    """The batches before `end_offset` that compaction keeps."""
     latest = {key_of(batch): BatchHeader.at(batch).base_offset for batch in batches_of(log) if offset_of(batch) < end_offset}
     return lambda batch: latest[key_of(batch)] == offset_of(batch)
 
@@ -37,7 +37,7 @@ def offset_of(batch: bytes) -> int:
 
 
 def clean_by_hand(fs: FileSystem, sources: Sequence[Segment], directory: str, keep: Keep) -> int:
-    """Writes what is kept of `sources` beside them, durably. Returns its size."""
+    """Writes the batches of `sources` that are kept beside them, durably. Returns the size."""
     base = sources[0].base_offset
     kept = [batch for source in sources for place in source.walk(0, source.size) if keep(batch := source.batch_at(place))]
     latest = (
@@ -55,7 +55,7 @@ def clean_by_hand(fs: FileSystem, sources: Sequence[Segment], directory: str, ke
 
 
 def swap_in(fs: FileSystem, log: Log, sources: Sequence[Segment], size: int) -> list[str]:
-    """As the storage service does it. Returns what is to be removed later."""
+    """Swaps as the storage service does. Returns the files to be removed later."""
     swap = planned(log, sources, size)
     assert swap.stage(fs)
     assert log.replace_segments(swap, sources)

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from libs.commitlog.cleaner.cleaning import clean_with
 from libs.commitlog.cleaner.job import CleanJob, CleanResult, ProducerEnd, SourceSegment
-from libs.commitlog.cleaner.pace import Pace
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.transaction_index import AbortedTransaction
-from libs.wire.batches import BatchHeader, BatchView, iter_batches
-from libs.wire.markers import Marker, build_marker
-from libs.wire.records import Record, build_batch, iter_records
+from libs.commitlog.cleaner.pace import JobTime
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.producers.transaction_index import AbortedTransaction
+from libs.wire.record_batches.batches import BatchHeader, BatchView, iter_batches
+from libs.wire.record_batches.markers import Marker, build_marker
+from libs.wire.record_batches.records import Record, build_batch, iter_records
 from tests.commitlog.harness import QuickFileSystem
 
 NOW_MS = 1_700_000_000_000
@@ -19,7 +19,7 @@ RETENTION_MS = 86_400_000
 
 
 class VirtualPace:
-    """Time that passes only in sleep."""
+    """A clock that advances only in sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -28,8 +28,8 @@ class VirtualPace:
         self.now += seconds
 
     @property
-    def pace(self) -> Pace:
-        return Pace(lambda: self.now, self.sleep)
+    def pace(self) -> JobTime:
+        return JobTime(lambda: self.now, self.sleep)
 
 
 class Kept(NamedTuple):
@@ -43,7 +43,8 @@ class Kept(NamedTuple):
 
 
 class CompactedPartition:
-    """Segments are files from the start; `roll` ends one. The last one is active and never cleaned."""
+    """A partition under compaction. Segments are files from the start, and `roll` ends one. The last one is active and never
+    cleaned."""
 
     def __init__(self, path: Path, fs: FileSystem | None = None) -> None:
         self.path = path
@@ -123,8 +124,8 @@ class CompactedPartition:
             "bytes_per_second": 0, "producers": self.producers, "aborted": tuple(self.aborted), **fields,
         })  # fmt: skip
 
-    def clean(self, *, pace: Pace | None = None, **fields: Any) -> CleanResult:
-        """One round and its swap."""
+    def clean(self, *, pace: JobTime | None = None, **fields: Any) -> CleanResult:
+        """Runs one pass and its swap."""
         result = clean_with(self.fs, self.job(**fields), self.reports.append, pace or VirtualPace().pace)
         for output in result.segments:
             for base in output.sources:
@@ -139,9 +140,9 @@ class CompactedPartition:
         return result
 
     def batches(self, end_offset: int | None = None) -> list[BatchView]:
-        found = [batch for base in self.bases for batch in iter_batches(self.log_of(base).read_bytes())]
-        assert all(batch.crc_matches for batch in found)
-        return [batch for batch in found if end_offset is None or batch.header.base_offset < end_offset]
+        whole_log = [batch for base in self.bases for batch in iter_batches(self.log_of(base).read_bytes())]
+        assert all(batch.crc_matches for batch in whole_log)
+        return [batch for batch in whole_log if end_offset is None or batch.header.base_offset < end_offset]
 
     def headers(self) -> list[BatchHeader]:
         return [batch.header for batch in self.batches()]

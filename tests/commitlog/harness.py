@@ -2,26 +2,27 @@
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from libs.clock import Monotonic, WallMs
-from libs.commitlog.config import LogConfig
-from libs.commitlog.filesystem import Buffer, OsFileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.reading import FoundTimestamp, Slice, TimestampSearch
-from libs.commitlog.segment import BatchMeta, FileRegistry
-from libs.commitlog.sync import run_round
-from libs.commitlog.unwritten import A_LOT
-from libs.wire.batches import BatchHeader, BatchView, iter_batches
-from libs.wire.records import Record, build_batch
+from libs.clock import Clock, Monotonic, WallMs
+from libs.commitlog.files.filesystem import Buffer, OsFileSystem
+from libs.commitlog.files.sync import run_round
+from libs.commitlog.files.writeback import UNKNOWN_DIRTY_BYTES
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.reading import Slice, TimestampAndOffset, TimestampSearch
+from libs.commitlog.segments.segment import BatchMeta, FileRegistry
+from libs.wire.record_batches.batches import BatchHeader, BatchView, iter_batches
+from libs.wire.record_batches.records import Record, build_batch
 
 SMALL = LogConfig(segment_bytes=1000, segment_index_bytes=240, index_interval_bytes=150)
 
 
 class QuickFileSystem(OsFileSystem):
-    """Does not wait for the disk: these tests crash no machine."""
+    """A file system that does not wait for the disk: these tests crash no machine."""
 
     def fdatasync(self, fd: int) -> None:
         pass
@@ -32,12 +33,13 @@ class QuickFileSystem(OsFileSystem):
     def sync_all(self, path: str) -> None:
         pass
 
-    def unwritten_bytes(self) -> int:
-        return A_LOT  # whatever others do on this machine: what is synced by which call stays the same
+    def dirty_bytes(self) -> int:
+        return UNKNOWN_DIRTY_BYTES  # independent of other programs on this machine: the choice of sync calls stays the same
 
 
 class FaultyFileSystem(QuickFileSystem):
-    """Fails writes on request. `fail(operation, after, error)`: the call after so many more of that operation."""
+    """A file system that fails calls on request. `fail(operation, after, error)`: the call after so many more of that operation
+    fails."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +98,7 @@ class FaultyFileSystem(QuickFileSystem):
 
 
 class SetClock:
-    """Stands still until a test sets it."""
+    """A clock that stands still until a test sets it."""
 
     def __init__(self, now_ms: int = 1000) -> None:
         self.now_ms = now_ms
@@ -108,15 +110,36 @@ class SetClock:
         return Monotonic(self.now_ms / 1000)
 
 
-def open_log(path: Path, fs: OsFileSystem | None = None, config: LogConfig = SMALL, **options: Any) -> Log:
-    options = {"registry": FileRegistry(), "clock": SetClock(), **options}
-    return Log.open(str(path), "t", 0, config, fs or QuickFileSystem(), **options)
+def open_log(
+    path: Path,
+    fs: OsFileSystem | None = None,
+    config: LogConfig = SMALL,
+    *,
+    registry: FileRegistry | None = None,
+    clock: Clock | None = None,
+    read_bytes_max: int | None = None,
+    on_read: Callable[[int], None] | None = None,
+    **checkpoints: Any,
+) -> Log:
+    """Opens a log. `checkpoints`: the fields of LogCheckpoints."""
+    return Log.open(
+        str(path),
+        "t",
+        0,
+        config,
+        fs or QuickFileSystem(),
+        registry=registry or FileRegistry(),
+        clock=clock or SetClock(),
+        checkpoints=LogCheckpoints(**checkpoints),
+        read_bytes_max=read_bytes_max,
+        on_read=on_read,
+    )
 
 
 def batch_at(
     offset: int, *, count: int = 1, size: int = 20, timestamp: int = 1000, epoch: int = 0, codec: int = 0, **fields: Any
 ) -> bytearray:
-    """A batch whose records are told apart by their offsets."""
+    """A batch whose records are distinguished by their offsets."""
     records = [Record(b"%d" % (offset + i), b"v" * size, timestamp + i) for i in range(count)]
     return build_batch(records, base_offset=offset, leader_epoch=epoch, codec=codec, **fields)
 
@@ -129,7 +152,7 @@ def meta(batch: Buffer) -> BatchMeta:
 
 
 def append(log: Log, *batches: Buffer) -> None:
-    """As the storage service does it: producers first, then the log."""
+    """Appends as the storage service does: producers first, then the log."""
     for batch in batches:
         header = BatchHeader.at(batch)
         log.producers.record(header, header.base_offset)
@@ -149,7 +172,7 @@ def append_some(log: Log, batches: int, *, together: int = 1, **fields: int) -> 
 def sync(log: Log, *, resume_point: bool = False) -> None:
     targets = log.sync_targets(resume_point=resume_point)
     if targets is not None:
-        run_round([targets], log._fs, log.directory)
+        run_round([targets], log.fs, log.directory)
         log.mark_synced(targets)
 
 
@@ -162,18 +185,18 @@ def content(piece: Slice) -> bytes:
 
 
 def read_batches(log: Log, offset: int, end_offset: int | None = None, max_bytes: int = 1 << 20) -> list[BatchView]:
-    """Everything from the batch with `offset` on, over all segments."""
+    """All batches from the one with `offset` on, over all segments."""
     end = log.log_end_offset if end_offset is None else end_offset
-    found: list[BatchView] = []
+    result: list[BatchView] = []
     while True:
         piece = log.read(offset, max_bytes, end, at_least_one_batch=True)
         if piece is None:
-            return found
+            return result
         batches = list(iter_batches(content(piece)))
         assert batches
         assert batches[0].header.base_offset == piece.first_offset
-        found += batches
-        offset = found[-1].header.last_offset + 1
+        result += batches
+        offset = result[-1].header.last_offset + 1
 
 
 def all_bytes(log: Log) -> bytes:
@@ -184,16 +207,16 @@ def files(path: Path, suffix: str) -> list[str]:
     return sorted(entry.name for entry in path.iterdir() if entry.name.endswith(suffix))
 
 
-def offset_for_timestamp(log: Log, timestamp: int, end_offset: int) -> FoundTimestamp | None:
+def offset_for_timestamp(log: Log, timestamp: int, end_offset: int) -> TimestampAndOffset | None:
     return searched(log.search_timestamp(timestamp, end_offset))
 
 
-def searched(search: TimestampSearch) -> FoundTimestamp | None:
-    """What it finds, when each batch is opened here and now."""
+def searched(search: TimestampSearch) -> TimestampAndOffset | None:
+    """The result of a search, with each batch opened at once."""
     try:
         opening = next(search)
         while True:
             opening = search.send(opening())
     except StopIteration as done:
-        found: FoundTimestamp | None = done.value
-    return found
+        result: TimestampAndOffset | None = done.value
+    return result

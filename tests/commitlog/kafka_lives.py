@@ -9,13 +9,13 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from libs.commitlog.offset_checkpoint import format_offsets, parse_offsets
-from tests.kafka.broker import QUICK, KafkaBroker
+from libs.commitlog.checkpoints.offset_checkpoint import format_offsets, parse_offsets
+from tests.compat.kafka.broker import QUICK, KafkaBroker
 
 PROPERTIES = {
     "transaction.state.log.num.partitions": "1",
     "offsets.topic.num.partitions": "1",
-    "log.retention.ms": "-1",  # our timestamps are old, and what retention took would be missing
+    "log.retention.ms": "-1",  # our timestamps are old, and records that retention took would be missing
     "log.segment.bytes": str(1 << 20),
     "log.cleaner.backoff.ms": "200",
     "log.initial.task.delay.ms": "500",
@@ -23,25 +23,25 @@ PROPERTIES = {
 
 
 class Judged:
-    """What some tests have the broker do and keep of it. `data` is its log directory."""
+    """The steps that a test module has the broker do, and their results. `data` is its log directory."""
 
     def topics(self) -> list[NewTopic]:
         raise NotImplementedError
 
     def write(self, broker: KafkaBroker) -> None:
-        """In its first life."""
+        """Runs while the broker runs for the first time."""
 
     def stopped(self, data: Path) -> None:
-        """After its first life, cleanly."""
+        """Runs after the broker's first, clean stop."""
 
     def read(self, broker: KafkaBroker) -> None:
-        """In its second life."""
+        """Runs while the broker runs for the second time."""
 
     def killed(self, data: Path) -> None:
-        """After its second life."""
+        """Runs after the broker was killed."""
 
     def read_recovered(self, broker: KafkaBroker) -> None:
-        """In its third life."""
+        """Runs while the broker runs for the third time."""
 
 
 def live(directory: Path, judged: Sequence[Judged]) -> None:
@@ -54,7 +54,7 @@ def live(directory: Path, judged: Sequence[Judged]) -> None:
         broker.stop()
         for each in judged:
             each.stopped(broker.log_directory)
-        for checkpoint in broker.log_directory.glob("*-offset-checkpoint"):  # with the checksum that ours have
+        for checkpoint in broker.log_directory.glob("*-offset-checkpoint"):  # with the checksum line that our checkpoints have
             checkpoint.write_bytes(format_offsets(parse_offsets(checkpoint.read_bytes(), checkpoint.name)))
         broker.start()
         for each in judged:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog import __main__ as tool
-from libs.commitlog.directory import HIGH_WATERMARKS, LogDirectory
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LogDirectory
 from tests.commitlog.harness import append_some, open_log, sync
 
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
-    """Stopped, and a segment in the middle is gone."""
+    """A partition of a stopped node, with a segment missing in the middle."""
     root = tmp_path / "logs"
     directory = LogDirectory.open(str(root), OsFileSystem(), new_id=bytes(range(16)), node_id=1)
     path = Path(directory.create_partition("t", 0, bytes(range(16))))
@@ -32,9 +32,9 @@ def partition(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 def test_what_is_missing_is_named(partition: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main([command, str(partition)]) == tool.PROBLEMS
-    told = capsys.readouterr().out
-    assert "is gone, it was synced: the partition does not open" in told
-    assert told.count("is gone, it was synced") == 1
+    output = capsys.readouterr().out
+    assert "is gone, it was synced: the partition does not open" in output
+    assert output.count("is gone, it was synced") == 1
 
 
 def test_an_accepted_loss_lets_the_log_open(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +65,7 @@ def test_what_is_no_partition_is_left_alone(partition: Path, path: str, capsys: 
 
 
 def sound(root: Path) -> Path:
-    """Another partition beside, which lost nothing."""
+    """Another partition in the directory, which lost nothing."""
     path = root / "t-1"
     path.mkdir()
     log = open_log(path)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.filesystem import Buffer
-from libs.commitlog.log import Log
+from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.partition_log.log import Log
+from tests.commitlog.filled_logs import LARGE, PAGE, PAGES, filled
 from tests.commitlog.harness import (
     QuickFileSystem,
     all_bytes,
@@ -26,13 +26,9 @@ from tests.commitlog.harness import (
 )
 from tests.commitlog.harness import append as append_batches
 
-PAGE = 4096
-LARGE = 1 << 20
-PAGES = LogConfig(segment_bytes=20 * PAGE, segment_index_bytes=16 * PAGE, index_interval_bytes=1)
-
 
 class BadSectors(QuickFileSystem):
-    """Cannot read files whose names end with one of `bad`, nor write to them if `writes_too`."""
+    """A file system that cannot read files whose names end with one of `bad`, nor write to them if `writes_too`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,14 +47,6 @@ class BadSectors(QuickFileSystem):
         if self.writes_too:
             self._touch(fd)
         return super().pwritev(fd, buffers, position)
-
-
-def filled(path: Path, fs: QuickFileSystem | None = None, segments: int = 4) -> Log:
-    log = open_log(path, fs, config=PAGES)
-    while len(log.segments) < segments:
-        append_batches(log, *(batch_at(log.log_end_offset + i, size=60) for i in range(50)))
-        sync(log)
-    return log
 
 
 def offsets(log: Log, start: int) -> list[int]:
@@ -90,9 +78,9 @@ def test_an_index_that_is_cut_short_in_use_is_made_again(tmp_path: Path, suffix:
         segment.hint_for_timestamp(5000)
     os.truncate(victim.file.path.removesuffix(".log") + suffix, size)
     last = (end if victim is log.active else victim.next_offset) - 1
-    found = victim.find(last)
-    assert found is not None
-    assert found.base_offset == last
+    position = victim.find(last)
+    assert position is not None
+    assert position.base_offset == last
     assert offset_for_timestamp(log, 1000, end) is not None
     append_batches(log, *(batch_at(end + i, size=60) for i in range(50)))
     sync(log, resume_point=True)
@@ -125,9 +113,9 @@ def test_an_index_that_takes_no_entry_is_only_sparser(tmp_path: Path) -> None:
     append_batches(log, *(batch_at(middle + 10 + i, size=60, timestamp=3000 + i) for i in range(10)))
     sync(log)
     assert offsets(log, middle) == list(range(middle, middle + 20))
-    found = offset_for_timestamp(log, 2003, log.log_end_offset)
-    assert found is not None
-    assert found.offset == middle + 3
+    result = offset_for_timestamp(log, 2003, log.log_end_offset)
+    assert result is not None
+    assert result.offset == middle + 3
     log.roll()
     sync(log)
     whole = all_bytes(log)
@@ -137,7 +125,7 @@ def test_an_index_that_takes_no_entry_is_only_sparser(tmp_path: Path) -> None:
 CUT_IN_USE = """
 import os, sys
 from pathlib import Path
-from tests.commitlog.test_bad_sectors import LARGE, filled
+from tests.commitlog.filled_logs import LARGE, filled
 log = filled(Path(sys.argv[1]))
 victim = log.segments[1]
 end = log.log_end_offset

@@ -14,9 +14,9 @@ import pytest
 from libs.commitlog.cleaner.cleaning import clean, clean_with
 from libs.commitlog.cleaner.offset_map import OffsetMap
 from libs.commitlog.cleaner.pace import Progress
-from libs.commitlog.errors import SyncFailed
-from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
-from libs.wire.records import Record
+from libs.commitlog.model.errors import SyncFailed
+from libs.commitlog.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from libs.wire.record_batches.records import Record
 from tests.commitlog.compacted import NOW_MS, CompactedPartition, VirtualPace
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem
 from tests.simulation.disk import SimulatedDisk
@@ -57,8 +57,8 @@ def test_the_output_is_as_old_as_its_last_source(partition: CompactedPartition) 
         os.utime(partition.log_of(base), (1_600_000_000 + number, 1_600_000_000 + number))
     result = clean_with(QuickFileSystem(), partition.job(), partition.reports.append, VirtualPace().pace)
     assert result.segments[0].modified_ms == 1_600_000_002_000
-    found = {path.stat().st_mtime for path in partition.path.glob("*.cleaned")}
-    assert found == {1_600_000_002.0}
+    times = {path.stat().st_mtime for path in partition.path.glob("*.cleaned")}
+    assert times == {1_600_000_002.0}
 
 
 def test_neighbours_become_one_segment_as_long_as_they_fit(partition: CompactedPartition) -> None:
@@ -123,7 +123,7 @@ def test_nothing_to_clean_is_no_work(partition: CompactedPartition) -> None:
 @pytest.mark.parametrize("operation", ["create", "pwritev", "fdatasync", "fsync_directory"])
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 def test_a_disk_that_refuses_anything_finds_nothing_left_behind(tmp_path: Path, operation: str, error: int) -> None:
-    """At each call of the operation, until there are no more of them."""
+    """The operation fails at each of its calls in turn."""
     fs = FaultyFileSystem()
     partition = CompactedPartition(tmp_path, fs)
     fill(partition)
@@ -262,7 +262,7 @@ def test_the_same_keys_again_take_no_more_room() -> None:
 
 
 def on_a_simulated_disk(partition: CompactedPartition, directory: str) -> SimulatedDisk:
-    """The partition's files, durable."""
+    """The partition's files on a simulated disk, durable."""
     disk = SimulatedDisk(Sometimes())
     disk.make_directories(directory)
     for name, content in partition.content().items():
@@ -276,12 +276,12 @@ def on_a_simulated_disk(partition: CompactedPartition, directory: str) -> Simula
 
 
 def content_on(disk: SimulatedDisk, directory: str) -> dict[str, bytes]:
-    found = {}
+    contents = {}
     for name in disk.list_directory(directory):
         fd = disk.open_read(f"{directory}/{name}")
-        found[name] = disk.pread(fd, disk.size(fd), 0)
+        contents[name] = disk.pread(fd, disk.size(fd), 0)
         disk.close(fd)
-    return found
+    return contents
 
 
 def test_what_was_cleaned_survives_a_power_cut_whole(partition: CompactedPartition) -> None:
@@ -303,22 +303,22 @@ def test_a_power_cut_while_it_cleans_leaves_the_sources_as_they_were(partition: 
     fill(partition, batches=5)
     disk = on_a_simulated_disk(partition, "/p")
     job = dataclasses.replace(partition.job(segment_bytes=900), directory="/p")
-    left: list[SimulatedDisk] = []
-    disk.before = lambda _: left.append(disk.crashed(random.Random(len(left))))
+    crashed_disks: list[SimulatedDisk] = []
+    disk.before = lambda _: crashed_disks.append(disk.crashed(random.Random(len(crashed_disks))))
     clean_with(disk, job, partition.reports.append, VirtualPace().pace)
-    assert len(left) > 10
+    assert len(crashed_disks) > 10
     whole = content_on(disk, "/p")
-    for crashed in left:
-        found = content_on(crashed, "/p")
-        assert {name: found[name] for name in partition.content()} == partition.content()
+    for crashed in crashed_disks:
+        contents = content_on(crashed, "/p")
+        assert {name: contents[name] for name in partition.content()} == partition.content()
         again = clean_with(crashed, job, partition.reports.append, VirtualPace().pace)
         assert again.segments
         assert content_on(crashed, "/p") == whole
 
 
 def test_a_job_that_is_throttled_tells_of_itself_every_second_while_it_waits() -> None:
-    pace, told = VirtualPace(), list[float]()
-    progress = Progress(pace.pace, 100.0, 10_000, lambda _: told.append(pace.now))
+    pace, reports = VirtualPace(), list[float]()
+    progress = Progress(pace.pace, 100.0, 10_000, lambda _: reports.append(pace.now))
     progress.read(10_000)
-    assert len(told) > 90
-    assert max(after - before for before, after in itertools.pairwise(told)) <= 2.0
+    assert len(reports) > 90
+    assert max(after - before for before, after in itertools.pairwise(reports)) <= 2.0

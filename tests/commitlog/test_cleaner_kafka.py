@@ -11,14 +11,14 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from libs.commitlog.index import OFFSET_ENTRY
-from libs.commitlog.transaction_index import ENTRY
-from libs.wire.batches import DELETE_HORIZON
-from libs.wire.records import Record
+from libs.commitlog.producers.transaction_index import ENTRY
+from libs.commitlog.segments.index import OFFSET_ENTRY
+from libs.wire.record_batches.batches import DELETE_HORIZON
+from libs.wire.record_batches.records import Record
 from tests.commitlog import kafka_lives
 from tests.commitlog.compacted import CompactedPartition, Kept
-from tests.commitlog.test_kafka_reads_our_files import complaints, dump, give, watermarks
-from tests.kafka.broker import KafkaBroker
+from tests.commitlog.kafka_files import complaints, dump, give, watermarks
+from tests.compat.kafka.broker import KafkaBroker
 
 PASSES = 3
 CLEANED_WITHIN_S = 60.0
@@ -27,8 +27,7 @@ CLEANED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "de
 
 
 def written(path: Path) -> CompactedPartition:
-    """Keys that come again and again, in batches of all codecs, of producers that are known, in transactions and not, with
-    tombstones and gaps."""
+    """Repeating keys in batches of all codecs, from known producers, in transactions and outside, with tombstones and gaps."""
     path.mkdir(parents=True)
     partition = CompactedPartition(path)
     partition.now_ms = time.time_ns() // 1_000_000 - 60_000
@@ -68,7 +67,7 @@ def written(path: Path) -> CompactedPartition:
 
 
 def compacted(source: Path, target: Path, partition: CompactedPartition) -> CompactedPartition:
-    """The same after one more pass over all of it."""
+    """The same partition after one more pass over all of it."""
     shutil.copytree(source, target)
     after = CompactedPartition.__new__(CompactedPartition)
     after.__dict__ |= partition.__dict__
@@ -79,19 +78,19 @@ def compacted(source: Path, target: Path, partition: CompactedPartition) -> Comp
 
 
 class Judged(kafka_lives.Judged):
-    """After its kill the broker finds what we wrote and cleaned: it looks at every batch, and learns of producers and aborted
-    transactions."""
+    """After its kill the broker finds the files that we wrote and cleaned. It reads every batch, and learns of producers and
+    aborted transactions."""
 
     def __init__(self, root: Path) -> None:
         root /= "cleaner"
         self.ours = [written(root / "ours-0")]
-        """After 0, 1, 2 … passes of our cleaner."""
+        """Our partitions after 0, 1, 2 … passes of our cleaner."""
         for number in range(1, PASSES + 1):
             self.ours.append(compacted(self.ours[-1].path, root / f"ours-{number}", self.ours[-1]))
         self.theirs: list[list[Path]] = []
-        """The log files that Kafka's cleaner made of each."""
+        """The log files that Kafka's cleaner made of each partition."""
         self.served: list[dict[str, list[Kept]]] = []
-        """What a broker served of each, by isolation level."""
+        """The records that a broker served of each partition, by isolation level."""
         self._cleaned = [f"cleaned-{n}" for n in range(PASSES)]
         self._served = [f"served-{n}" for n in range(PASSES + 1)]
 
@@ -118,12 +117,12 @@ def judged(kafka_lives: dict[str, Judged]) -> Judged:
 def wait_until_cleaned(broker: KafkaBroker, ends: dict[str, int]) -> None:
     checkpoint = broker.log_directory / "cleaner-offset-checkpoint"
     deadline = time.monotonic() + CLEANED_WITHIN_S
-    found: dict[str, int] = {}
-    while any(found.get(name, 0) < end for name, end in ends.items()):
-        assert time.monotonic() < deadline, f"{found}\n{broker.log()[-5000:]}"
+    cleaned_to: dict[str, int] = {}
+    while any(cleaned_to.get(name, 0) < end for name, end in ends.items()):
+        assert time.monotonic() < deadline, f"{cleaned_to}\n{broker.log()[-5000:]}"
         time.sleep(0.1)
         lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-        found = {fields[0]: int(fields[2]) for line in lines[2:] if len(fields := line.split()) == 3}
+        cleaned_to = {fields[0]: int(fields[2]) for line in lines[2:] if len(fields := line.split()) == 3}
 
 
 def consume(broker: KafkaBroker, topic: str, isolation: str) -> list[Kept]:
@@ -134,21 +133,21 @@ def consume(broker: KafkaBroker, topic: str, isolation: str) -> list[Kept]:
     try:
         start, _ = watermarks(consumer, topic)
         consumer.assign([TopicPartition(topic, 0, start)])
-        found = []
+        records = []
         while (message := consumer.poll(30)) is not None:
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error
-                return found
+                return records
             headers = tuple(message.headers() or ())
-            found.append(Kept(message.offset(), message.key(), message.value(), message.timestamp()[1], headers))
-        raise AssertionError(f"{topic}: nothing came for 30 s after {len(found)} records")
+            records.append(Kept(message.offset(), message.key(), message.value(), message.timestamp()[1], headers))
+        raise AssertionError(f"{topic}: nothing came for 30 s after {len(records)} records")
     finally:
         consumer.close()
 
 
 def read(paths: list[Path]) -> CompactedPartition:
-    """Kafka's files as if they were ours."""
+    """Reads Kafka's files as if they were ours."""
     partition = CompactedPartition.__new__(CompactedPartition)
     partition.path = paths[0].parent
     partition.bases = [int(path.stem) for path in paths]
@@ -164,16 +163,23 @@ def test_kafkas_cleaner_keeps_the_same_records(judged: Judged, number: int) -> N
 def test_kafkas_cleaner_leaves_the_same_batches(judged: Judged, number: int) -> None:
     """Empty ones, markers and horizons too. Their times and sizes may differ: when it ran, how it compressed."""
 
-    def told(partition: CompactedPartition) -> list[tuple[int, ...]]:
+    def batch_fields(partition: CompactedPartition) -> list[tuple[int, ...]]:
         return [
             (
-                *(h.base_offset, h.last_offset, h.record_count, h.attributes, h.max_timestamp),
-                *(h.producer_id, h.producer_epoch, h.base_sequence, h.leader_epoch),
+                h.base_offset,
+                h.last_offset,
+                h.record_count,
+                h.attributes,
+                h.max_timestamp,
+                h.producer_id,
+                h.producer_epoch,
+                h.base_sequence,
+                h.leader_epoch,
             )
             for h in partition.headers()
         ]
 
-    assert told(judged.ours[number + 1]) == told(read(judged.theirs[number]))
+    assert batch_fields(judged.ours[number + 1]) == batch_fields(read(judged.theirs[number]))
 
 
 def test_the_log_had_what_the_comparison_is_about(judged: Judged) -> None:
@@ -193,31 +199,31 @@ def test_a_kafka_broker_serves_what_is_left(judged: Judged, number: int) -> None
     expected = judged.ours[number].records()
     expected = [record._replace(headers=tuple((name, value or b"") for name, value in record.headers)) for record in expected]
     assert judged.served[number]["read_uncommitted"] == expected
-    gone = {
+    aborted_offsets = {
         offset
         for entry in judged.ours[0].aborted
         for batch in judged.ours[number].headers()
         if batch.producer_id == entry.producer_id and entry.first_offset <= batch.base_offset < entry.last_offset
         for offset in range(batch.base_offset, batch.last_offset + 1)
     }
-    assert judged.served[number]["read_committed"] == [record for record in expected if record.offset not in gone]
+    assert judged.served[number]["read_committed"] == [record for record in expected if record.offset not in aborted_offsets]
 
 
 @pytest.mark.parametrize("number", range(PASSES))
 def test_kafkas_cleaner_makes_the_same_indexes(judged: Judged, number: int) -> None:
-    """But for positions: compressed batches differ in size."""
+    """Except for positions, since compressed batches differ in size."""
     ours, theirs = judged.ours[number + 1].path / f"{0:020d}.log", judged.theirs[number][0]
     assert content(ours.with_suffix(".timeindex")) == content(theirs.with_suffix(".timeindex"))
-    # Kafka made its .txnindex anew from what was left, so where a transaction began may have moved; by whom and to where it went
-    # has not.
+    # Kafka rebuilt its .txnindex from the remaining batches. The start of a transaction may have moved; its producer and its end
+    # have not.
     named = [
         [(producer_id, marker) for _, producer_id, _, marker, _ in ENTRY.iter_unpack(content(log.with_suffix(".txnindex")))]
         for log in (ours, theirs)
     ]
     assert named[0] == named[1]
-    found = [[offset for offset, _ in OFFSET_ENTRY.iter_unpack(content(log.with_suffix(".index")))] for log in (ours, theirs)]
-    assert len(found[0]) > 10
-    assert found[0] == found[1]
+    indexed = [[offset for offset, _ in OFFSET_ENTRY.iter_unpack(content(log.with_suffix(".index")))] for log in (ours, theirs)]
+    assert len(indexed[0]) > 10
+    assert indexed[0] == indexed[1]
 
 
 def content(path: Path) -> bytes:
@@ -228,7 +234,7 @@ def test_kafkas_tools_do_not_complain_of_cleaned_files(judged: Judged) -> None:
     directories = {partition.path.name: partition.path for partition in judged.ours[1:]}
     text, files = dump(directories, (".log",), "--deep-iteration")
     assert len(files) == 2 * PASSES
-    # That offsets do not follow each other is what compaction is about.
+    # Gaps between offsets are the effect of compaction.
     assert [line for line in complaints(text) if "non-consecutive" not in line.lower() and not line.startswith("  ")] == []
     text, files = dump(directories, (".index", ".timeindex"), "--index-sanity-check")
     assert complaints(text) == []
@@ -239,14 +245,14 @@ def test_kafkas_tools_do_not_complain_of_cleaned_files(judged: Judged) -> None:
 
 
 def test_kafkas_tools_find_in_our_indexes_what_they_find_in_kafkas(judged: Judged) -> None:
-    """Of a batch that was emptied they say that no record has its timestamp, whoever emptied it."""
+    """For an emptied batch the tools say that no record has its timestamp, whichever cleaner emptied it."""
     ours = {partition.path.name: partition.path for partition in judged.ours[1:]}
     theirs = {paths[0].parent.name: paths[0].parent for paths in judged.theirs}
-    told = [
+    batch_fields = [
         [line.strip() for line in complaints(dump(directories, (".index", ".timeindex"), "--verify-index-only")[0])]
         for directories in (ours, theirs)
     ]
-    times = [sorted(line for line in lines if line.startswith("Index timestamp")) for lines in told]
+    times = [sorted(line for line in lines if line.startswith("Index timestamp")) for lines in batch_fields]
     assert times[0] == times[1]
     assert all(line.endswith("log timestamp: -1") for line in times[0])
-    assert all(line.startswith(("Index timestamp", "Found timestamp mismatch")) for line in told[0])
+    assert all(line.startswith(("Index timestamp", "Found timestamp mismatch")) for line in batch_fields[0])

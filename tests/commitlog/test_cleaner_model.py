@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.records import Record
+from libs.wire.record_batches.records import Record
 from tests.commitlog.compacted import NOW_MS, RETENTION_MS, CompactedPartition, Kept
 
 KEYS = st.sampled_from([None, b"", b"a", b"b", b"c", b"k" * 40, b"k" * 41, b"k" * 200])
@@ -29,7 +29,7 @@ STEPS = st.lists(st.one_of(PUT, PUT, PUT, TRANSACTIONAL, TRANSACTIONAL, END, END
 
 
 class World:
-    """The partition, and a dumb account of what was ever written to it."""
+    """The partition, and a simple record of everything that was written to it."""
 
     def __init__(self, path: Path) -> None:
         self.partition = CompactedPartition(path)
@@ -57,19 +57,20 @@ class World:
             self.committed.update(offsets)
 
     def table(self, offsets: list[int], end_offset: int) -> dict[bytes, tuple[int, Kept]]:
-        """What a reader of committed records, who stops at `end_offset`, knows of each key in the end."""
-        found: dict[bytes, tuple[int, Kept]] = {}
+        """The final value of each key for a reader of committed records that stops at `end_offset`."""
+        latest: dict[bytes, tuple[int, Kept]] = {}
         for offset in offsets:
             record = self.written[offset]
             if offset < end_offset and offset in self.committed and record.key is not None:
                 if record.value is None:
-                    found.pop(record.key, None)
+                    latest.pop(record.key, None)
                 else:
-                    found[record.key] = offset, record
-        return found
+                    latest[record.key] = offset, record
+        return latest
 
     def check_contents(self) -> None:
-        """What is there was written, at its offset, in order; batches keep the last sequence of each producer."""
+        """Checks that all records were written, at their offsets, in order, and that batches keep the last sequence of each
+        producer."""
         records = self.partition.records()
         offsets = [record.offset for record in records]
         assert offsets == sorted(set(offsets))
@@ -111,7 +112,7 @@ class World:
             self.check_that_nothing_is_left_to_do(segment_bytes)
 
     def check_that_nothing_is_left_to_do(self, segment_bytes: int) -> None:
-        """At the same moment a second pass finds the same records; a third one the same bytes."""
+        """Checks that a second pass at the same time finds the same records, and a third one the same bytes."""
         partition = self.partition
         offsets = partition.offsets()
         job = partition.job()

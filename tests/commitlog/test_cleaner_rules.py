@@ -1,4 +1,4 @@
-"""What stays and what goes when a log is compacted: one rule each (kafka-facts, section 9)."""
+"""What stays and what goes when a log is compacted: one rule each."""
 
 from pathlib import Path
 
@@ -6,10 +6,10 @@ import pytest
 from crc32c import crc32c
 
 from libs.commitlog.cleaner.job import ProducerEnd
-from libs.commitlog.errors import LogDamaged
-from libs.wire.batches import DELETE_HORIZON, HEADER_SIZE
-from libs.wire.compression import compress
-from libs.wire.records import Record, build_batch
+from libs.commitlog.model.errors import LogDamaged
+from libs.wire.record_batches.batches import DELETE_HORIZON, HEADER_SIZE
+from libs.wire.record_batches.compression import compress
+from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.compacted import NOW_MS, RETENTION_MS, CompactedPartition, pairs
 
 
@@ -19,7 +19,7 @@ def partition(tmp_path: Path) -> CompactedPartition:
 
 
 def close(partition: CompactedPartition) -> None:
-    """Ends what is cleaned with a record that stays, so that the last batch of all is of no interest."""
+    """Ends the cleaned part with a record that stays, so that the rules of the last batch do not matter."""
     partition.put_values((b"last", b"v"))
     partition.roll()
 
@@ -207,7 +207,7 @@ def test_a_marker_waits_until_nothing_of_its_transaction_is_left_and_then_for_it
     assert partition.offsets() == [2, 3]
     partition.now_ms += 10 * RETENTION_MS
     assert not partition.headers()[0].attributes & DELETE_HORIZON
-    partition.clean(first_dirty_offset=0)  # finds that there is none: the horizon begins
+    partition.clean(first_dirty_offset=0)  # finds no data: the horizon begins
     assert partition.markers() == [marker]
     assert partition.headers()[0].base_timestamp == partition.now_ms + RETENTION_MS
     partition.now_ms += RETENTION_MS - 1
@@ -286,7 +286,7 @@ def test_only_the_last_batch_of_the_cleaned_range_stays_for_its_offset(partition
 
 
 def test_a_gap_at_the_end_of_a_segment_does_not_hold_the_cleaner_up(partition: CompactedPartition) -> None:
-    """KAFKA-8764: the next round begins behind the gap, or there would be one for ever."""
+    """KAFKA-8764: the next pass begins behind the gap; otherwise passes would never end."""
     partition.put_values((b"a", b"1"))
     partition.skip(100)
     partition.roll()

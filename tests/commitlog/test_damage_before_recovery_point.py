@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog import gapless
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.losses import accept
-from libs.commitlog.segment_list import find_missing, list_segments
+from libs.commitlog.files import contiguity as gapless
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.opening.losses import accept
+from libs.commitlog.opening.segment_list import find_missing, list_segments
+from libs.commitlog.partition_log.log import Log
 from tests.commitlog.harness import (
     QuickFileSystem,
     all_bytes,
@@ -28,12 +28,13 @@ from tests.commitlog.harness import (
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    """What is not made again from the rest."""
-    return {one.name: one.read_bytes() for one in path.iterdir() if one.suffix in (".log", ".resume") and one.is_file()}
+    """The files that cannot be rebuilt from others."""
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.suffix in (".log", ".resume") and file.is_file()}
 
 
 def synced_log(path: Path, batches: int = 60) -> list[Path]:
-    """Several segments, a resume point, and something after it. Returns the segments that the resume point vouches for."""
+    """A log of several segments with a resume point and records after it. Returns the segments for which the resume point
+    vouches."""
     log = open_log(path)
     append_some(log, batches)
     sync(log, resume_point=True)
@@ -75,8 +76,8 @@ def test_a_log_does_not_open_when(tmp_path: Path, what: str, *, clean: bool) -> 
 def test_what_retention_took_is_not_missed(tmp_path: Path) -> None:
     segments = synced_log(tmp_path)
     third = int(segments[2].stem)
-    for one in segments[:2]:
-        one.unlink()
+    for path in segments[:2]:
+        path.unlink()
     refuses(tmp_path, "is gone, it was synced", log_start_offset=third - 1)
     assert open_log(tmp_path, log_start_offset=third).log_start_offset == third
 
@@ -99,7 +100,7 @@ def test_a_torn_end_after_the_resume_point_is_cut_as_ever(tmp_path: Path) -> Non
     os.truncate(last, last.stat().st_size - 1)
     again = open_log(tmp_path)
     assert again.log_end_offset == 62
-    assert again.cut_bytes > 0
+    assert again.truncated_bytes > 0
 
 
 def test_a_resume_point_that_cannot_be_read_still_says_how_far_the_log_was_synced(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_resume_point_is_of_the_offset_in_it_whatever_its_name_says(
     point.rename(tmp_path / f"{offset:020d}.resume")
     log = open_log(tmp_path)
     assert log.log_end_offset == 63
-    assert "is of offset 60, whatever its name says" in caplog.text
+    assert "is renamed, since its content is of offset 60" in caplog.text
     sync(log, resume_point=True)
     log.close(clean=True)
     assert open_log(tmp_path, clean=True).scanned_bytes == 0
@@ -134,7 +135,7 @@ def test_a_resume_point_is_of_the_offset_in_it_whatever_its_name_says(
 
 
 def test_a_resume_point_whose_name_and_content_are_damaged_is_believed_by_its_name(tmp_path: Path) -> None:
-    """Rather than that anything which was synced is cut."""
+    """Otherwise synced records could be cut."""
     synced_log(tmp_path)
     point = max(tmp_path.glob("*.resume"))
     point.write_bytes(b"?")
@@ -184,15 +185,15 @@ def test_of_a_log_that_kafka_wrote_only_what_is_there_counts(tmp_path: Path) -> 
         ({0: 150, 10: 100, 20: 100, 30: 100}, []),
         ({0: 50, 30: 100}, [0, 10, 20]),  # it is not what the cleaner made
         ({10: 100, 20: 100, 30: 100}, [0]),  # nothing there bears the first one's name
-        ({0: 100, 20: 100, 30: 100}, [10]),  # the one before it is as it was, and so did not take it in
+        ({0: 100, 20: 100, 30: 100}, [10]),  # the segment before it is unchanged, so it did not take this one in
         ({0: 150, 20: 100}, [30]),
         ({0: 100, 10: 100, 20: 100, 30: 99}, [30]),  # where the cleaner has not been
     ],
 )
 def test_the_cleaner_may_have_been_at_work_where_gapless_tells_of_a_swap(sizes: dict[int, int], missing: list[int]) -> None:
     listed = list_segments([(0, 100), (10, 100), (20, 100), (30, 100)])
-    found = find_missing(listed, 40, sizes, log_start_offset=0, swaps=[gapless.NotedSwap(0, 30, 150)])
-    assert [one.base_offset for one in found] == missing
+    missing_segments = find_missing(listed, 40, sizes, log_start_offset=0, swaps=[gapless.NotedSwap(0, 30, 150)])
+    assert [segment.base_offset for segment in missing_segments] == missing
 
 
 # --- the way out
@@ -216,26 +217,26 @@ def test_an_accepted_loss_costs_no_more_than_what_is_lost_when(tmp_path: Path, w
     damage, _ = DAMAGE[what]
     segments = synced_log(tmp_path)
     log = open_log(tmp_path)
-    kept = [bytes(one) for one in split(all_bytes(log))]
+    written = [bytes(batch) for batch in split(all_bytes(log))]
     damage(segments)
-    left = [bytes(one) for path in sorted(tmp_path.glob("*.log")) for one in split(path.read_bytes())]
+    remaining = [bytes(batch) for path in sorted(tmp_path.glob("*.log")) for batch in split(path.read_bytes())]
     again = accepted(tmp_path)
-    found = [bytes(one) for one in split(all_bytes(again))]
-    assert found[:-1] == left
-    assert set(left) <= set(kept)
+    reopened = [bytes(batch) for batch in split(all_bytes(again))]
+    assert reopened[:-1] == remaining
+    assert set(remaining) <= set(written)
     assert again.log_end_offset >= 61
-    assert find_offsets(again) == [offset_of(one) for one in left if offset_of(one) >= 0] + [again.log_end_offset - 1]
+    assert find_offsets(again) == [offset_of(batch) for batch in remaining if offset_of(batch) >= 0] + [again.log_end_offset - 1]
 
 
 def split(content: bytes) -> list[bytes]:
-    found, position = [], 0
+    parts, position = [], 0
     while position + 12 <= len(content):
         size = int.from_bytes(content[position + 8 : position + 12], "big") + 12
         if position + size > len(content):
             break
-        found.append(content[position : position + size])
+        parts.append(content[position : position + size])
         position += size
-    return found
+    return parts
 
 
 def offset_of(batch: bytes) -> int:
@@ -253,8 +254,12 @@ def test_an_accepted_loss_of_the_end_gives_no_offset_twice(tmp_path: Path) -> No
     os.truncate(log.active.file.path, 200)
     again = accepted(tmp_path, committed_offset=30)
     assert again.log_end_offset == 31
-    assert [(one.header.base_offset, one.header.last_offset, one.header.record_count) for one in read_batches(again, 1)] == [
-        *((1, 1, 1), (2, 29, 0), (30, 30, 1)),  # of which the second tells consumers to go on
+    assert [
+        (batch.header.base_offset, batch.header.last_offset, batch.header.record_count) for batch in read_batches(again, 1)
+    ] == [
+        (1, 1, 1),
+        (2, 29, 0),  # an empty batch, by which consumers go on
+        (30, 30, 1),
     ]
 
 
@@ -272,8 +277,8 @@ def test_an_accepted_loss_of_more_than_a_batch_can_span_ends_in_a_batch_all_the_
 
 def test_an_accepted_loss_of_everything_gives_no_offset_twice(tmp_path: Path) -> None:
     synced_log(tmp_path)
-    for one in tmp_path.iterdir():
-        one.unlink()
+    for file in tmp_path.iterdir():
+        file.unlink()
     assert accepted(tmp_path, committed_offset=63).log_end_offset == 64
 
 

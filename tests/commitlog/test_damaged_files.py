@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
-from libs.commitlog.errors import DirectoryDamaged, DirectoryOfAnother, LogDamaged, OffsetOutOfRange
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.log import Log
-from libs.wire.batches import BatchError, BatchView, iter_batches
+from libs.commitlog.model.errors import DirectoryDamaged, DirectoryOwnerMismatch, LogDamaged, OffsetOutOfRange
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
+from libs.commitlog.partition_log.log import Log
+from libs.wire.record_batches.batches import BatchError, BatchView, iter_batches
 from tests.commitlog.harness import SMALL, QuickFileSystem, append_some, content, open_log, sync
 
 ID = bytes(range(16))
 STOPS = ("clean", "crash")
 PARTITION = "t-0"
 FLIP_STEP = 17
-BODY = 17  # of a batch: offset, length, leader epoch and magic come before what the CRC covers
+BODY = 17  # the start of the part of a batch that the CRC covers, after offset, length, leader epoch and magic
 Damage = Callable[[Path], None]
 
 
@@ -64,17 +64,17 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def read(log: Log) -> list[BatchView]:
-    """What a consumer gets that starts at the beginning and never gives up. Raises LogDamaged."""
-    found: list[BatchView] = []
+    """The batches that a consumer gets which starts at the beginning and never gives up. Raises LogDamaged."""
+    result: list[BatchView] = []
     offset = log.log_start_offset
     while (piece := log.read(offset, 1 << 20, log.log_end_offset, at_least_one_batch=True)) is not None:
         batches = list(iter_batches(content(piece)))
         assert batches, f"a read at {offset} brought nothing"
-        found += batches
+        result += batches
         after = batches[-1].header.last_offset + 1
         assert after > offset, f"a consumer at {offset} would read for ever"
         offset = after
-    return found
+    return result
 
 
 def files_of(built: Built) -> list[str]:
@@ -86,7 +86,7 @@ def is_log(name: str) -> bool:
 
 
 class Judge:
-    """Damages copies of a directory, opens them as a storage node does, and judges what comes of it."""
+    """A judge that damages copies of a directory, opens them as a storage node does, and checks the outcome."""
 
     def __init__(self, built: Built, scratch: Path, caplog: pytest.LogCaptureFixture) -> None:
         self.built, self._scratch, self._caplog = built, scratch, caplog
@@ -105,10 +105,10 @@ class Judge:
 
     def _outcome(self, path: Path, name: str, case: str) -> str:
         findings = Findings()
-        verify(QuickFileSystem(), str(path), findings, records=False)  # before the log mends anything
+        verify(QuickFileSystem(), str(path), findings, records=False)  # before the log repairs anything
         try:
-            found = self._read_as_a_node_does(path)
-        except (LogDamaged, DirectoryDamaged, DirectoryOfAnother) as error:
+            read = self._read_as_a_node_does(path)
+        except (LogDamaged, DirectoryDamaged, DirectoryOwnerMismatch) as error:
             damage = error
         except OSError:  # which the storage node logs together with the path
             assert (path / name).is_dir(), case
@@ -118,29 +118,29 @@ class Judge:
             assert findings.problems, f"{case}: the inspector finds nothing"
             return "recognised by the consumer"
         else:
-            return self._judge(path, name, case, found, findings)
+            return self._judge(path, name, case, read, findings)
         assert str(path) in str(damage), f"{case}: it is not said where: {damage}"
         return "refused"
 
-    def _judge(self, path: Path, name: str, case: str, found: list[bytes] | None, findings: Findings) -> str:
-        if found is None:
+    def _judge(self, path: Path, name: str, case: str, read: list[bytes] | None, findings: Findings) -> str:
+        if read is None:
             assert name.endswith("partition.metadata"), f"{case}: the partition is not seen"
             assert (path / PARTITION / f"{0:020d}.log").exists()
             return "not taken for a partition"
-        if found == self.built.batches:
+        if read == self.built.batches:
             return "served as before"
-        assert is_log(name), f"{case}: {len(found)} batches of {len(self.built.batches)} are left"
+        assert is_log(name), f"{case}: {len(read)} batches of {len(self.built.batches)} are left"
         assert findings.problems, f"{case}: the inspector finds nothing"
         bodies = {batch[BODY:] for batch in self.built.batches}
-        changed = [one for one in found if one not in self.built.batches]
+        changed = [raw_batch for raw_batch in read if raw_batch not in self.built.batches]
         if not changed:
-            ends = BatchView(memoryview(found[-1])).header.last_offset + 1 if found else 0
+            ends = BatchView(memoryview(read[-1])).header.last_offset + 1 if read else 0
             assert ends >= self.built.recovery_point, f"{case}: lost from {ends} on, before {self.built.recovery_point}"
             assert name in self._caplog.text, f"{case}: the cut is not logged: {self._caplog.text}"
             return "cut after the recovery point"
-        for one in changed:
-            whole = BatchView(memoryview(one)).crc_matches
-            assert not whole or one[BODY:] in bodies, f"{case}: other bytes with a good CRC"
+        for raw_batch in changed:
+            whole = BatchView(memoryview(raw_batch)).crc_matches
+            assert not whole or raw_batch[BODY:] in bodies, f"{case}: other bytes with a good CRC"
         return "recognised by the consumer"
 
     def _read_as_a_node_does(self, path: Path) -> list[bytes] | None:
@@ -218,7 +218,7 @@ def test_a_file_with_something_behind_its_end(judge: Judge, built: Built, tail: 
 
 
 def test_a_batch_of_the_log_itself_behind_its_end(judge: Judge, built: Built) -> None:
-    """As in a file whose blocks are mixed up: sound, but not in its place."""
+    """The effect of mixed-up blocks: a batch that is sound, but in the wrong place."""
     for name in filter(is_log, files_of(built)):
         judge.try_(name, add(built.batches[0]), "its first batch comes again")
 

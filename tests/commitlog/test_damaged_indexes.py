@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.retention import RetentionPolicy
+from libs.commitlog.partition_log.retention import RetentionPolicy
 from tests.commitlog.harness import append, batch_at, offset_for_timestamp, open_log
 
 NOW_MS = 1_700_000_000_000
@@ -57,9 +57,9 @@ def test_a_damaged_index_takes_no_segment_away_and_hides_no_record(tmp_path: Pat
         log = open_log(tmp_path, clean=True)
         for offset in range(BATCHES):
             assert log.read(offset, 1, BATCHES, at_least_one_batch=True) is not None
-            found = offset_for_timestamp(log, NOW_MS + offset * 1000, BATCHES)
-            assert found is not None
-            assert found.offset == offset
+            result = offset_for_timestamp(log, NOW_MS + offset * 1000, BATCHES)
+            assert result is not None
+            assert result.offset == offset
         first = log.segments[0]
         assert first.max_timestamp == NOW_MS + (first.next_offset - 1) * 1000
         assert log.expired(POLICY, BATCHES, NOW_MS + DAY_MS) == []

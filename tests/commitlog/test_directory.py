@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
-from libs.commitlog.errors import DirectoryLocked, DirectoryOfAnother, DirectoryRetired
-from libs.commitlog.filesystem import Buffer
-from libs.commitlog.spare import SPARE_SUFFIX
+from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.files.reserved_file import RESERVE_SUFFIX
+from libs.commitlog.model.errors import DirectoryLocked, DirectoryOwnerMismatch, DirectoryRetired
+from libs.commitlog.partition_log.directory import LOG_START_OFFSETS, RECOVERY_POINTS, LogDirectory
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem
 
 ID, OTHER = bytes(range(16)), bytes(range(16, 32))
@@ -31,7 +31,7 @@ def test_a_directory_keeps_its_identity(tmp_path: Path) -> None:
 
 def test_another_nodes_directory_is_refused(tmp_path: Path) -> None:
     open_directory(tmp_path).close()
-    with pytest.raises(DirectoryOfAnother, match="belongs to another node, 1, not to 2"):
+    with pytest.raises(DirectoryOwnerMismatch, match="belongs to another node, 1, not to 2"):
         open_directory(tmp_path, node_id=2)
 
 
@@ -41,7 +41,7 @@ def test_another_clusters_directory_is_refused_and_left_as_it_is(tmp_path: Path)
 
     open_in("ours").close()
     before = (tmp_path / "meta.properties").read_bytes()
-    with pytest.raises(DirectoryOfAnother, match="belongs to another cluster, ours, not to theirs"):
+    with pytest.raises(DirectoryOwnerMismatch, match="belongs to another cluster, ours, not to theirs"):
         open_in("theirs")
     assert (tmp_path / "meta.properties").read_bytes() == before
     open_in("ours").close()
@@ -50,8 +50,9 @@ def test_another_clusters_directory_is_refused_and_left_as_it_is(tmp_path: Path)
 def test_a_second_process_is_refused_while_the_first_lives(tmp_path: Path) -> None:
     held = open_directory(tmp_path)
     script = (
-        "import sys; from libs.commitlog.directory import LogDirectory; from libs.commitlog.filesystem import OsFileSystem;"
-        "from libs.commitlog.errors import DirectoryLocked\n"
+        "import sys; from libs.commitlog.partition_log.directory import LogDirectory\n"
+        "from libs.commitlog.files.filesystem import OsFileSystem\n"
+        "from libs.commitlog.model.errors import DirectoryLocked\n"
         "try: LogDirectory.open(sys.argv[1], OsFileSystem(), new_id=bytes(16), node_id=1)\n"
         "except DirectoryLocked: sys.exit(42)"
     )
@@ -83,14 +84,14 @@ def test_partitions_are_listed_with_their_topic_ids(tmp_path: Path) -> None:
     (tmp_path / "file-1").write_bytes(b"")
     (tmp_path / "damaged-1").mkdir()
     (tmp_path / "damaged-1" / "partition.metadata").write_bytes(b"?")
-    found = directory.list_partitions()
-    assert [(p.topic, p.partition, p.topic_id) for p in found] == [("a", 12, OTHER), ("a-b", 3, ID)]
+    listed = directory.list_partitions()
+    assert [(p.topic, p.partition, p.topic_id) for p in listed] == [("a", 12, OTHER), ("a-b", 3, ID)]
     metadata = (tmp_path / "a-12" / "partition.metadata").read_text()
     assert metadata == "version: 0\ntopic_id: EBESExQVFhcYGRobHB0eHw\ncrc32c: 1048905244\n"
 
 
 def test_a_flipped_bit_makes_no_partition_another_topics(tmp_path: Path) -> None:
-    """It would be set aside as a stranger's, and an empty log begun under its name."""
+    """It would be set aside as a stray, and an empty log begun under its name."""
     directory = open_directory(tmp_path)
     metadata = Path(directory.create_partition("a", 0, ID)) / "partition.metadata"
     sound = metadata.read_bytes()
@@ -98,14 +99,14 @@ def test_a_flipped_bit_makes_no_partition_another_topics(tmp_path: Path) -> None
         flipped = bytearray(sound)
         flipped[bit // 8] ^= 1 << bit % 8
         metadata.write_bytes(flipped)
-        assert [found.topic_id for found in directory.list_partitions()] in ([], [ID]), flipped
+        assert [partition.topic_id for partition in directory.list_partitions()] in ([], [ID]), flipped
 
 
 def test_a_partition_that_kafka_made_has_no_checksum_and_is_believed(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     metadata = Path(directory.create_partition("a", 0, ID)) / "partition.metadata"
     metadata.write_text("".join(metadata.read_text().splitlines(keepends=True)[:2]))
-    assert [found.topic_id for found in directory.list_partitions()] == [ID]
+    assert [partition.topic_id for partition in directory.list_partitions()] == [ID]
 
 
 def test_a_deleted_partition_makes_room_at_once_and_goes_later(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_a_partition_leaves_a_full_disk_too(tmp_path: Path) -> None:
 
 
 class FullDisk(FaultyFileSystem):
-    """Takes only writes to what has its room already."""
+    """A full disk that accepts only writes to reserved space."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +167,7 @@ def test_log_starts_are_written_to_a_full_disk_once_and_again_when_there_was_roo
         directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 8 + round_, ("u", 0): 5})
         assert directory.read_checkpoint(LOG_START_OFFSETS) == {("t", 0): 8 + round_, ("u", 0): 5}
         fs.full = False
-        directory.keep_spare_room()
+        directory.reserve_space()
     fs.full = True
     assert Path(directory.schedule_deletion("t", 0, ID)).exists()
     assert directory.read_checkpoint(LOG_START_OFFSETS) == {("u", 0): 5}
@@ -178,7 +179,7 @@ def test_log_starts_are_written_to_a_full_disk_once_and_again_when_there_was_roo
 def test_what_a_crash_left_in_the_spare_file_is_not_written_again(tmp_path: Path) -> None:
     fs = FullDisk()
     directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
-    spare = tmp_path / (LOG_START_OFFSETS + SPARE_SUFFIX)
+    spare = tmp_path / (LOG_START_OFFSETS + RESERVE_SUFFIX)
     spare.write_bytes(b"x" * 500)
     fs.full = True
     directory.write_checkpoint(LOG_START_OFFSETS, {("t", 0): 7})
@@ -202,7 +203,8 @@ def test_a_damaged_checkpoint_does_not_block_a_start(tmp_path: Path, content: by
 
 
 def test_a_partition_set_aside_takes_its_log_start_with_it(tmp_path: Path) -> None:
-    """Else a new topic of that name, found after a crash, would begin where another did, and lose what lies before."""
+    """Otherwise a new topic of that name, found after a crash, would begin at the other one's start, and lose its records before
+    that."""
     directory = open_directory(tmp_path)
     directory.create_partition("t", 0, ID)
     directory.create_partition("t", 1, ID)

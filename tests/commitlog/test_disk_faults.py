@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogDamaged, LogWriteError
-from libs.commitlog.log import Log
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged, LogWriteError
+from libs.commitlog.partition_log.log import Log
 from tests.commitlog.harness import SMALL, FaultyFileSystem, all_bytes, append, append_some, batch_at, open_log, sync
 
 
@@ -113,7 +113,7 @@ def test_a_roll_that_finds_no_descriptor_is_not_fatal(tmp_path: Path, error: int
 
 
 def rolls_in_vain(fs: FaultyFileSystem, log: Log) -> list[str]:
-    """The indexes cannot be trimmed: the disk says that it has no room, whatever for."""
+    """A roll that fails: the indexes cannot be trimmed, since the disk says that it has no room."""
     truncations = 2 * 2  # the new indexes'
     fs.fail("truncate", after=truncations)
     with pytest.raises(OSError):
@@ -240,7 +240,7 @@ def test_a_failed_truncation_stops_appends_until_reopened(tmp_path: Path) -> Non
 
 
 class FullForTimes(FaultyFileSystem):
-    """Gives a time index its first block and no more."""
+    """A disk with room for the first block of a time index only."""
 
     def reserve(self, fd: int, position: int, length: int) -> None:
         if position + length > 4096 and os.readlink(f"/proc/self/fd/{fd}").endswith(".timeindex"):

@@ -4,12 +4,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from libs.commitlog.segment import FileRegistry, SegmentFile
+from libs.commitlog.segments.segment import FileRegistry, SegmentFile
 from tests.commitlog.harness import QuickFileSystem
 
 
 def test_files_that_many_threads_open_have_numbers_of_their_own(tmp_path: Path) -> None:
-    """Each log directory is opened by a thread; two files with one number would give a client another partition's bytes."""
+    """A thread opens each log directory. Two files with one number would give a client another partition's bytes."""
     registry, fs = FileRegistry(), QuickFileSystem()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

@@ -2,19 +2,20 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import LOG_START_OFFSETS, LogDirectory, read_moves
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.future_log import FutureLog, Place
-from libs.commitlog.log import Log
-from libs.commitlog.segment import FileRegistry
-from libs.wire.batches import iter_batches
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
+from libs.commitlog.partition_log.directory import LOG_START_OFFSETS, LogDirectory, read_moves
+from libs.commitlog.partition_log.future_log import FutureLog, Place
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import FileRegistry
+from libs.wire.record_batches.batches import iter_batches
+from tests.commitlog.crashes import SURVIVALS, Crash, crashes_of
 from tests.commitlog.harness import QuickFileSystem, SetClock, all_bytes, append, batch_at, sync
-from tests.commitlog.test_swap_crashes import SURVIVALS, Crash, crashes_of
 from tests.commitlog.transactional import end, is_open, produce, without_aborted
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes
@@ -39,36 +40,37 @@ class Node:
     def create(self) -> Log:
         return self.open(self.here.create_partition("t", 0, TOPIC_ID))
 
-    def open(self, path: str, **options: Any) -> Log:
-        return Log.open(path, "t", 0, CONFIG, self.fs, registry=self.registry, clock=self.clock, **options)
+    def open(self, path: str, log_start_offset: int = 0) -> Log:
+        checkpoints = LogCheckpoints(log_start_offset=log_start_offset)
+        return Log.open(path, "t", 0, CONFIG, self.fs, registry=self.registry, clock=self.clock, checkpoints=checkpoints)
 
     def begin(self, log: Log, base_offset: int = 0) -> FutureLog:
         moves = read_moves(self.fs, log.directory) + 1
         return FutureLog.begin(self.place(self.there), base_offset, log.log_start_offset, moves, log.lineage)
 
     def newest(self) -> tuple[LogDirectory, str]:
-        """Of all that hold the partition, as a start chooses."""
-        found = [(one, place.path) for one in (self.here, self.there) for place in one.list_partitions()]
-        return max(found, key=lambda held: read_moves(self.fs, held[1]))
+        """The copy that a start chooses among all that hold the partition."""
+        candidates = [(directory, place.path) for directory in (self.here, self.there) for place in directory.list_partitions()]
+        return max(candidates, key=lambda candidate: read_moves(self.fs, candidate[1]))
 
 
 class Read(NamedTuple):
     batches: list[int]
-    """Their first offsets, from the log's start on."""
+    """The first offsets of the batches, from the log's start on."""
     committed: list[int]
-    """Of the records that a reader of committed ones gets."""
+    """The offsets of the records that a reader of committed records gets."""
 
 
 def read(log: Log) -> Read:
-    found, at = Read([], []), log.log_start_offset
+    result, at = Read([], []), log.log_start_offset
     stable = log.last_stable_offset(log.log_end_offset)
     while piece := log.read(at, 1 << 20, log.log_end_offset, at_least_one_batch=True):
         batches = list(iter_batches(piece.file.read(piece.length, piece.position)))
-        aborted = [one[:2] for one in log.aborted_transactions(piece, at, log.log_end_offset)]
-        found.batches.extend(one.header.base_offset for one in batches if one.header.last_offset >= at)
-        found.committed.extend(offset for offset in without_aborted(batches, aborted) if at <= offset < stable)
+        aborted = [entry[:2] for entry in log.aborted_transactions(piece, at, log.log_end_offset)]
+        result.batches.extend(entry.header.base_offset for entry in batches if entry.header.last_offset >= at)
+        result.committed.extend(offset for offset in without_aborted(batches, aborted) if at <= offset < stable)
         at = batches[-1].header.last_offset + 1
-    return found
+    return result
 
 
 def copy_all(log: Log, future: FutureLog) -> None:
@@ -124,7 +126,7 @@ def test_producers_that_no_batch_names_any_more_outlive_the_move_and_a_crash_aft
     assert log.retire_segments() is not None
     future = node.begin(log, log.log_start_offset)
     copy_all(log, future)
-    future.sync()  # it has a resume point at its end, perhaps, which knows less
+    future.sync()  # it may have a resume point at its end, which has less state
     finish(log, future)
     path = future.promote().directory
     assert node.open(path, log_start_offset=20).producers.entries == log.producers.entries != {}
@@ -142,7 +144,7 @@ def test_a_log_that_was_cut_tells_whoever_copied_it_where(node: Node) -> None:
     append(log, batch_at(12, epoch=4))
     log.truncate_to(13)
     assert future.lineage.lowest_end() == 12
-    future.cut_to(12)
+    future.truncate_to(12)
     future.lineage = log.lineage
     copy_all(log, future)
     finish(log, future)
@@ -163,10 +165,10 @@ def test_gaps_are_copied_as_gaps_and_survive_a_crash(node: Node) -> None:
     copy_all(log, future)
     finish(log, future)
     path = future.promote().directory
-    found = node.open(path)
-    assert found.log_end_offset == wide + 100
-    assert read(found).batches == [0, 1, 50, 51, wide, wide + 1]
-    assert all_bytes(found) == all_bytes(log)
+    reopened = node.open(path)
+    assert reopened.log_end_offset == wide + 100
+    assert read(reopened).batches == [0, 1, 50, 51, wide, wide + 1]
+    assert all_bytes(reopened) == all_bytes(log)
 
 
 def test_a_copy_that_is_not_promoted_yet_after_all_goes_on(node: Node) -> None:
@@ -212,9 +214,9 @@ def world() -> World:
     return World(disk, node, log)
 
 
-def move(found: World) -> None:
-    """As `services/storage/moving` does it."""
-    _, node, log = found
+def move(before: World) -> None:
+    """Moves the partition as `services/storage/moving` does."""
+    _, node, log = before
     future = node.begin(log, log.log_start_offset)
     copy_all(log, future)
     future.sync()
@@ -240,9 +242,9 @@ def found_after(crash: Crash) -> Log:
 
 @pytest.mark.parametrize("survival", SURVIVALS)
 def test_whatever_a_crash_at_any_step_leaves_one_log_counts_and_has_all_that_was_synced(survival: str) -> None:
-    found = world()
+    before = world()
     durable: list[int] = []
-    log = found.log
+    log = before.log
     watched: list[Callable[[], int]] = [lambda: log.durable_offset]
     promote = FutureLog.promote
 
@@ -260,7 +262,7 @@ def test_whatever_a_crash_at_any_step_leaves_one_log_counts_and_has_all_that_was
             return look(disk)
 
         patch.setitem(SURVIVALS, survival, survived)
-        crashes = crashes_of(found.disk, lambda: move(found), [survival])
+        crashes = crashes_of(before.disk, lambda: move(before), [survival])
     assert len(crashes) > 60
     directories = set()
     for crash, end_offset in zip(crashes, durable, strict=True):

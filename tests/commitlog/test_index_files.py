@@ -3,7 +3,7 @@
 import struct
 from pathlib import Path
 
-from libs.commitlog.config import LogConfig
+from libs.commitlog.model.config import LogConfig
 from tests.commitlog.harness import append, append_some, batch_at, open_log, sync
 
 CONFIG = LogConfig(segment_bytes=100_000, segment_index_bytes=1000, index_interval_bytes=200)

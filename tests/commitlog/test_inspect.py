@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from libs.commitlog import __main__ as tool
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, LogDirectory
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.checkpoints.offset_checkpoint import format_offsets
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import look, verify
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.log import Log
-from libs.commitlog.offset_checkpoint import format_offsets
-from libs.wire.records import Record, build_batch
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, LogDirectory
+from libs.commitlog.partition_log.log import Log
+from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.harness import QuickFileSystem, append, append_some, batch_at, open_log, sync
 
 CONFIG = LogConfig(segment_bytes=1500, index_interval_bytes=150, segment_index_bytes=2400)
@@ -83,15 +83,17 @@ def test_inspect_shows_what_is_there(sound: Path, capsys: pytest.CaptureFixture[
     code, out = run(capsys, "inspect", sound)
     assert code == 0
     for words in (
-        *(
-            "stopped cleanly",
-            "node.id 1",
-            "t-0",
-            "topic id AAECAwQFBgcICQoLDA0ODw",
-            "offsets          0 to 60",
-            "0 from 0, 2 from 30",
-        ),
-        *("high watermark 60", "durable          to 60 for certain", "nothing is behind it", "00000000000000000000", "39"),
+        "stopped cleanly",
+        "node.id 1",
+        "t-0",
+        "topic id AAECAwQFBgcICQoLDA0ODw",
+        "offsets          0 to 60",
+        "0 from 0, 2 from 30",
+        "high watermark 60",
+        "durable          to 60 for certain",
+        "nothing is behind it",
+        "00000000000000000000",
+        "39",
     ):
         assert words in out
     assert all(len(line) <= 130 for line in out.splitlines())
@@ -259,7 +261,7 @@ def test_what_is_wrong_is_said_in_words(case: str, logs: Path, capsys: pytest.Ca
 
 
 def test_one_hit_is_one_problem(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What lies behind it is found again and is not blamed."""
+    """The next sound batch is found again, and is not blamed."""
     position = 600
     flip(logs / f"{FIRST}.log", position)
     _, out = run(capsys, "verify", logs)
@@ -290,7 +292,7 @@ def test_every_byte_of_a_batch_counts(logs: Path) -> None:
 
 
 def test_no_damage_is_too_much(logs: Path) -> None:
-    """Each file in turn: gone, empty, half, zeros, noise, a directory. Both commands say something and end."""
+    """Each file in turn is gone, empty, cut in half, zeros, noise, or a directory. Both commands report it and end."""
     noise = bytes(i * 37 % 256 for i in range(1000))
     for path in [path for path in logs.rglob("*") if path.is_file()]:
         content = path.read_bytes()
@@ -321,7 +323,7 @@ def test_no_damage_is_too_much(logs: Path) -> None:
 
 
 class SickFiles(OsFileSystem):
-    """Cannot read what ends with `sick`."""
+    """A file system that cannot read files whose names end with `sick`."""
 
     def __init__(self, sick: str) -> None:
         super().__init__()
@@ -343,7 +345,9 @@ class SickFiles(OsFileSystem):
 def test_a_disk_that_does_not_read_is_reported(sound: Path, sick: str) -> None:
     findings = Findings()
     verify(SickFiles(sick), str(sound), findings, records=False)
-    assert any(one.path.endswith(sick) and "Input/output error" in one.words for one in findings.found)
+    assert any(
+        each_finding.path.endswith(sick) and "Input/output error" in each_finding.message for each_finding in findings.entries
+    )
 
 
 # --- running logs
@@ -418,7 +422,7 @@ def test_a_log_may_grow_and_lose_its_start_while_it_is_read(tmp_path: Path) -> N
             looks += 1
             findings = Findings()
             verify(OsFileSystem(), str(tmp_path / "logs"), findings, records=False)
-            assert [one for one in findings.found if one.severity == "problem"] == []
+            assert [finding for finding in findings.entries if finding.severity == "problem"] == []
             assert look(OsFileSystem(), str(tmp_path / "logs"), findings).partitions[0].end_offset > 60
     finally:
         done.set()
@@ -433,4 +437,4 @@ def test_records_from_before_1970_agree_with_their_batch(tmp_path: Path) -> None
     sync(log, resume_point=True)
     findings = Findings()
     verify(OsFileSystem(), str(tmp_path / "t-0"), findings, records=True)
-    assert [str(found) for found in findings.found if "greatest timestamp" in str(found)] == []
+    assert [str(finding) for finding in findings.entries if "greatest timestamp" in str(finding)] == []

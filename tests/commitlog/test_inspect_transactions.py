@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog import __main__ as tool
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.transaction_index import ENTRY
+from libs.commitlog.producers.transaction_index import ENTRY
 from tests.commitlog.harness import append_some, open_log, sync
 from tests.commitlog.transactional import end, produce
 
@@ -43,7 +43,7 @@ def partition(sound: Path, tmp_path: Path) -> Path:
 def problems(path: Path) -> list[str]:
     findings = Findings()
     verify(OsFileSystem(), str(path), findings, records=False)
-    return [f"{Path(found.path).name}@{found.position}: {found.words}" for found in findings.found]
+    return [f"{Path(finding.path).name}@{finding.position}: {finding.message}" for finding in findings.entries]
 
 
 def entry(producer: int, first: int, last: int, stable: int, version: int = 0) -> bytes:
@@ -70,10 +70,10 @@ def test_a_sound_index_is_sound(partition: Path) -> None:
 )
 def test_an_index_that_lies_is_found_out(partition: Path, content: bytes, words: list[str]) -> None:
     (partition / INDEX).write_bytes(content)
-    found = problems(partition)
-    assert all(one.startswith(INDEX) for one in found)
+    messages = problems(partition)
+    assert all(message.startswith(INDEX) for message in messages)
     for word in words:
-        assert any(word in one for one in found), found
+        assert any(word in message for message in messages), messages
 
 
 def test_a_missing_index_is_missed(partition: Path) -> None:
@@ -95,12 +95,12 @@ def test_what_no_sync_round_has_written_yet_is_not_missed(tmp_path: Path) -> Non
 
 def test_open_transactions_markers_and_aborts_are_shown(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main(["inspect", str(partition)]) == 0
-    said = capsys.readouterr().out
-    assert "1 open, the first since offset 6" in said
-    assert "since offset 6" in said.partition("producer")[2]
-    titles = next(line for line in said.splitlines() if "aborted" in line).split()
+    output = capsys.readouterr().out
+    assert "1 open, the first since offset 6" in output
+    assert "since offset 6" in output.partition("producer")[2]
+    titles = next(line for line in output.splitlines() if "aborted" in line).split()
     assert "aborted" in titles
     assert tool.main(["inspect", "--batches", str(partition)]) == 0
-    said = capsys.readouterr().out
-    assert said.count("abort marker of coordinator epoch 0") == 2
-    assert said.count("commit marker of coordinator epoch 0") == 1
+    output = capsys.readouterr().out
+    assert output.count("abort marker of coordinator epoch 0") == 2
+    assert output.count("commit marker of coordinator epoch 0") == 1

@@ -7,31 +7,29 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Finding, Findings
-from libs.commitlog.log import Log
-from libs.commitlog.producer_snapshot import parse_snapshot
-from libs.wire.batches import BatchHeader
-from libs.wire.records import Record, build_batch, iter_records
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.producers.producer_snapshot import parse_snapshot
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.records import Record, build_batch, iter_records
 from tests.commitlog import kafka_lives
 from tests.commitlog.harness import append, open_log, read_batches, searched, sync
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.tools import run_tool
-from tests.requirements import require
+from tests.commitlog.kafka_files import complaints, dump, give, watermarks
+from tests.compat.kafka.broker import KafkaBroker
 
 CONFIG = LogConfig(segment_bytes=6000, index_interval_bytes=500, segment_index_bytes=4800)
-COMPLAINTS = re.compile(r"mismatch|non-consecutive|out of order|corrupt|exception|invalid|isvalid: false|fail|error", re.I)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIRST_MS = 1_700_000_000_000
 
 
 def write_batches(log: Log, batches: int) -> None:
-    """Of all codecs, from three idempotent producers and from none, with timestamps that go back and forth."""
+    """Writes batches of all codecs, from three idempotent producers and from none, with timestamps that go back and forth."""
     start = log.log_end_offset
     for i in range(batches):
         offset, producer_id = log.log_end_offset, i % 4 - 1
@@ -80,7 +78,7 @@ def write_crashed(path: Path) -> None:
         if int(index.name[:20]) > 100:
             index.write_bytes(b"\xff" * 24)
     again = open_log(path, OsFileSystem(), CONFIG)
-    assert again.cut_bytes > 0
+    assert again.truncated_bytes > 0
     write_batches(again, 30)
     again.close(clean=True)
 
@@ -123,18 +121,6 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return write_histories(tmp_path_factory.mktemp("ours"))
 
 
-def dump(directories: dict[str, Path], suffixes: tuple[str, ...], *flags: str) -> tuple[str, list[str]]:
-    """What DumpLogSegments says of all files of these kinds, and which files these are. One JVM for all of them."""
-    require("java", "kafka")
-    files = sorted(str(path) for directory in directories.values() for path in directory.iterdir() if path.suffix in suffixes)
-    done = run_tool("kafka-dump-log", "--files", ",".join(files), *flags)
-    return done.text + done.stderr.decode(), files  # mismatches go to stderr
-
-
-def complaints(text: str) -> list[str]:
-    return [line for line in text.splitlines() if COMPLAINTS.search(line.replace("isvalid: true", ""))]
-
-
 def test_kafka_dumps_every_record_of_our_logs(ours: dict[str, Path]) -> None:
     text, files = dump(ours, (".log",), "--deep-iteration")
     assert complaints(text) == []
@@ -153,7 +139,7 @@ def test_kafka_dumps_every_record_of_our_logs(ours: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("flag", ["--index-sanity-check", "--verify-index-only"])
 def test_kafka_finds_our_indexes_sound(ours: dict[str, Path], flag: str) -> None:
-    # What Kafka's own broker preallocated fails the sanity check too, until it is trimmed when the log closes or rolls.
+    # Indexes that Kafka's own broker preallocated fail the sanity check too, until they are trimmed when the log closes or rolls.
     ours = {name: path for name, path in ours.items() if name != "running" or flag == "--verify-index-only"}
     text, files = dump(ours, (".index", ".timeindex"), flag)
     assert complaints(text) == []
@@ -169,7 +155,7 @@ def test_kafka_dumps_our_producer_snapshots(ours: dict[str, Path]) -> None:
 
 
 def test_the_judge_would_complain(ours: dict[str, Path], tmp_path: Path) -> None:
-    """Damage that we make is found, so that silence means something."""
+    """The tools find damage that we make, so their silence has a meaning."""
     copy = shutil.copytree(ours["clean"], tmp_path / "damaged-0")
     index = sorted(path for path in copy.glob("*.index") if path.stat().st_size >= 16)[0]
     content = bytearray(index.read_bytes())
@@ -181,10 +167,10 @@ def test_the_judge_would_complain(ours: dict[str, Path], tmp_path: Path) -> None
 
 
 def problems_of(path: Path) -> list[Finding]:
-    """What our own judge says, but for what Log alone does not write."""
+    """The problems that our own tool reports, except for files that Log alone does not write."""
     findings = Findings()
     verify(OsFileSystem(), str(path), findings, records=True)
-    return [finding for finding in findings.found if not finding.path.endswith("partition.metadata")]
+    return [finding for finding in findings.entries if not finding.path.endswith("partition.metadata")]
 
 
 @pytest.mark.parametrize("history", HISTORIES)
@@ -208,14 +194,14 @@ class Consumed(NamedTuple):
 
 
 def records_of(log: Log) -> list[Consumed]:
-    """What a consumer without isolation sees of our log."""
-    found = []
+    """The records of our log for a consumer without isolation."""
+    records = []
     for batch in read_batches(log, log.log_start_offset):
         if not batch.header.is_control:
             for record in iter_records(batch.view):
                 headers = [(name, value or b"") for name, value in record.headers] or None
-                found.append(Consumed(record.offset, record.key, record.value, record.timestamp, headers))
-    return found
+                records.append(Consumed(record.offset, record.key, record.value, record.timestamp, headers))
+    return records
 
 
 def consume(broker: KafkaBroker, topic: str) -> list[Consumed]:
@@ -227,21 +213,21 @@ def consume(broker: KafkaBroker, topic: str) -> list[Consumed]:
     try:
         start, end = watermarks(consumer, topic)
         consumer.assign([TopicPartition(topic, 0, start)])
-        found = []
+        records = []
         while (message := consumer.poll(30)) is not None:
             error = message.error()
             if error is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 assert message.offset() == end
-                return found
-            found.append(Consumed(message.offset(), message.key(), message.value(), message.timestamp()[1], message.headers()))
-        raise AssertionError(f"{topic}: nothing came for 30 s after {len(found)} records")
+                return records
+            records.append(Consumed(message.offset(), message.key(), message.value(), message.timestamp()[1], message.headers()))
+        raise AssertionError(f"{topic}: nothing came for 30 s after {len(records)} records")
     finally:
         consumer.close()
 
 
 def produce(broker: KafkaBroker, topic: str) -> None:
-    """Of all codecs, some idempotent, some in transactions that end either way."""
+    """Produces records of all codecs, some idempotent, some in transactions that commit or abort."""
     noise = random.Random(4)
     for codec in CODECS:
         producer = Producer({
@@ -269,7 +255,7 @@ class Judged(kafka_lives.Judged):
     def __init__(self, root: Path) -> None:
         self.theirs = root / "theirs"  # a copy of its log directory before it got ours
         self.ours = write_histories(root / "ours")
-        self.kafka_records: list[Consumed] = []  # what it served of its own topic then
+        self.kafka_records: list[Consumed] = []  # the records of its own topic that it served then
         self.served: dict[str, list[Consumed]] = {}
         self.served_recovered: dict[str, list[Consumed]] = {}
         self.log = ""  # the broker's, before it was killed
@@ -299,28 +285,6 @@ def judged(kafka_lives: dict[str, Judged]) -> Judged:
     return kafka_lives[__name__]
 
 
-def watermarks(consumer: Consumer, topic: str) -> tuple[int, int]:
-    """The log's start and end. A broker that has just started leads nothing for a moment."""
-    for _ in range(100):
-        try:
-            return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
-        except KafkaException as refusal:
-            if refusal.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
-                raise
-            consumer.poll(0.1)
-    raise AssertionError(f"nobody leads {topic}")
-
-
-def give(written: Path, partition: Path) -> None:
-    """Our files under the broker's own partition.metadata, with a line as ours have it; those too that Kafka does not know."""
-    metadata = partition / "partition.metadata"
-    metadata.write_text(f"{metadata.read_text().rstrip()}\ncrc32c: 1\n")
-    for file in partition.iterdir():
-        if file.name != "partition.metadata":
-            file.unlink()
-    shutil.copytree(written, partition, dirs_exist_ok=True)
-
-
 @pytest.mark.parametrize("history", HISTORIES)
 def test_a_kafka_broker_serves_every_record_of_our_log(judged: Judged, tmp_path: Path, history: str) -> None:
     log = open_log(shutil.copytree(judged.ours[history], tmp_path / "copy"), config=CONFIG)
@@ -343,14 +307,14 @@ def test_our_log_opens_what_a_kafka_broker_wrote(judged: Judged, tmp_path: Path,
     end_offset = judged.kafka_records[-1].offset + 2  # a transaction marker is last
     log = open_log(copy, config=LogConfig(), clean=clean, recovery_point=end_offset if clean else 0)
     assert len(log.segments) > 2
-    assert log.cut_bytes == 0
+    assert log.truncated_bytes == 0
     assert records_of(log) == judged.kafka_records
     assert log.log_end_offset == end_offset
     whole = b"".join(path.read_bytes() for path in sorted((judged.theirs / f"{KAFKA_TOPIC}-0").glob("*.log")))
     assert b"".join(bytes(batch.view) for batch in read_batches(log, 0)) == whole
-    found = searched(log.search_max_timestamp())
-    assert found is not None
-    assert found.timestamp == max(batch.header.max_timestamp for batch in read_batches(log, 0))
+    result = searched(log.search_max_timestamp())
+    assert result is not None
+    assert result.timestamp == max(batch.header.max_timestamp for batch in read_batches(log, 0))
 
 
 def test_our_producer_state_is_what_kafka_saved_of_its_own(judged: Judged, tmp_path: Path) -> None:

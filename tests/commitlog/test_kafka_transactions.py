@@ -10,21 +10,22 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.file_names import TRANSACTION_INDEX
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.file_names import TRANSACTION_INDEX
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.log import Log
-from libs.commitlog.transaction_index import ENTRY
-from tests.cluster_harness import LocalCluster
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.producers.transaction_index import ENTRY
 from tests.commitlog import kafka_lives
 from tests.commitlog.harness import append_some, open_log
-from tests.commitlog.test_kafka_reads_our_files import complaints, dump, give
+from tests.commitlog.kafka_files import complaints, dump, give
 from tests.commitlog.transactional import end, is_open, produce, read_committed
-from tests.kafka.broker import KafkaBroker
-from tests.kafka.tools import run_tool
-from tests.requirements import require
+from tests.compat.kafka.broker import KafkaBroker
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.support.requirements import require
 
 THEIRS, OURS = "transactions-of-kafka", "transactions-of-ours"
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500, segment_index_bytes=4800)
@@ -38,7 +39,7 @@ class Judged(kafka_lives.Judged):
         self.theirs = root / THEIRS / f"{THEIRS}-0"  # a copy of what it wrote, when it was stopped
         self.ours = root / OURS / f"{OURS}-0"
         write_ours(self.ours)
-        self.served: list[int] = []  # the offsets that it gave to a reader of committed records, of its topic
+        self.served: list[int] = []  # the offsets of its topic that it served to a reader of committed records
         self.stable = -1
         self.served_of_ours: list[list[int]] = []  # before and after it was killed
         self.stable_of_ours = -1
@@ -148,8 +149,8 @@ def consume_committed(bootstrap: str, topic: str) -> list[int]:
 def last_stable(bootstrap: str, topic: str) -> int:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     partition = TopicPartition(topic, 0)
-    found = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
-    return int(found[partition].result(60).offset)
+    offsets = admin.list_offsets({partition: OffsetSpec.latest()}, isolation_level=IsolationLevel.READ_COMMITTED)
+    return int(offsets[partition].result(60).offset)
 
 
 def indexes_of(path: Path) -> dict[str, bytes]:
@@ -164,7 +165,7 @@ def reopened(judged: Judged, path: Path, *, clean: bool) -> Log:
 @pytest.mark.parametrize("clean", [True, False])
 def test_our_log_serves_what_a_kafka_broker_wrote_as_kafka_does(judged: Judged, tmp_path: Path, clean: bool) -> None:
     log = reopened(judged, tmp_path / "copy", clean=clean)
-    assert log.cut_bytes == 0
+    assert log.truncated_bytes == 0
     assert len(log.segments) > 2
     assert log.last_stable_offset(log.log_end_offset) == judged.stable < log.log_end_offset
     assert len(judged.served) > RECORDS
@@ -224,7 +225,7 @@ def test_a_kafka_broker_serves_committed_records_of_our_log_as_we_do(judged: Jud
 def test_our_own_judge_finds_the_files_sound(judged: Judged, whose: str) -> None:
     findings = Findings()
     verify(OsFileSystem(), str(judged.ours if whose == OURS else judged.theirs), findings, records=True)
-    assert [finding for finding in findings.found if not finding.path.endswith("partition.metadata")] == []
+    assert [finding for finding in findings.entries if not finding.path.endswith("partition.metadata")] == []
 
 
 def test_clients_of_ours_read_what_kafka_committed(judged: Judged) -> None:
@@ -233,7 +234,7 @@ def test_clients_of_ours_read_what_kafka_committed(judged: Judged) -> None:
     with LocalCluster() as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic(THEIRS, 1, 1)])[THEIRS].result(60)
-        (partition,) = eventually_there(cluster)
+        (partition,) = partition_directories(cluster)
         cluster.kill("storage-1", signal.SIGTERM)
         for file in judged.theirs.iterdir():
             if file.name != "partition.metadata":
@@ -242,19 +243,20 @@ def test_clients_of_ours_read_what_kafka_committed(judged: Judged) -> None:
         cluster.wait_ready(["storage-1"])
         assert consume_committed(cluster.bootstrap, THEIRS) == judged.served
         assert last_stable(cluster.bootstrap, THEIRS) == judged.stable
-        said = run_tool(
+        output = run_tool(
             "kafka-console-consumer", "--bootstrap-server", cluster.bootstrap, "--topic", THEIRS, "--partition", "0",
             "--offset", "earliest", "--isolation-level", "read_committed", "--timeout-ms", "5000",
             "--formatter-property", "print.offset=true", "--formatter-property", "print.value=false",
         )  # fmt: skip
-        assert [int(offset) for offset in re.findall(r"^Offset:(\d+)", said.text, re.MULTILINE)] == judged.served
+        assert [int(offset) for offset in re.findall(r"^Offset:(\d+)", output.text, re.MULTILINE)] == judged.served
 
 
-def eventually_there(cluster: LocalCluster) -> list[Path]:
+def partition_directories(cluster: LocalCluster) -> list[Path]:
     """The topic's partition directory, once its storage node has made it."""
-    for _ in range(600):
-        found = list(cluster.data_directory("storage-1").rglob(f"{THEIRS}-0"))
-        if found and (found[0] / "partition.metadata").exists():
-            return found
-        cluster.wait_ready()
-    raise AssertionError("the partition was not made")
+
+    def made() -> list[Path]:
+        return [
+            path for path in cluster.data_directory("storage-1").rglob(f"{THEIRS}-0") if (path / "partition.metadata").exists()
+        ]
+
+    return eventually(made)

@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.log import Log
-from libs.commitlog.producers import CachedBatch, ProducerState
-from libs.commitlog.retiring import remove_retired
-from libs.wire.batches import BatchHeader
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.producers.producer_state import CachedBatch, ProducerState
+from libs.commitlog.segments.segment_removal import remove_retired
+from libs.wire.record_batches.batches import BatchHeader
 from tests.commitlog.cleaned import clean_by_hand, planned
 from tests.commitlog.harness import (
     FaultyFileSystem,
@@ -40,7 +40,7 @@ class LogMachine(RuleBasedStateMachine):
         super().__init__()
         self.path = Path(tempfile.mkdtemp(prefix="log-model-"))
         self.model: list[bytes] = []
-        self.history: list[bytes] = []  # with what retention took: producers outlive their batches
+        self.history: list[bytes] = []  # batches that retention took included, since producers outlive them
         self.start = 0
         self.last_end = 0
         self.epoch = 0
@@ -88,7 +88,7 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(self.start, self.end))
         headers = [BatchHeader.at(batch) for batch in self.model]
-        expected = next((one.base_offset for one in headers if one.base_offset < offset <= one.last_offset), offset)
+        expected = next((header.base_offset for header in headers if header.base_offset < offset <= header.last_offset), offset)
         new_end = self.log.truncate_to(offset)
         self.model = [batch for batch in self.model if BatchHeader.at(batch).last_offset < offset]
         self.history = [batch for batch in self.history if BatchHeader.at(batch).last_offset < offset]
@@ -102,7 +102,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), crash=st.booleans())
     def delete(self, data: st.DataObject, crash: bool) -> None:
-        """`crash`: the new start reached the disk, and that was all."""
+        """Deletes records. `crash`: only the new start reached the disk."""
         offset = data.draw(st.integers(self.start, self.end))
         self.start = offset
         self.log.delete_before(offset, self.end)
@@ -123,7 +123,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), modulus=st.integers(1, 4), crash_after=st.integers(0, 20))
     def compact(self, data: st.DataObject, modulus: int, crash_after: int) -> None:
-        """Some neighbours become one; of the batches of no producer, only some stay. It may stop in the middle of the names."""
+        """Replaces neighbouring segments by one. Of the batches without a producer only some stay. The renaming may stop
+        halfway."""
         sync(self.log, resume_point=True)
         sealed = self.log.segments[:-1]
         if not sealed:
@@ -158,7 +159,7 @@ class LogMachine(RuleBasedStateMachine):
         self.config = config
         self.log = open_log(self.path, config=config, log_start_offset=self.start)
         self.forget_what_left()
-        assert self.log.cut_bytes == 0
+        assert self.log.truncated_bytes == 0
         if clean:
             assert self.log.scanned_bytes == 0
             assert self.log.durable_offset == self.end
@@ -179,14 +180,14 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 110))
     def find_timestamp(self, timestamp: int) -> None:
-        found = offset_for_timestamp(self.log, timestamp, self.end)
+        result = offset_for_timestamp(self.log, timestamp, self.end)
         stamps = []
         for batch in self.model:
             header = BatchHeader.at(batch)
             offsets = range(max(header.base_offset, self.start), header.last_offset + 1)
             stamps += [(offset, header.base_timestamp + offset - header.base_offset) for offset in offsets]
         expected = next(((offset, stamp) for offset, stamp in stamps if stamp >= timestamp), None)
-        assert (found and found[:2]) == expected
+        assert (result and result[:2]) == expected
 
     @invariant()
     def the_log_is_the_model(self) -> None:
@@ -197,7 +198,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def producers_are_a_function_of_the_log(self) -> None:
-        """Of its whole history; one whose batches are all gone may be forgotten, when a truncation took what was saved."""
+        """Producers are a function of the log's whole history. A producer whose batches are all gone may be forgotten, when a
+        truncation removed its saved state."""
         entries = {producer: entry.batches[-1] for producer, entry in self.log.producers.entries.items()}
         ever, now = last_batches(self.history), last_batches(self.model)
         assert entries.items() <= ever.items()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from libs.commitlog import __main__ as tool
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.filesystem import OsFileSystem
 from tests.commitlog.harness import append_some, open_log, sync
 
 DEADLINE_S = 20

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogWriteError, SyncFailed
-from libs.commitlog.log import Log
-from libs.commitlog.open_files import OpenFiles, open_files_max
-from libs.commitlog.retiring import remove_retired
-from libs.commitlog.segment import FileRegistry, SegmentFile
-from libs.commitlog.sync import run_round
+from libs.commitlog.files.open_files import OpenFiles, open_files_max
+from libs.commitlog.files.sync import run_round
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogWriteError, SyncFailed
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import FileRegistry, SegmentFile
+from libs.commitlog.segments.segment_removal import remove_retired
 from tests.commitlog.harness import (
     SMALL,
     FaultyFileSystem,
@@ -77,9 +77,9 @@ def test_a_log_of_two_hundred_segments_holds_few_files(tmp_path: Path) -> None:
         piece = log.read(offset, 1, end, at_least_one_batch=True)
         assert piece is not None
         assert content(piece)
-        found = offset_for_timestamp(log, 1000, end)
-        assert found is not None
-        assert found.offset == 0
+        result = offset_for_timestamp(log, 1000, end)
+        assert result is not None
+        assert result.offset == 0
         check()
     assert searched(log.search_max_timestamp()) is not None
     log.truncate_to(end // 2)
@@ -133,7 +133,7 @@ def test_what_is_not_synced_stays_open_whoever_else_needs_the_room(tmp_path: Pat
     targets = dirty.sync_targets(indexes=True)
     assert targets is not None
     assert description in [file.fd for file in targets.files]
-    run_round([targets], dirty._fs, dirty.directory)
+    run_round([targets], dirty.fs, dirty.directory)
     dirty.mark_synced(targets)
     assert not dirty.active.is_unsynced
     del targets
@@ -149,7 +149,7 @@ def test_a_write_during_a_round_keeps_the_file_open(tmp_path: Path) -> None:
     targets = log.sync_targets(indexes=True)
     assert targets is not None
     append_some(log, 1)
-    run_round([targets], log._fs, log.directory)
+    run_round([targets], log.fs, log.directory)
     log.mark_synced(targets)
     assert log.active.is_unsynced
 
@@ -219,7 +219,7 @@ def test_a_writer_who_outruns_the_rounds_fills_segments_beyond_their_size_and_is
     append_some(log, 8)
     assert len(log.segments) > before
     assert log.active.size <= SMALL.segment_bytes
-    assert [found.header.base_offset for found in read_batches(log, 0)] == list(range(1008))
+    assert [batch.header.base_offset for batch in read_batches(log, 0)] == list(range(1008))
     log.close(clean=True)
     assert open_log(tmp_path, config=config, registry=bounded(), clean=True).scanned_bytes == 0
 
@@ -252,7 +252,7 @@ def test_threads_that_push_each_other_out_read_what_they_ask_for(tmp_path: Path)
 
 
 def test_a_number_stands_for_the_inode_and_not_for_the_name(tmp_path: Path) -> None:
-    """A cleaned segment takes the name of the one that it was made from."""
+    """A cleaned segment takes the name of its source."""
     registry = bounded()
     log = filled(tmp_path, registry, 3)
     file, other = log.segments[0].file, log.segments[1].file
@@ -349,7 +349,7 @@ def test_a_full_disk_refuses_the_first_entry_before_it_is_written(tmp_path: Path
 
 
 def test_a_segment_that_an_undone_append_had_sealed_is_synced_with_all_that_follows(tmp_path: Path) -> None:
-    """A round that began while the segment was growing again must not count as the last one that it needs."""
+    """A round that began while the segment was growing again must not count as its last one."""
     fs = FaultyFileSystem()
     log = open_log(tmp_path, fs)
     append_some(log, 5)

@@ -15,15 +15,17 @@ def test_a_producer_with_an_open_transaction_is_never_forgotten(tmp_path: Path) 
     produce(log, 2)
     produce(log, 3, transactional=False)
     end(log, 2, commit=True)
+    assert log.producers.expire(WRITTEN, DAY) == 0
     assert log.producers.expire(WRITTEN + DAY - 1, DAY) == 0
     assert log.producers.expire(WRITTEN + 1000 * DAY, DAY) == 2
     assert set(log.producers.entries) == {1}
     end(log, 1, commit=False)
-    assert log.producers.expire(WRITTEN + 1000 * DAY, DAY) == 1
+    assert log.producers.expire(WRITTEN + 1000 * DAY, DAY) == 0
+    assert log.producers.expire(WRITTEN + 1001 * DAY, DAY) == 1
 
 
 def test_a_clock_that_went_back_forgets_nobody(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     produce(log, 1, transactional=False)
     assert log.producers.expire(WRITTEN - DAY, DAY) == 0
-    assert log.producers.expire(0, 1) == 0
+    assert log.producers.expire(WRITTEN - 2 * DAY, DAY) == 0

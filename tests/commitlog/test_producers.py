@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.commitlog.producer_snapshot import format_snapshot, parse_snapshot
-from libs.commitlog.producers import FRESH, CachedBatch, Duplicate, ProducerEntry, ProducerState
-from libs.commitlog.resume import ResumePoint, SegmentProgress, format_resume, parse_resume
-from libs.wire.batches import BatchError, BatchHeader
+from libs.commitlog.opening.resume_points import ResumePoint, format_resume, parse_resume
+from libs.commitlog.producers.producer_snapshot import format_snapshot, parse_snapshot
+from libs.commitlog.producers.producer_state import FRESH, CachedBatch, Duplicate, ProducerEntry, ProducerState
+from libs.commitlog.segments.segment_progress import SegmentProgress
 from libs.wire.errors import ErrorCode
-from libs.wire.markers import Marker
+from libs.wire.record_batches.batches import BatchError, BatchHeader
+from libs.wire.record_batches.markers import Marker
 
 MAX = 2**31 - 1
 
@@ -124,8 +125,34 @@ def test_silent_producers_expire_unless_a_transaction_is_open() -> None:
     state = ProducerState()
     append(state, 0, 0)
     append(state, 0, 1, producer=8, attributes=0x10)
-    assert state.expire(1000 + 86_400_000, 86_400_000) == 1
+    assert state.expire(5000, 86_400_000) == 0
+    assert state.expire(5000 + 86_399_999, 86_400_000) == 0
+    assert state.expire(5000 + 86_400_000, 86_400_000) == 1
     assert set(state.entries) == {8}
+
+
+def test_a_producer_of_old_records_is_silent_from_its_last_append_on() -> None:
+    """In a backfill the records are years old, and the producer is active."""
+    day, now = 86_400_000, 1000 + 1000 * 86_400_000
+    state = ProducerState()
+    append(state, 0, 0)
+    assert state.expire(now, day) == 0
+    append(state, 1, 1)
+    assert state.expire(now + day, day) == 0
+    assert isinstance(state.check(header(1)), Duplicate)
+    assert state.expire(now + 2 * day, day) == 1
+    append(state, 0, 2)
+    assert state.expire(now + 4 * day, day) == 0, "its next life has the full time"
+
+
+def test_a_producer_that_was_read_from_the_log_has_the_full_time_from_the_opening_on() -> None:
+    day, now = 86_400_000, 1000 + 1000 * 86_400_000
+    before = ProducerState()
+    append(before, 0, 0)
+    state = ProducerState(dict(before.entries))
+    assert state.expire(now, day) == 0
+    assert state.expire(now + day - 1, day) == 0
+    assert state.expire(now + day, day) == 1
 
 
 def test_a_marker_closes_the_transaction() -> None:
@@ -166,7 +193,7 @@ def test_resume_points_keep_everything_and_snapshots_the_last_batch(entries: dic
 
 
 class Model:
-    """All that was ever appended, and nothing clever."""
+    """A model that keeps everything that was ever appended."""
 
     def __init__(self) -> None:
         self.epoch: int | None = None

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import OffsetOutOfRange
-from libs.commitlog.segment import Segment
-from libs.wire.batches import iter_batches
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import OffsetOutOfRange
+from libs.commitlog.segments.segment import Segment
+from libs.wire.record_batches.batches import iter_batches
 from tests.commitlog.harness import (
     SMALL,
     all_bytes,
@@ -135,9 +135,9 @@ def test_every_lookup_equals_a_linear_scan(
         offset += count
     for segment in log.segments:
         headers = list(iter_batches(content_of(segment)))
-        for wanted in range(segment.base_offset, log.log_end_offset + 1):
-            place = segment.find(wanted)
-            linear = next((b.header for b in headers if b.header.last_offset >= wanted), None)
+        for target in range(segment.base_offset, log.log_end_offset + 1):
+            place = segment.find(target)
+            linear = next((b.header for b in headers if b.header.last_offset >= target), None)
             assert (place and (place.base_offset, place.last_offset, place.size)) == (
                 linear and (linear.base_offset, linear.last_offset, linear.size)
             )
@@ -175,9 +175,9 @@ def test_timestamps_are_found_at_the_first_record_that_is_late_enough(tmp_path: 
     log = open_log(tmp_path)
     for batch, codec in enumerate((0, 1, 2, 3, 4) * 6):
         append(log, batch_at(batch * 4, count=4, timestamp=batch * 100, epoch=2, codec=codec))
-    found = offset_for_timestamp(log, 502, 120)
-    assert found is not None
-    assert (found.offset, found.timestamp, found.leader_epoch) == (22, 502, 2)
+    result = offset_for_timestamp(log, 502, 120)
+    assert result is not None
+    assert (result.offset, result.timestamp, result.leader_epoch) == (22, 502, 2)
     assert offset_for_timestamp(log, 504, 120) == (24, 600, 2)
     assert offset_for_timestamp(log, 0, 120) == (0, 0, 2)
     assert offset_for_timestamp(log, 99_999, 120) is None

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.log import Log
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.partition_log.log import Log
 from tests.commitlog.harness import SMALL, all_bytes, append, append_some, batch_at, files, open_log, sync
 
 
 def index_bytes(path: Path, log: Log) -> list[tuple[bytes, bytes]]:
-    """What the indexes say, whether they are trimmed or not."""
+    """The entries of the indexes, whether they are trimmed or not."""
     return [
         (
             (path / f"{s.base_offset:020d}.index").read_bytes()[: s.offset_index.count * 8],
@@ -90,9 +90,9 @@ def test_recovering_twice_equals_recovering_once(tmp_path: Path) -> None:
     with open(log.active.file.path, "r+b") as file:
         file.truncate(log.active.size - 7)
     first = open_log(tmp_path)
-    assert first.cut_bytes > 0
+    assert first.truncated_bytes > 0
     second = open_log(tmp_path)
-    assert second.cut_bytes == 0
+    assert second.truncated_bytes == 0
     assert all_bytes(first) == all_bytes(second)
     assert index_bytes(tmp_path, first) == index_bytes(tmp_path, second)
 
@@ -176,7 +176,7 @@ def test_zeros_after_the_end_are_cut(tmp_path: Path) -> None:
     with open(log.active.file.path, "ab") as file:
         file.write(bytes(5000))
     again = open_log(tmp_path)
-    assert again.cut_bytes == 5000
+    assert again.truncated_bytes == 5000
     assert all_bytes(again) == expected
 
 
@@ -284,7 +284,7 @@ def test_smaller_config_values_do_not_keep_a_log_from_opening(tmp_path: Path) ->
 
 
 def test_a_resume_point_is_left_every_64_mib_and_older_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.commitlog.sync_ledger.RESUME_POINT_BYTES", 3000)
+    monkeypatch.setattr("libs.commitlog.partition_log.sync_ledger.RESUME_POINT_BYTES", 3000)
     log = open_log(tmp_path, config=LogConfig())
     for _ in range(100):
         append_some(log, 1)

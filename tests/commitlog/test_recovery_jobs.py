@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.errors import LogDamaged, MuchToRead, SyncFailed
-from libs.commitlog.log import Log
-from libs.commitlog.recovering import HowToOpen, recover
+from libs.commitlog.model.errors import LogDamaged, RecoveryTooLarge, SyncFailed
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.partition_log.recovery_job import OpenLogRequest, recover
 from tests.commitlog.harness import SMALL, FaultyFileSystem, QuickFileSystem, SetClock, all_bytes, append_some, open_log, sync
 
 
 def crashed(path: Path) -> Path:
-    """Several segments after the resume point, and a torn end."""
+    """A log with several segments after the resume point, and a torn end."""
     log = open_log(path)
     append_some(log, 20, producer_id=3, producer_epoch=0, base_sequence=0)
     sync(log, resume_point=True)
@@ -23,12 +24,14 @@ def crashed(path: Path) -> Path:
     return path
 
 
-def how(path: Path, fs: QuickFileSystem | None = None, **options: int) -> HowToOpen:
-    return HowToOpen(str(path), "t", 0, SMALL, fs or QuickFileSystem(), **options)
+def request_for(path: Path, fs: QuickFileSystem | None = None, **checkpoints: int) -> OpenLogRequest:
+    return OpenLogRequest(str(path), "t", 0, SMALL, fs or QuickFileSystem(), LogCheckpoints(**checkpoints))  # type: ignore[arg-type]
 
 
 def state(log: Log) -> object:
-    segments = [(one.base_offset, one.size, one.max_timestamp, one.offset_index.count) for one in log.segments]
+    segments = [
+        (segment.base_offset, segment.size, segment.max_timestamp, segment.offset_index.count) for segment in log.segments
+    ]
     return all_bytes(log), log.log_end_offset, log.producers.entries, log.epochs.entries(), segments
 
 
@@ -37,21 +40,21 @@ def test_afterwards_there_is_nothing_to_read_and_everything_is_durable(tmp_path:
     shutil.copytree(path, tmp_path / "two")
     expected = state(open_log(tmp_path / "two"))
     reports: list[object] = []
-    recovered = recover(how(path), reports.append)
-    assert (recovered.cut_bytes, recovered.end_offset) == (100, 60)
+    recovered = recover(request_for(path), reports.append)
+    assert (recovered.truncated_bytes, recovered.end_offset) == (100, 60)
     assert sum(reports) == recovered.read_bytes > 0  # type: ignore[arg-type]
     log = open_log(path, read_bytes_max=0)
-    assert log.scanned_bytes == log.cut_bytes == 0
+    assert log.scanned_bytes == log.truncated_bytes == 0
     assert state(log) == expected
     assert log.durable_offset == log.recovery_point == 60
 
 
 def test_a_log_with_more_to_read_than_it_may_is_left_as_it_is(tmp_path: Path) -> None:
     path = crashed(tmp_path / "one")
-    before = {one.name: one.read_bytes() for one in path.glob("*.log")}
-    with pytest.raises(MuchToRead) as much:
+    before = {file.name: file.read_bytes() for file in path.glob("*.log")}
+    with pytest.raises(RecoveryTooLarge) as much:
         open_log(path, read_bytes_max=1000)
-    assert {one.name: one.read_bytes() for one in path.glob("*.log")} == before
+    assert {file.name: file.read_bytes() for file in path.glob("*.log")} == before
     reports: list[int] = []
     log = open_log(path, read_bytes_max=much.value.total_bytes, on_read=reports.append)
     assert much.value.total_bytes == sum(reports) + 100
@@ -70,7 +73,7 @@ def test_wherever_a_job_ends_the_log_is_recovered_from_what_it_left(tmp_path: Pa
         fs.fail("any", after=step, error=error)
         ended = False
         try:
-            recover(how(path, fs), lambda _: None)
+            recover(request_for(path, fs), lambda _: None)
             ended = step >= len(fs.calls)
         except SyncFailed:
             assert fs.calls[-1] in ("fdatasync", "fsync_directory", "sync_all", "create", "open", "pwritev", "rename", "truncate")
@@ -91,8 +94,8 @@ def test_a_full_disk_leaves_it_to_be_read_again(tmp_path: Path) -> None:
     path = crashed(tmp_path / "one")
     fs = FaultyFileSystem()
     fs.fail("rename", after=0, error=errno.ENOSPC)
-    recover(how(path, fs), lambda _: None)
-    with pytest.raises(MuchToRead):
+    recover(request_for(path, fs), lambda _: None)
+    with pytest.raises(RecoveryTooLarge):
         open_log(path, read_bytes_max=0)
     assert open_log(path).log_end_offset == 60
 
@@ -101,13 +104,13 @@ def test_damage_before_the_recovery_point_is_said_as_by_its_owner(tmp_path: Path
     path = crashed(tmp_path / "one")
     min(path.glob("*.log")).unlink()
     with pytest.raises(LogDamaged, match="is gone, it was synced"):
-        recover(how(path), lambda _: None)
+        recover(request_for(path), lambda _: None)
 
 
 def test_what_a_job_is_told_is_what_its_owner_would_use(tmp_path: Path) -> None:
     path = crashed(tmp_path / "one")
     with pytest.raises(LogDamaged, match="offsets 60 to 99 were synced"):
-        recover(how(path, committed_offset=100), lambda _: None)
-    told = how(path, log_start_offset=10)
-    log = told.open(open_log(tmp_path / "other")._registry, SetClock())
+        recover(request_for(path, committed_offset=100), lambda _: None)
+    request = request_for(path, log_start_offset=10)
+    log = request.open(open_log(tmp_path / "other")._registry, SetClock())
     assert log.log_start_offset == 10

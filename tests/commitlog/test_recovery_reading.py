@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog import recovery
-from libs.commitlog.config import LogConfig
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.opening import recovery
 from tests.commitlog.harness import QuickFileSystem, all_bytes, append, append_some, batch_at, open_log
 
 
 class Counting(QuickFileSystem):
-    """Notes what is read, and may fail a read of a log."""
+    """A file system that counts reads, and may fail a read of a log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Counting(QuickFileSystem):
 
 
 class Short(QuickFileSystem):
-    """As many bytes at a time as it likes (KAFKA-4576)."""
+    """A file system whose reads return fewer bytes than asked for (KAFKA-4576)."""
 
     def pread(self, fd: int, length: int, position: int) -> bytes:
         return super().pread(fd, min(length, 7), position)
@@ -46,7 +46,7 @@ def test_batches_of_all_sizes_are_found_whatever_stretch_they_lie_in(tmp_path: P
     fs = Counting()
     again = open_log(tmp_path, fs, config=LogConfig())
     assert all_bytes(again) == all_bytes(log)
-    assert again.cut_bytes == 0
+    assert again.truncated_bytes == 0
     assert again.producers.entries == log.producers.entries
 
 

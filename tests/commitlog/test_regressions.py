@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from libs.commitlog.filesystem import Buffer
-from libs.commitlog.producer_snapshot import parse_snapshot
-from libs.commitlog.sync import run_round
+from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.files.sync import run_round
+from libs.commitlog.producers.producer_snapshot import parse_snapshot
 from tests.commitlog.harness import QuickFileSystem, all_bytes, append, append_some, batch_at, files, open_log, sync
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes
@@ -28,11 +28,11 @@ ELSEWHERE = {
     "KAFKA-1758, KAFKA-2012": "commitlog/test_directory.py::test_a_damaged_checkpoint_does_not_block_a_start",
     "disk full": "commitlog/test_disk_faults.py::test_a_disk_that_fills_up_at_any_call_leaves_the_log_as_it_was",
     "KAFKA-8335": "commitlog/test_cleaner_rules.py::test_empty_batches_go_when_their_producer_is_forgotten",
-    "KAFKA-13194": "storage/test_cleaning.py::test_nothing_past_the_high_watermark_is_compacted",
+    "KAFKA-13194": "storage/test_log_cleaner.py::test_nothing_past_the_high_watermark_is_compacted",
     "KAFKA-8764": "commitlog/test_cleaner_rules.py::test_a_gap_at_the_end_of_a_segment_does_not_hold_the_cleaner_up",
     "KAFKA-9133": "commitlog/test_cleaner_planning.py::test_a_log_that_starts_within_its_active_segment_has_nothing_to_clean",
     "KAFKA-8522": "commitlog/test_cleaner_rules.py::test_a_tombstone_waits_for_its_horizon_and_goes",
-    "KAFKA-3123": "storage/test_cleaning.py::test_cleaning_goes_on_after_a_truncation_that_failed",
+    "KAFKA-3123": "storage/test_log_cleaner.py::test_cleaning_goes_on_after_a_truncation_that_failed",
 }
 
 
@@ -80,7 +80,8 @@ def test_kafka_9892_producer_snapshots_are_on_disk_before_anything_relies_on_the
 
 
 def test_kafka_16541_a_power_cut_while_the_epoch_file_is_replaced_costs_no_epoch() -> None:
-    """Before each operation of the round that replaces it; what the disk keeps of what was not synced is drawn."""
+    """The power fails before each operation of the round that replaces the file. A random choice decides which unsynced data
+    survive."""
     disk = SimulatedDisk(Sometimes())
     disk.make_directories("/logs")
     disk.fsync_directory("/")
@@ -102,17 +103,17 @@ def test_kafka_16541_a_power_cut_while_the_epoch_file_is_replaced_costs_no_epoch
     disk.before = None
     assert "rename" in operations
     files_left = set()
-    for one in left:
-        fd = one.open_read("/logs/t-0/leader-epoch-checkpoint")
-        files_left.add(one.pread(fd, one.size(fd), 0))
-        again = open_log(Path("/logs/t-0"), one)  # type: ignore[arg-type]
+    for crashed in left:
+        fd = crashed.open_read("/logs/t-0/leader-epoch-checkpoint")
+        files_left.add(crashed.pread(fd, crashed.size(fd), 0))
+        again = open_log(Path("/logs/t-0"), crashed)  # type: ignore[arg-type]
         assert again.log_end_offset >= 2
         assert again.epochs.entries() == [(1, 0), (4, 2)][: 1 + (again.log_end_offset > 2)]
     assert files_left == {b"0\n1\n1 0\n", b"0\n2\n1 0\n4 2\n"}
 
 
 class HeldFileSystem(QuickFileSystem):
-    """Its syncs take as long as a test wants."""
+    """A file system whose syncs take as long as a test wants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,9 +156,8 @@ def test_kafka_6683_a_snapshot_goes_only_with_the_segments_before_it(tmp_path: P
     for number in range(40):
         append(log, batch_at(number, producer_id=3, producer_epoch=0, base_sequence=number))
     sync(log, resume_point=True)
-    log.high_watermark = log.log_end_offset
     kept = log.segments[2].base_offset
-    log.delete_before(kept, log.high_watermark)
+    log.delete_before(kept, log.log_end_offset)
     log.advance_start()
     sync(log)
     assert f"{kept:020d}.snapshot" in files(tmp_path, ".snapshot")

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.log import Log
-from libs.commitlog.replicated import FarAhead, NotReplicable, Replicated, StartsBefore, read_replicated, record_producers
-from libs.wire.markers import Marker, build_marker
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.partition_log.replicated_batches import (
+    FarAhead,
+    NotReplicable,
+    Replicated,
+    StartsBefore,
+    read_replicated,
+    record_producers,
+)
+from libs.wire.record_batches.markers import Marker, build_marker
 from tests.commitlog.harness import FaultyFileSystem, QuickFileSystem, all_bytes, append, append_some, batch_at, open_log, sync
 
 ENOUGH = 1 << 30
@@ -21,33 +28,33 @@ def read(content: bytes, *, end: int = 0, epochs: tuple[int, int] = (-1, 9), pos
 def replicate(log: Log, content: bytes) -> None:
     """As the storage service does it."""
     view = memoryview(content)
-    found = read(content, end=log.log_end_offset, epochs=(log.epochs.latest, 9))
-    record_producers(log.producers, view, found.with_producer)
-    log.append([view[: found.size]], found.batches)
+    replicated = read(content, end=log.log_end_offset, epochs=(log.epochs.latest, 9))
+    record_producers(log.producers, view, replicated.with_producer)
+    log.append([view[: replicated.size]], replicated.batches)
 
 
 def test_whole_batches_are_found_and_a_last_one_that_was_cut_short_is_left_out() -> None:
     first, second = batch_at(0, count=3), batch_at(3, count=2)
     for cut in range(1, len(second)):
-        found = read(bytes(first + second[:cut]))
-        assert [batch.base_offset for batch in found.batches] == [0]
-        assert found.size == len(first)
+        replicated = read(bytes(first + second[:cut]))
+        assert [batch.base_offset for batch in replicated.batches] == [0]
+        assert replicated.size == len(first)
     assert [batch.last_offset for batch in read(bytes(first + second)).batches] == [2, 4]
 
 
 def test_only_so_much_is_read_at_once() -> None:
     content = b"".join(bytes(batch_at(offset)) for offset in range(10))
     size = len(batch_at(0))
-    found = read_replicated(memoryview(content), 0, 0, (-1, 9), bytes_max=3 * size, batches_max=ENOUGH)
-    assert [batch.base_offset for batch in found.batches] == [0, 1, 2]
-    found = read_replicated(memoryview(content), found.size, 3, (-1, 9), bytes_max=ENOUGH, batches_max=2)
-    assert [batch.base_offset for batch in found.batches] == [3, 4]
+    replicated = read_replicated(memoryview(content), 0, 0, (-1, 9), bytes_max=3 * size, batches_max=ENOUGH)
+    assert [batch.base_offset for batch in replicated.batches] == [0, 1, 2]
+    replicated = read_replicated(memoryview(content), replicated.size, 3, (-1, 9), bytes_max=ENOUGH, batches_max=2)
+    assert [batch.base_offset for batch in replicated.batches] == [3, 4]
 
 
 def test_gaps_are_taken_upwards_only() -> None:
     """Compaction leaves them."""
-    found = read(bytes(batch_at(4) + batch_at(9)), end=2)
-    assert [batch.base_offset for batch in found.batches] == [4, 9]
+    replicated = read(bytes(batch_at(4) + batch_at(9)), end=2)
+    assert [batch.base_offset for batch in replicated.batches] == [4, 9]
     with pytest.raises(NotReplicable):
         read(bytes(batch_at(4, count=3) + batch_at(6)), end=2)
     with pytest.raises(StartsBefore) as begins:
@@ -139,7 +146,7 @@ def test_a_log_begins_anew_and_opens_there(tmp_path: Path, base: int, start: int
     sync(log, resume_point=True)
     log.next_start_offset = start
     log.begin_anew(base, start)
-    assert (log.log_start_offset, log.log_end_offset, log.high_watermark, log.size) == (start, base, start, 0)
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (start, base, 0)
     assert log.epochs.entries() == []
     assert log.producers.entries == {}
     append(log, batch_at(base, count=10, epoch=3))
@@ -155,7 +162,7 @@ class Killed(BaseException):
 
 
 class MortalFileSystem(QuickFileSystem):
-    """The process ends at the call after so many more that change something."""
+    """A file system whose process is killed at the call after so many more that change something."""
 
     left = 1 << 30
 
@@ -194,7 +201,7 @@ def test_a_log_that_is_killed_while_it_begins_anew_opens_at_its_new_start(tmp_pa
             log.begin_anew(100, 100)
         except Killed:
             killed += 1
-        # What the caller had put on disk: the new start, and a high watermark no later than the old one.
+        # The caller had put on disk the new start, and a high watermark no later than the old one.
         opened = open_log(path, log_start_offset=100, committed_offset=0)
         assert (opened.log_start_offset, opened.log_end_offset) == (100, 100)
         append(opened, batch_at(100))

@@ -1,4 +1,4 @@
-"""Which segments retention takes, as kafka-facts section 7 has it."""
+"""Which segments retention takes, as Kafka has it."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.commitlog.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
+from libs.commitlog.partition_log.retention import Reason, RetentionPolicy, SegmentFacts, decide_retention
 
 FOR_EVER = RetentionPolicy(-1, -1)
 
@@ -42,9 +42,9 @@ def test_the_last_segment_is_not_taken_for_lying_before_the_start() -> None:
     assert decide(segments(5, 5), start=20) == [Reason.BEFORE_START]
 
 
-@pytest.mark.parametrize(("limit", "gone"), [(-1, 0), (30, 0), (21, 0), (20, 1), (19, 1), (10, 2), (0, 3)])
-def test_size_takes_a_segment_only_if_the_rest_still_holds_the_limit(limit: int, gone: int) -> None:
-    assert decide(segments(10, 10, 10), RetentionPolicy(-1, limit)) == [Reason.SIZE] * gone
+@pytest.mark.parametrize(("limit", "deleted"), [(-1, 0), (30, 0), (21, 0), (20, 1), (19, 1), (10, 2), (0, 3)])
+def test_size_takes_a_segment_only_if_the_rest_still_holds_the_limit(limit: int, deleted: int) -> None:
+    assert decide(segments(10, 10, 10), RetentionPolicy(-1, limit)) == [Reason.SIZE] * deleted
 
 
 def test_size_counts_what_is_left_after_the_log_start_took_its_share() -> None:
@@ -64,10 +64,10 @@ def test_all_may_go_if_the_last_holds_records_and_an_empty_last_stays() -> None:
     assert decide(segments(0), policy, stamps=(0,), now=500) == []
 
 
-@pytest.mark.parametrize(("high_watermark", "gone"), [(0, 0), (9, 0), (10, 1), (19, 1), (30, 3)])
-def test_nothing_at_or_past_the_high_watermark_goes(high_watermark: int, gone: int) -> None:
+@pytest.mark.parametrize(("high_watermark", "deleted"), [(0, 0), (9, 0), (10, 1), (19, 1), (30, 3)])
+def test_nothing_at_or_past_the_high_watermark_goes(high_watermark: int, deleted: int) -> None:
     policy = RetentionPolicy(0, 0)
-    assert len(decide(segments(5, 5, 5), policy, stamps=(0, 0, 0), high_watermark=high_watermark, now=500)) == gone
+    assert len(decide(segments(5, 5, 5), policy, stamps=(0, 0, 0), high_watermark=high_watermark, now=500)) == deleted
 
 
 def test_a_clock_that_went_back_deletes_nothing() -> None:
@@ -79,15 +79,15 @@ def test_a_timestamp_from_the_future_keeps_its_segment() -> None:
 
 
 def test_no_index_is_looked_into_behind_the_first_that_stays() -> None:
-    asked = []
+    looked_into = []
 
     def latest_ms(index: int) -> int:
-        asked.append(index)
+        looked_into.append(index)
         return 0 if index == 0 else 1000
 
     facts = segments(5, 5, 5, 5)
     reasons = decide_retention(facts, latest_ms, RetentionPolicy(1, -1), log_start_offset=0, high_watermark=40, now_ms=500)
-    assert (reasons, asked) == ([Reason.TIME], [0, 1])
+    assert (reasons, looked_into) == ([Reason.TIME], [0, 1])
 
 
 @given(
@@ -101,7 +101,7 @@ def test_no_index_is_looked_into_behind_the_first_that_stays() -> None:
 def test_it_is_what_kafka_does_in_three_passes(
     sizes: list[int], stamps: list[int], policy: RetentionPolicy, start: int, high_watermark: int, now: int
 ) -> None:
-    """A dumb model: one pass per reason over what is left, each asking Kafka's own question."""
+    """A simple model: one pass per reason over the remaining segments, each with Kafka's own condition."""
     left = list(enumerate(segments(*sizes)))
     end = left[-1][1].end_offset
     expected: list[Reason] = []

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import OffsetOutOfRange
-from libs.commitlog.log import Log
-from libs.commitlog.retention import Reason, RetentionPolicy
-from libs.commitlog.retiring import RetiredSegments, remove_retired
-from libs.commitlog.segment import FileRegistry
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import OffsetOutOfRange
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.partition_log.retention import Reason, RetentionPolicy
+from libs.commitlog.segments.segment import FileRegistry
+from libs.commitlog.segments.segment_removal import RetiredSegments, remove_retired
 from tests.commitlog.harness import (
     FaultyFileSystem,
     QuickFileSystem,
@@ -42,7 +42,7 @@ def filled(path: Path, **options: Any) -> Log:
 
 
 def start_at(log: Log, segment: int) -> int:
-    """All that a caller does, up to the renaming."""
+    """Does everything that a caller does, up to the renaming."""
     offset = log.segments[segment].base_offset
     log.delete_before(offset, log.log_end_offset)
     log.advance_start()
@@ -236,7 +236,7 @@ def test_a_rename_that_fails_is_finished_at_the_next_opening(tmp_path: Path) -> 
 
 
 def test_a_log_that_ends_before_its_start_begins_anew_there(tmp_path: Path) -> None:
-    """kafka-facts section 7: offsets that were given are not given again, even if a crash took what was written since."""
+    """As in Kafka, offsets are not given twice, even if a crash lost the records since."""
     filled(tmp_path)
     again = open_log(tmp_path, log_start_offset=500)
     assert (again.log_start_offset, again.log_end_offset, again.size) == (500, 500, 0)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogWriteError
-from libs.commitlog.log import Log
-from libs.commitlog.rolling import age_ms_max
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogWriteError
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.partition_log.segment_rolling import age_ms_max
 from tests.commitlog.harness import (
     SMALL,
     FaultyFileSystem,
@@ -114,9 +114,9 @@ def test_a_log_that_is_stamped_backwards_neither_rolls_nor_loses_its_order(tmp_p
     for timestamp in (10 * DAY, 9 * DAY, 10 * DAY + 1, 9 * DAY + 1):
         put(log, timestamp)
     assert len(log.segments) == 1
-    found = offset_for_timestamp(log, 9 * DAY, log.log_end_offset)
-    assert found is not None
-    assert (found.offset, found.timestamp) == (0, 10 * DAY)  # the first that is at least as late, wherever later ones stand
+    result = offset_for_timestamp(log, 9 * DAY, log.log_end_offset)
+    assert result is not None
+    assert (result.offset, result.timestamp) == (0, 10 * DAY)  # the first that is at least as late, wherever later ones stand
     newest = searched(log.search_max_timestamp())
     assert newest is not None
     assert (newest.offset, newest.timestamp) == (2, 10 * DAY + 1)
@@ -158,7 +158,7 @@ def test_after_a_crash_a_reserved_segment_holds_what_was_written_and_no_zeros(tm
     written = all_bytes(log)
     del log
     again = open_log(tmp_path, config=ROOMY)
-    assert (again.cut_bytes, again.log_end_offset) == (0, 5)
+    assert (again.truncated_bytes, again.log_end_offset) == (0, 5)
     assert all_bytes(again) == written
     append_some(again, 1)
     assert [batch.header.base_offset for batch in read_batches(again, 0)] == list(range(6))

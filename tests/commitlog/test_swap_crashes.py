@@ -1,22 +1,19 @@
 """Power goes, or the process dies, before any operation of a swap or of the opening after it: no record that counts is lost."""
 
-from collections.abc import Callable, Sequence
-from random import Random
-from typing import Any, NamedTuple
-
 import pytest
 
 from libs.clock import SystemClock
 from libs.commitlog.cleaner.cleaning import clean_with
 from libs.commitlog.cleaner.job import CleanJob, ProducerEnd, SourceSegment
-from libs.commitlog.cleaner.pace import Pace
-from libs.commitlog.config import LogConfig
-from libs.commitlog.log import Log
-from libs.commitlog.retiring import remove_retired
-from libs.commitlog.segment import FileRegistry
-from libs.wire.batches import BatchHeader
-from libs.wire.records import Record, build_batch
+from libs.commitlog.cleaner.pace import JobTime
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import FileRegistry
+from libs.commitlog.segments.segment_removal import remove_retired
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.cleaned import Keep, batches_of, clean_by_hand, latest_of_each_key, offset_of, planned
+from tests.commitlog.crashes import SURVIVALS, Crash, Unkind, crashes_of
 from tests.commitlog.harness import append, sync
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes
@@ -24,41 +21,6 @@ from tests.simulation.sometimes import Sometimes
 PATH = "/logs/t-0"
 CONFIG = LogConfig(segment_bytes=450, segment_index_bytes=240, index_interval_bytes=150)
 KEYS = 5
-
-
-class Unkind(Random):
-    """Nothing survives that was not synced."""
-
-    def choice(self, seq: Any) -> Any:
-        return False if False in seq else None
-
-
-class Kind(Random):
-    """Everything does."""
-
-    def choice(self, seq: Any) -> Any:
-        return True if True in seq else None
-
-
-class NamesOnly(Random):
-    """Names come to the disk, data do not."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
-        self._drawn = 0
-
-    def choice(self, seq: Any) -> Any:
-        self._drawn += 1
-        return self._drawn != 1 if True in seq else None
-
-
-SURVIVALS: dict[str, Callable[[SimulatedDisk], SimulatedDisk]] = {
-    "killed": lambda disk: disk.as_left_by_a_kill(),
-    "nothing unsynced": lambda disk: disk.crashed(Unkind()),
-    "everything": lambda disk: disk.crashed(Kind()),
-    "names only": lambda disk: disk.crashed(NamesOnly()),
-    **{f"drawn {seed}": lambda disk, seed=seed: disk.crashed(Random(seed)) for seed in range(4)},  # type: ignore[misc]
-}
 
 
 def opened(disk: SimulatedDisk) -> Log:
@@ -75,31 +37,6 @@ def append_keyed(log: Log, count: int) -> None:
         append(log, batch)
 
 
-class Crash(NamedTuple):
-    operation: str
-    step: int
-    disk: SimulatedDisk
-
-
-def crashes_of(disk: SimulatedDisk, act: Callable[[], object], survivals: Sequence[str]) -> list[Crash]:
-    """What each crash before each operation of `act`, and after the last, would leave."""
-    found: list[Crash] = []
-    step = 0
-
-    def look(operation: str) -> None:
-        nonlocal step
-        step += 1
-        found.extend(Crash(f"{operation}, {name}", step, SURVIVALS[name](disk)) for name in survivals)
-
-    disk.before = look
-    try:
-        act()
-        look("the end")
-    finally:
-        disk.before = None
-    return found
-
-
 def filled(disk: SimulatedDisk) -> Log:
     disk.make_directories(PATH)
     disk.sync_all("/")
@@ -113,7 +50,7 @@ def filled(disk: SimulatedDisk) -> Log:
 
 
 def compact(disk: SimulatedDisk, log: Log, keep: Keep, groups: int) -> None:
-    """All but the active segment, in so many outputs: a child's work, then the service's."""
+    """Compacts all but the active segment, into so many outputs: a child's work, then the service's."""
     sealed = list(log.segments[:-1])
     shares = [sealed[at * len(sealed) // groups : (at + 1) * len(sealed) // groups] for at in range(groups)]
     sizes = [clean_by_hand(disk, share, PATH, keep) for share in shares]
@@ -127,7 +64,7 @@ def compact(disk: SimulatedDisk, log: Log, keep: Keep, groups: int) -> None:
 
 
 def compact_as_the_service_does(disk: SimulatedDisk, log: Log) -> None:
-    """With the real cleaner."""
+    """Compacts with the real cleaner."""
     sealed = {segment.base_offset: segment for segment in log.segments[:-1]}
     entry = log.producers.entries[9]
     job = CleanJob(
@@ -147,7 +84,7 @@ def compact_as_the_service_does(disk: SimulatedDisk, log: Log) -> None:
         producers={9: ProducerEnd(entry.batches[-1].last_offset, entry.epoch)},
     )
     time = SystemClock()
-    result = clean_with(disk, job, lambda _: None, Pace(time.monotonic, lambda _: None))
+    result = clean_with(disk, job, lambda _: None, JobTime(time.monotonic, lambda _: None))
     assert len(result.segments) > 1
     for cleaned in result.segments:
         sources = [sealed[base] for base in cleaned.sources]
@@ -160,7 +97,7 @@ def compact_as_the_service_does(disk: SimulatedDisk, log: Log) -> None:
 
 
 def check(crash: Crash, before: list[bytes], keep: Keep, end: int) -> Log:
-    """What was synced and is the latest of its key is there, nothing else came, in order."""
+    """Checks that the latest synced record of each key is there, and nothing else, in order."""
     log = opened(crash.disk)
     there = batches_of(log)
     wanted = [batch for batch in before if offset_of(batch) >= end or keep(batch)]
@@ -228,7 +165,7 @@ def test_no_crash_within_the_opening_after_a_crash_does(groups: int) -> None:
 
 
 def test_a_cut_amid_a_swap_brings_nothing_back() -> None:
-    """The log is cut after the output was staged: from then on no crash may show it."""
+    """The log is cut after the output was staged: from then on no crash may bring the cut records back."""
     disk, log, _, keep, _ = started(1, keep_none=False)
     sources = list(log.segments[:-1])
     swap = planned(log, sources, clean_by_hand(disk, sources, PATH, keep))
@@ -240,7 +177,7 @@ def test_a_cut_amid_a_swap_brings_nothing_back() -> None:
 
 @pytest.mark.parametrize("offset", [2, 7, 23])
 def test_no_crash_within_a_cut_leaves_later_segments_behind_a_hole(offset: int) -> None:
-    """After a cleaned segment a gap is legal: that its end was cut off does not show."""
+    """After a cleaned segment a gap is legal, so a lost end would not be noticed."""
     disk, log, _, keep, _ = started(1, keep_none=False)
     compact(disk, log, keep, 1)
     before = batches_of(log)

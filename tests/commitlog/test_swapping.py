@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from libs.commitlog.errors import LogDamaged, LogWriteError
-from libs.commitlog.gapless import NOWHERE, gapless_from
+from libs.commitlog.files.contiguity import GAPS_ANYWHERE, contiguous_from
+from libs.commitlog.files.sync import run_round
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.log import Log
-from libs.commitlog.reading import BatchOpening
-from libs.commitlog.retiring import remove_retired
-from libs.commitlog.segment import FileRegistry, Segment
-from libs.commitlog.swapping import finish_swaps
-from libs.commitlog.sync import run_round
-from libs.wire.records import Record, build_batch
+from libs.commitlog.model.errors import LogDamaged, LogWriteError
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.reading import BatchOpening
+from libs.commitlog.segments.segment import FileRegistry, Segment
+from libs.commitlog.segments.segment_removal import remove_retired
+from libs.commitlog.segments.swapping import finish_swaps
+from libs.wire.record_batches.records import Record, build_batch
 from tests.commitlog.cleaned import batches_of, clean_by_hand, key_of, latest_of_each_key, offset_of, planned, swap_in
 from tests.commitlog.harness import (
     FaultyFileSystem,
@@ -52,7 +52,7 @@ def filled(path: Path, count: int = 60, **options: Any) -> Log:
 
 
 def compacted(path: Path, **options: Any) -> Log:
-    """All but the active segment made one."""
+    """A log whose segments, except the active one, are compacted into one."""
     log = filled(path, **options)
     sources = log.segments[:-1]
     size = clean_by_hand(FS, sources, log.directory, latest_of_each_key(log, sources[-1].next_offset))
@@ -86,7 +86,7 @@ def test_a_cleaned_segment_takes_the_place_of_its_sources(tmp_path: Path) -> Non
         log.close(clean=clean)
         log = open_log(tmp_path, clean=clean)
         assert batches_of(log) == expected
-        assert log.cut_bytes == 0
+        assert log.truncated_bytes == 0
 
 
 def test_a_roll_within_a_round_still_gets_its_resume_point(tmp_path: Path) -> None:
@@ -124,16 +124,16 @@ def test_a_read_within_a_gap_finds_what_follows_it(tmp_path: Path) -> None:
     for offset in range(log.log_end_offset):
         piece = log.read(offset, 1 << 20, log.log_end_offset, at_least_one_batch=True)
         assert piece is not None
-        assert piece.first_offset == next(found for found in there if found >= offset)
+        assert piece.first_offset == next(existing for existing in there if existing >= offset)
 
 
 def test_a_timestamp_in_a_gap_is_answered_by_what_follows_it(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     there = offsets(log)
     for timestamp in range(1000, 1000 + log.log_end_offset):
-        found = offset_for_timestamp(log, timestamp, log.log_end_offset)
-        assert found is not None
-        assert found.offset == next(offset for offset in there if offset + 1000 >= timestamp)
+        result = offset_for_timestamp(log, timestamp, log.log_end_offset)
+        assert result is not None
+        assert result.offset == next(offset for offset in there if offset + 1000 >= timestamp)
 
 
 def test_a_segment_of_which_nothing_is_left_is_passed_over(tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ def test_a_segment_of_which_nothing_is_left_is_passed_over(tmp_path: Path) -> No
     for _ in range(2):
         assert batches_of(log) == expected
         assert [bytes(batch.view) for batch in read_batches(log, start)] == [b for b in expected if offset_of(b) >= end]
-        found = offset_for_timestamp(log, 1000 + start, log.log_end_offset)
-        assert found is not None
-        assert found.offset == end
+        result = offset_for_timestamp(log, 1000 + start, log.log_end_offset)
+        assert result is not None
+        assert result.offset == end
         log = open_log(tmp_path)
 
 
@@ -187,7 +187,7 @@ def test_a_source_that_nobody_had_open_is_not_opened_under_its_old_name(tmp_path
 
 def test_a_search_that_was_under_way_goes_on_in_the_new_segment(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    for _ in range(60):  # the header says later than any of its records is, so that each batch must be opened
+    for _ in range(60):  # the header claims a later timestamp than any of its records, so that each batch must be opened
         batch = keyed(log.log_end_offset)
         batch[35:43] = (9000).to_bytes(8, "big")
         append(log, batch)
@@ -200,9 +200,9 @@ def test_a_search_that_was_under_way_goes_on_in_the_new_segment(tmp_path: Path) 
     assert isinstance(opening, BatchOpening)
     assert opening.place.base_offset == 0
     for offset in range(2, 51, 2):
-        found: Any = opening()
-        while not isinstance(opening := search.send(found), BatchOpening):
-            found = opening()
+        result: Any = opening()
+        while not isinstance(opening := search.send(result), BatchOpening):
+            result = opening()
         assert opening.place.base_offset == offset
     with pytest.raises(StopIteration) as done:
         search.send(opening())
@@ -279,8 +279,8 @@ def test_a_swap_that_retention_overtook_is_harmless_after_a_crash(tmp_path: Path
     assert retired is not None
     retired.rename(FS)
     log = open_log(tmp_path, log_start_offset=start)
-    found = [offset for offset in offsets(log) if offset >= start]
-    assert found == [offset for offset in range(start, 60) if offset >= end - KEYS or offset >= end]
+    remaining = [offset for offset in offsets(log) if offset >= start]
+    assert remaining == [offset for offset in range(start, 60) if offset >= end - KEYS or offset >= end]
 
 
 @pytest.mark.parametrize("after", range(0, 17, 4))
@@ -354,7 +354,7 @@ def test_a_compacted_log_can_be_cut_anywhere(tmp_path: Path, offset: int) -> Non
     swap_in(FS, log, sources, clean_by_hand(FS, sources, log.directory, lambda batch: False))
     there = offsets(log)
     assert log.truncate_to(offset) == offset
-    expected = [found for found in there if found < offset]
+    expected = [existing for existing in there if existing < offset]
     assert offsets(log) == expected
     append(log, keyed(offset))
     for _ in range(2):
@@ -382,26 +382,26 @@ def test_producers_are_found_again_after_a_cut_of_a_compacted_log(tmp_path: Path
 
 def test_gaps_are_legal_only_where_something_was_cleaned(tmp_path: Path) -> None:
     log = filled(tmp_path)
-    assert gapless_from(FS, log.directory) == 0
+    assert contiguous_from(FS, log.directory) == 0
     sources = log.segments[:2]
     swap_in(FS, log, sources, clean_by_hand(FS, sources, log.directory, lambda batch: offset_of(batch) == 0))
-    assert gapless_from(FS, log.directory) == sources[-1].next_offset
+    assert contiguous_from(FS, log.directory) == sources[-1].next_offset
     expected = offsets(log)
     log.close(clean=False)
     for name in files(tmp_path, ".resume"):
         (tmp_path / name).unlink()
     again = open_log(tmp_path)
-    assert (again.cut_bytes, offsets(again)) == (0, expected)
+    assert (again.truncated_bytes, offsets(again)) == (0, expected)
     again.close(clean=False)
     for name in files(tmp_path, ".resume"):
         (tmp_path / name).unlink()
     victim = again.segments[-3]
     os.truncate(victim.file.path, victim.size - len(victim.batch_at(list(victim.walk(0, victim.size))[-1])))
     cut = open_log(tmp_path)  # the end of a segment that a crash took, as before
-    assert cut.cut_bytes > 0
+    assert cut.truncated_bytes > 0
     assert cut.log_end_offset == victim.next_offset - 1
     (tmp_path / "gapless").write_bytes(b"what?")
-    assert gapless_from(FS, log.directory) == NOWHERE
+    assert contiguous_from(FS, log.directory) == GAPS_ANYWHERE
 
 
 def test_no_older_resume_point_names_what_is_gone(tmp_path: Path) -> None:
@@ -426,13 +426,13 @@ def test_what_an_earlier_child_left_does_not_undo_a_swap_that_has_begun(tmp_path
     log = filled(tmp_path, fs=fs)
     sources, before = log.segments[1:3], batches_of(log)
     (tmp_path / f"{0:020d}.log.cleaned").write_bytes(b"")
-    gone = range(sources[0].base_offset, sources[-1].next_offset)
+    cleaned_away = range(sources[0].base_offset, sources[-1].next_offset)
     swap = planned(log, sources, clean_by_hand(fs, sources, log.directory, lambda batch: False))
     assert swap.stage(fs)
     fs.fail("rename", after=5, error=errno.EIO)
     with pytest.raises(LogWriteError, match="half-way"):
         log.replace_segments(swap, sources)
-    assert batches_of(open_log(tmp_path)) == [batch for batch in before if offset_of(batch) not in gone]
+    assert batches_of(open_log(tmp_path)) == [batch for batch in before if offset_of(batch) not in cleaned_away]
 
 
 def test_a_swap_that_failed_does_not_come_back_behind_a_later_one(tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def test_our_own_judge_finds_a_compacted_log_sound(tmp_path: Path, *, clean: boo
     findings = Findings()
     verify(FS, str(path.parent), findings, records=True)
     theirs = ("partition.metadata", "meta.properties", ".deleted")  # what Log alone does not write, and what waits for its end
-    assert [str(found) for found in findings.found if not found.path.endswith(theirs)] == []
+    assert [str(finding) for finding in findings.entries if not finding.path.endswith(theirs)] == []
 
 
 def kafkas_swap(path: Path, *, log_first: bool) -> tuple[list[bytes], int]:
@@ -490,7 +490,7 @@ def test_a_swap_that_kafka_left_is_finished(tmp_path: Path, *, log_first: bool) 
     assert (tmp_path / f"{0:020d}.txnindex").exists() == log_first
     log = open_log(tmp_path)
     assert batches_of(log) == expected
-    assert log.cut_bytes == 0
+    assert log.truncated_bytes == 0
     assert [segment.base_offset for segment in log.segments[:2]] == [0, end]
     assert files(tmp_path, ".swap") == files(tmp_path, ".deleted") == []
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.errors import SyncFailed
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.sync import SyncTargets, run_round, sync_then_write
-from libs.commitlog.unwritten import A_LOT, UnwrittenBytes
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.files.sync import SyncTargets, run_round, sync_then_write
+from libs.commitlog.files.writeback import UNKNOWN_DIRTY_BYTES, DirtyBytes
+from libs.commitlog.model.errors import SyncFailed
+from libs.commitlog.partition_log.log import Log
 from tests.commitlog.harness import FaultyFileSystem, append_some, files, open_log, sync
 
 
@@ -20,7 +20,7 @@ def test_written_and_durable_are_two_numbers(tmp_path: Path) -> None:
     targets = log.sync_targets()
     assert targets is not None
     append_some(log, 2)
-    run_round([targets], log._fs, log.directory)
+    run_round([targets], log.fs, log.directory)
     log.mark_synced(targets)
     assert (log.log_end_offset, log.durable_offset) == (7, 5)
     sync(log)
@@ -58,7 +58,7 @@ def test_a_file_that_rolls_while_it_is_synced_is_synced_again(tmp_path: Path) ->
     append_some(log, 1)
     handle = log.active.file.handle
     log.roll()
-    run_round([targets], log._fs, log.directory)
+    run_round([targets], log.fs, log.directory)
     log.mark_synced(targets)
     later = log.sync_targets()
     assert later is not None
@@ -73,7 +73,7 @@ def test_many_files_are_synced_by_one_call(tmp_path: Path) -> None:
         append_some(log, 1)
         sync(log)
         append_some(log, 1)
-    targets = [found for log in logs if (found := log.sync_targets()) is not None]
+    targets = [targets_of_log for log in logs if (targets_of_log := log.sync_targets()) is not None]
     fs.calls.clear()
     run_round(targets, fs, str(tmp_path))
     assert fs.calls == ["sync_all"]
@@ -81,11 +81,11 @@ def test_many_files_are_synced_by_one_call(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("unwritten", "calls"),
-    [(0, ["sync_all"]), (16 << 20, ["sync_all"]), ((16 << 20) + 1, ["fdatasync"] * 2), (A_LOT, ["fdatasync"] * 2)],
+    [(0, ["sync_all"]), (16 << 20, ["sync_all"]), ((16 << 20) + 1, ["fdatasync"] * 2), (UNKNOWN_DIRTY_BYTES, ["fdatasync"] * 2)],
 )
 def test_logs_share_one_call_unless_it_would_write_much_for_others(tmp_path: Path, unwritten: int, calls: list[str]) -> None:
     class Filled(FaultyFileSystem):
-        def unwritten_bytes(self) -> int:
+        def dirty_bytes(self) -> int:
             return unwritten
 
     fs = Filled()
@@ -94,7 +94,7 @@ def test_logs_share_one_call_unless_it_would_write_much_for_others(tmp_path: Pat
         append_some(log, 1)
         sync(log)
         append_some(log, 1)
-    targets = [found for log in logs if (found := log.sync_targets()) is not None]
+    targets = [targets_of_log for log in logs if (targets_of_log := log.sync_targets()) is not None]
     fs.calls.clear()
     run_round(targets, fs, str(tmp_path))
     assert fs.calls == calls
@@ -104,23 +104,23 @@ def test_logs_share_one_call_unless_it_would_write_much_for_others(tmp_path: Pat
 
 
 def test_what_the_kernel_has_to_write_is_known() -> None:
-    assert 0 <= UnwrittenBytes().read() < A_LOT
+    assert 0 <= DirtyBytes().read() < UNKNOWN_DIRTY_BYTES
 
 
 def test_a_kernel_whose_syncfs_hides_errors_is_not_asked_for_one() -> None:
-    assert UnwrittenBytes("5.7.19-generic").read() == A_LOT
-    assert UnwrittenBytes("5.10.0-8-amd64").read() < A_LOT
-    assert UnwrittenBytes("unheard of").read() == A_LOT
+    assert DirtyBytes("5.7.19-generic").read() == UNKNOWN_DIRTY_BYTES
+    assert DirtyBytes("5.10.0-8-amd64").read() < UNKNOWN_DIRTY_BYTES
+    assert DirtyBytes("unheard of").read() == UNKNOWN_DIRTY_BYTES
 
 
 def many_to_write(path: Path, fs: OsFileSystem, count: int = 30) -> tuple[list[Log], list[SyncTargets]]:
-    """Logs of two segments, and what a round must leave of them: a snapshot, epochs, a resume point of each."""
+    """Logs of two segments, and the small files that a round must write for each: a snapshot, epochs, a resume point."""
     logs = [open_log(path / f"t-{number}", fs) for number in range(count)]
     for log in logs:
         append_some(log, 1)
         log.roll()
         append_some(log, 1, epoch=3)
-    return logs, [found for log in logs if (found := log.sync_targets(resume_point=True)) is not None]
+    return logs, [targets_of_log for log in logs if (targets_of_log := log.sync_targets(resume_point=True)) is not None]
 
 
 def test_small_files_of_many_logs_share_their_syncs(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_full_disk_is_left_no_small_file_that_was_begun(tmp_path: Path, after:
         log.mark_synced(target.without_writes())
         assert log.durable_offset == log.log_end_offset
         assert log.recovery_point == 0
-    later = [found for log in logs if (found := log.sync_targets()) is not None]
+    later = [targets_of_log for log in logs if (targets_of_log := log.sync_targets()) is not None]
     assert len(later) == len(logs)
     assert sync_then_write(later, fs, str(tmp_path))
     assert [len(files(Path(log.directory), ".resume")) for log in logs] == [1] * len(logs)
@@ -166,7 +166,7 @@ def test_a_full_disk_is_left_no_small_file_that_was_begun(tmp_path: Path, after:
 
 @pytest.mark.parametrize("after", [1, 2, 3, 4])
 def test_no_room_in_a_sync_of_small_files_is_final(tmp_path: Path, after: int) -> None:
-    """It may be a log's own bytes, written meanwhile, that found no room: then they are gone."""
+    """The bytes without room may be a log's own, written meanwhile: then they are lost."""
     fs = FaultyFileSystem()
     _, targets = many_to_write(tmp_path, fs)
     fs.fail("sync_all", after=after)
@@ -196,7 +196,7 @@ def test_a_descriptor_outlives_the_log_that_drops_it(tmp_path: Path) -> None:
     targets = log.sync_targets()
     assert targets is not None
     log.truncate_to(0)
-    run_round([targets], log._fs, log.directory)  # the file is unlinked, its number not yet given to another
+    run_round([targets], log.fs, log.directory)  # the file is unlinked, its number not yet given to another
 
 
 def test_a_recovered_tail_is_not_durable_until_it_is_synced(tmp_path: Path) -> None:
@@ -207,14 +207,15 @@ def test_a_recovered_tail_is_not_durable_until_it_is_synced(tmp_path: Path) -> N
     targets = again.sync_targets()
     assert targets is not None
     assert {segment.file.handle for segment in again.segments} <= set(targets.files)
-    run_round([targets], again._fs, again.directory)
+    run_round([targets], again.fs, again.directory)
     again.mark_synced(targets)
     assert again.durable_offset == again.recovery_point == 30
     assert open_log(tmp_path).scanned_bytes == 0
 
 
 def test_a_disk_is_synced_through_one_descriptor_that_stays_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel tells each descriptor once of a write-back that failed, and a new one of none that was told before."""
+    """The kernel reports a failed write-back once to each open descriptor. A new descriptor gets no report about earlier
+    failures."""
     fs, opened, system = OsFileSystem(), [], os.open
     monkeypatch.setattr(os, "open", lambda path, *rest: opened.append(path) or system(path, *rest))
     for _ in range(3):

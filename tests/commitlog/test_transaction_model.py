@@ -9,13 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import LOG_START_OFFSETS
-from libs.commitlog.durable_files import format_checkpoint
+from libs.commitlog.files.durable_files import format_checkpoint
 from libs.commitlog.inspection.directory import verify
 from libs.commitlog.inspection.findings import Findings
-from libs.commitlog.log import Log
-from libs.commitlog.retiring import remove_retired
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment_removal import remove_retired
 from tests.commitlog.harness import QuickFileSystem, append_some, open_log, sync
 from tests.commitlog.transactional import end, produce, read_committed
 
@@ -45,15 +45,15 @@ class Transaction(NamedTuple):
 
 
 def transactions(batches: list[Batch]) -> list[Transaction]:
-    found: list[Transaction] = []
+    complete: list[Transaction] = []
     going: dict[int, list[Batch]] = {}
     for batch in batches:
         if batch.kind == DATA:
             going.setdefault(batch.producer, []).append(batch)
         elif batch.kind in (COMMIT, ABORT) and batch.producer in going:
             written = going.pop(batch.producer)
-            found.append(Transaction(batch.producer, written[0].first, written, batch))
-    return found + [Transaction(producer, written[0].first, written, None) for producer, written in going.items()]
+            complete.append(Transaction(batch.producer, written[0].first, written, batch))
+    return complete + [Transaction(producer, written[0].first, written, None) for producer, written in going.items()]
 
 
 class TransactionMachine(RuleBasedStateMachine):
@@ -63,7 +63,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.path = self.root / "t-0"
         self.path.mkdir()
         (self.path / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-        self.history: list[Batch] = []  # with what retention took
+        self.history: list[Batch] = []  # batches that retention took included
         self.start = 0
         self.high_watermark = 0
         self.log: Log = open_log(self.path, config=CONFIGS[0])
@@ -101,7 +101,6 @@ class TransactionMachine(RuleBasedStateMachine):
     def replicate(self, data: st.DataObject) -> None:
         ends = [batch.last + 1 for batch in self.history if batch.last >= self.high_watermark]
         self.high_watermark = data.draw(st.sampled_from([self.high_watermark, *ends]))
-        self.log.high_watermark = self.high_watermark
 
     @rule(resume_point=st.booleans())
     def sync(self, resume_point: bool) -> None:
@@ -109,7 +108,8 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """Never what is committed, and never into what retention has shortened: a producer may be forgotten there."""
+        """Truncates, but never committed records, and never into a part that retention has shortened: a producer may be forgotten
+        there."""
         batches = [batch for batch in self.history if batch.first >= self.high_watermark]
         if batches and not self.start:
             offset = data.draw(st.sampled_from(batches)).first
@@ -133,7 +133,7 @@ class TransactionMachine(RuleBasedStateMachine):
             self.log.close(clean=True)
             findings = Findings()
             verify(QuickFileSystem(), str(self.path), findings, records=True)
-            problems = [found.words for found in findings.found if found.severity == "problem"]
+            problems = [finding.message for finding in findings.entries if finding.severity == "problem"]
             assert not problems, problems
         self.open(config)
 
@@ -146,13 +146,15 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def open(self, config: LogConfig) -> None:
         self.log = open_log(self.path, config=config, log_start_offset=self.start)
-        self.high_watermark = self.end  # who leads alone commits what it found
+        self.high_watermark = self.end  # a leader alone in the ISR commits the records that it found
 
     @invariant()
     def the_last_stable_offset_is_the_models(self) -> None:
         assert self.log.log_end_offset == self.end
         unstable = [
-            one.first for one in transactions(self.history) if one.marker is None or one.marker.first >= self.high_watermark
+            transaction.first
+            for transaction in transactions(self.history)
+            if transaction.marker is None or transaction.marker.first >= self.high_watermark
         ]
         expected = max(self.start, min([self.high_watermark, *unstable]))
         assert self.log.last_stable_offset(self.high_watermark) == expected
@@ -161,14 +163,23 @@ class TransactionMachine(RuleBasedStateMachine):
     def read(self, data: st.DataObject, max_bytes: int) -> None:
         stable = self.log.last_stable_offset(self.high_watermark)
         offset = data.draw(st.integers(self.start, max(self.start, stable)))
-        found = read_committed(self.log, self.high_watermark, offset, max_bytes)
-        ended = [one for one in transactions(self.history) if one.marker is not None]
-        aborted = {batch for one in ended if one.marker is not None and one.marker.kind == ABORT for batch in one.batches}
+        result = read_committed(self.log, self.high_watermark, offset, max_bytes)
+        ended = [transaction for transaction in transactions(self.history) if transaction.marker is not None]
+        aborted = {
+            batch
+            for transaction in ended
+            if transaction.marker is not None and transaction.marker.kind == ABORT
+            for batch in transaction.batches
+        }
         wanted = [batch for batch in self.history if batch.kind in (PLAIN, DATA) and batch not in aborted]
         offsets = [at for batch in wanted for at in range(batch.first, batch.last + 1)]
-        assert found.offsets == [at for at in offsets if offset <= at < stable]
-        true = {(one.producer, one.first) for one in ended if one.marker is not None and one.marker.kind == ABORT}
-        assert set(found.aborted) <= true
+        assert result.offsets == [at for at in offsets if offset <= at < stable]
+        true = {
+            (transaction.producer, transaction.first)
+            for transaction in ended
+            if transaction.marker is not None and transaction.marker.kind == ABORT
+        }
+        assert set(result.aborted) <= true
 
 
 TestTransactionMachine = TransactionMachine.TestCase

@@ -1,21 +1,21 @@
-"""What the log knows of transactions: how far committed readers may go, and what they must leave out (kafka-facts, section 6)."""
+"""What the log knows of transactions: how far committed readers may go, and what they must leave out."""
 
 import logging
 from pathlib import Path
 
 import pytest
 
-from libs.commitlog.errors import LogWriteError
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.producer_snapshot import parse_snapshot
-from libs.commitlog.producers import ProducerState
-from libs.commitlog.retiring import remove_retired
-from libs.commitlog.segment import FileRegistry, Segment
-from libs.commitlog.transaction_index import ENTRY, AbortedTransaction
-from libs.wire.batches import BatchError, BatchHeader
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.errors import LogWriteError
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.producers.producer_snapshot import parse_snapshot
+from libs.commitlog.producers.producer_state import ProducerState
+from libs.commitlog.producers.transaction_index import ENTRY, AbortedTransaction
+from libs.commitlog.segments.segment import FileRegistry, Segment
+from libs.commitlog.segments.segment_removal import remove_retired
 from libs.wire.errors import ErrorCode
-from libs.wire.markers import Marker, build_marker, read_marker
+from libs.wire.record_batches.batches import BatchError, BatchHeader
+from libs.wire.record_batches.markers import Marker, build_marker, read_marker
 from tests.commitlog.cleaned import clean_by_hand, offset_of, swap_in
 from tests.commitlog.harness import SMALL, FaultyFileSystem, QuickFileSystem, append_some, batch_at, files, meta, open_log, sync
 from tests.commitlog.transactional import end, is_open, produce, read_committed
@@ -27,7 +27,7 @@ def index_of(path: Path, base: int = 0) -> list[AbortedTransaction]:
 
 
 def stable(log: Log) -> int:
-    """With everything committed."""
+    """The last stable offset, with everything committed."""
     return log.last_stable_offset(log.log_end_offset)
 
 
@@ -315,7 +315,7 @@ def test_a_clean_stop_leaves_the_index_for_who_opens_next(tmp_path: Path) -> Non
 
 
 def write_two_segments(path: Path) -> Log:
-    """An abort in each; the first segment's is of a transaction that is open since before the second producer's."""
+    """Writes two segments with an abort in each. The first one's transaction is open since before the second producer's."""
     log = open_log(path)
     produce(log, 1)
     produce(log, 2)
@@ -494,9 +494,9 @@ def test_a_segment_that_takes_the_place_of_others_brings_its_index(tmp_path: Pat
 
 
 def test_the_index_of_a_cleaned_segment_is_believed_after_a_crash(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The newest resume point tells of the one that was there before."""
+    """The newest resume point describes the index that was there before."""
     log = open_log(tmp_path)
-    gone = [produce(log, 1), end(log, 1, commit=False)]
+    dropped = [produce(log, 1), end(log, 1, commit=False)]
     produce(log, 2)
     end(log, 2, commit=False)
     log.roll()
@@ -504,7 +504,7 @@ def test_the_index_of_a_cleaned_segment_is_believed_after_a_crash(tmp_path: Path
     sync(log, resume_point=True)
     sources, fs = log.segments[:1], QuickFileSystem()
     kept = index_of(tmp_path)[1:]
-    size = clean_by_hand(fs, sources, log.directory, lambda batch: offset_of(batch) not in gone)
+    size = clean_by_hand(fs, sources, log.directory, lambda batch: offset_of(batch) not in dropped)
     (tmp_path / f"{0:020d}.txnindex.cleaned").write_bytes(ENTRY.pack(0, *kept[0]))
     swap_in(fs, log, sources, size)
     log.close(clean=False)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import OffsetOutOfRange
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import OffsetOutOfRange
 from tests.commitlog.harness import (
     FaultyFileSystem,
     all_bytes,
@@ -38,7 +38,7 @@ def test_truncation_within_a_batch_drops_the_whole_batch(tmp_path: Path) -> None
 
 
 def test_a_cut_is_on_disk_before_anything_follows_it(tmp_path: Path) -> None:
-    """Else a power cut brings back what was cut, in front of what was written since."""
+    """Otherwise a power cut could bring back cut records, in front of newer ones."""
     fs = FaultyFileSystem()
     log = open_log(tmp_path, fs, LogConfig())
     append_some(log, 10)
@@ -70,9 +70,8 @@ def test_truncation_to_nothing_then_append(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append_some(log, 20)
     sync(log)
-    log.high_watermark = 20
     assert log.truncate_to(0) == 0
-    assert (log.log_end_offset, log.durable_offset, log.high_watermark, log.recovery_point) == (0, 0, 0, 0)
+    assert (log.log_end_offset, log.durable_offset, log.recovery_point) == (0, 0, 0)
     assert log.producers.entries == {}
     append_some(log, 2)
     assert open_log(tmp_path).log_end_offset == 2
@@ -107,8 +106,8 @@ def test_truncation_brings_producers_back_to_the_cut(tmp_path: Path) -> None:
 
 
 def test_producers_are_remembered_where_retention_and_a_truncation_meet(tmp_path: Path) -> None:
-    """The snapshot with which a segment begins waited for the next round, and a truncation behind it dropped it: once the
-    segments before were gone, nothing knew of who had written those."""
+    """The snapshot with which a segment begins waited for the next round, and a truncation behind it dropped it. Once the
+    segments before were gone, the producers that wrote them were unknown."""
     log = open_log(tmp_path)
     append(log, batch_at(0, producer_id=7, producer_epoch=0, base_sequence=0, count=3))
     log.roll()
@@ -119,8 +118,7 @@ def test_producers_are_remembered_where_retention_and_a_truncation_meet(tmp_path
     log.roll()
     append_some(log, 2)
     sync(log, resume_point=True)
-    log.high_watermark = kept
-    log.delete_before(kept, log.high_watermark)
+    log.delete_before(kept, kept)
     log.advance_start()
     sync(log)
     assert log.retire_segments() is not None
@@ -137,8 +135,7 @@ def test_producers_are_remembered_when_all_that_retention_left_is_cut(tmp_path: 
     log.roll()
     append_some(log, 2)
     sync(log, resume_point=True)
-    log.high_watermark = 3
-    log.delete_before(3, log.high_watermark)
+    log.delete_before(3, 3)
     log.advance_start()
     sync(log)
     assert log.retire_segments() is not None

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from libs.commitlog.log import Log
-from libs.commitlog.producers import NO_OFFSET
-from libs.wire.batches import BatchHeader, BatchView, iter_batches
-from libs.wire.markers import Marker, build_marker, read_marker
-from libs.wire.records import iter_records
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.producers.producer_state import NO_OFFSET
+from libs.wire.record_batches.batches import BatchHeader, BatchView, iter_batches
+from libs.wire.record_batches.markers import Marker, build_marker, read_marker
+from libs.wire.record_batches.records import iter_records
 from tests.commitlog.harness import append, batch_at, content, meta
 
 
@@ -38,32 +38,33 @@ def is_open(log: Log, producer_id: int) -> bool:
 
 class CommittedRead(NamedTuple):
     offsets: list[int]
-    """Of the records that an application gets."""
+    """The offsets of the records that an application gets."""
     aborted: list[tuple[int, int]]
-    """Of all reads, one after the other."""
+    """The aborted transactions of all reads, one after the other."""
 
 
 def read_committed(log: Log, high_watermark: int, offset: int | None = None, max_bytes: int = 1 << 20) -> CommittedRead:
-    """From `offset`, or the log's start, to the last stable offset, by reads of at most `max_bytes`."""
+    """Reads from `offset`, or the log's start, to the last stable offset, by reads of at most `max_bytes`."""
     position = log.log_start_offset if offset is None else offset
     start, stable = position, log.last_stable_offset(high_watermark)
     offsets: list[int] = []
-    told: list[tuple[int, int]] = []
+    aborted_so_far: list[tuple[int, int]] = []
     while position < stable:
         piece = log.read(position, max_bytes, stable, at_least_one_batch=True)
         if piece is None:
             break
-        aborted = [found[:2] for found in log.aborted_transactions(piece, position, stable)]
-        told += aborted
+        aborted = [entry[:2] for entry in log.aborted_transactions(piece, position, stable)]
+        aborted_so_far += aborted
         batches = list(iter_batches(content(piece)))
-        offsets += [one for one in without_aborted(batches, aborted) if one >= start]
+        offsets += [at for at in without_aborted(batches, aborted) if at >= start]
         position = batches[-1].header.last_offset + 1
-    return CommittedRead(offsets, told)
+    return CommittedRead(offsets, aborted_so_far)
 
 
 def without_aborted(batches: Iterable[BatchView], aborted: Iterable[tuple[int, int]]) -> Iterator[int]:
-    """Kafka's rule for clients: from a listed first offset on, what the producer wrote goes, until its abort marker."""
-    ahead = sorted(aborted, key=lambda one: one[1])
+    """The batches without aborted ones, by Kafka's rule for clients: from a listed first offset on, the producer's batches are
+    dropped until its abort marker."""
+    ahead = sorted(aborted, key=lambda entry: entry[1])
     aborting: set[int] = set()
     for batch in batches:
         header = batch.header

@@ -43,7 +43,7 @@ def image_of(
         values[keys.topic(name)] = encode(Topic(name, topic_id(number).hex(), len(states)))
         for index, state in enumerate(states):
             values[keys.partition(topic_id(number), index)] = encode(state)
-    for (kind, name), found in (overrides or {}).items():
-        values[keys.config(kind, name)] = encode(ConfigOverrides(found))
+    for (kind, name), result in (overrides or {}).items():
+        values[keys.config(kind, name)] = encode(ConfigOverrides(result))
     items = tuple(KeyValue(key, values[key], 5, 5, 0) for key in sorted(values))
     return ClusterImage.from_range(RangeResult(items, 9))

@@ -2,29 +2,36 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.election import Election
-from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import ElectedController, InSync, Member
 from libs.cluster.store import Delete, MetadataStore, Put
-from libs.rpc.contracts.controller import CreateTopics, NewTopic, TopicsReply
-from services.controller.administration import Administration
-from services.controller.core.assignment import Limits
-from services.controller.log_survey import Key, Reaches, Survey
-from services.controller.service import Controller
+from libs.rpc.contracts.controller import (
+    CreateTopics,
+    NewTopic,
+    TopicsReply,
+)
+from services.controller.administration.administration import Administration
+from services.controller.controller import Candidacy, Controller, ControllerSettings
+from services.controller.core.topics.replica_assignment import Limits
+from services.controller.elections.log_end_survey import Key, LogEndsByPartition, Survey
+from tests.cluster.conftest import run_virtually
+from tests.support.polling import until
 
 TTL_S = 2
 
 
 @dataclass
-class Office:
-    """`store` is the controller's own view: its faults harm nobody else."""
+class RunningController:
+    """A controller in a test. `store` is its own view of the store, whose faults harm nobody else."""
 
     store: MetadataStore
     follower: ImageFollower
@@ -41,21 +48,21 @@ class Office:
         request = CreateTopics(topics, validate_only)
         return await self.controller.administer(lambda administration, term: administration.create_topics(term, request))
 
-    async def settled(self, holds: Callable[[ClusterImage], bool]) -> ClusterImage:
+    async def image_when(self, holds: Callable[[ClusterImage], bool]) -> ClusterImage:
         await until(lambda: holds(self.image))
         return self.image
 
 
 @asynccontextmanager
-async def office(
+async def running_controller(
     store: MetadataStore,
     node_id: int = 1,
     *,
-    patience_s: float = 5.0,
+    write_timeout_s: float = 5.0,
     defaults: dict[str, str] | None = None,
     limits: Limits | None = None,
     survey: Survey | None = None,
-) -> AsyncIterator[Office]:
+) -> AsyncIterator[RunningController]:
     """A running controller. It resigns at the end."""
     follower = ImageFollower(store)
     await follower.start()
@@ -64,32 +71,23 @@ async def office(
     controller = Controller(
         store,
         follower,
-        Election(store, candidate, TTL_S),
-        candidate,
+        Candidacy(Election(store, candidate, TTL_S), candidate),
         Administration(source, limits or Limits()),
         source,
         survey or _nobody_answers,
-        cluster_defaults=defaults,
-        patience_s=patience_s,
+        settings=ControllerSettings(defaults or {}, write_timeout_s),
     )
     task = asyncio.ensure_future(controller.run())
     try:
-        yield Office(store, follower, controller)
+        yield RunningController(store, follower, controller)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await follower.close()
 
 
-async def _nobody_answers(image: ClusterImage, candidates: Mapping[Key, Sequence[InSync]]) -> Reaches:
+async def _nobody_answers(image: ClusterImage, candidates: Mapping[Key, Sequence[InSync]]) -> LogEndsByPartition:
     return {}
-
-
-async def until(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    while not holds():
-        assert asyncio.get_running_loop().time() < deadline, "it never came true"
-        await asyncio.sleep(0.005)
 
 
 async def register(store: MetadataStore, *members: Member) -> None:
@@ -99,3 +97,13 @@ async def register(store: MetadataStore, *members: Member) -> None:
 
 async def vanish(store: MetadataStore, *node_ids: int) -> None:
     await store.txn([], [Delete(keys.member("storage", node_id)) for node_id in node_ids])
+
+
+def story(scenario: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """A test that runs on virtual time."""
+
+    def run() -> None:
+        run_virtually(scenario())
+
+    run.__name__, run.__doc__ = scenario.__name__, scenario.__doc__
+    return run

@@ -5,8 +5,8 @@ import pytest
 from libs.cluster.image import ClusterImage
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource
 from libs.wire.errors import ErrorCode
-from services.controller.core.configs import APPEND, DELETE, SET, SUBTRACT, Alteration, alter_configs
-from services.controller.writes import alterations
+from services.controller.core.topics.alter_configs import APPEND, DELETE, SET, SUBTRACT, Alteration, alter_configs
+from services.controller.term.transactions import alterations
 from tests.controller.images import image_of, led_by, storage
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -19,8 +19,8 @@ def image(**own: str) -> ClusterImage:
 
 
 def alter(before: ClusterImage, kind: int, name: str, *changes: ConfigChange, replace: bool = False) -> Alteration:
-    (found,) = alter_configs(before, AlterConfigs((ConfigResource(kind, name, changes, replace),)))
-    return found
+    (result,) = alter_configs(before, AlterConfigs((ConfigResource(kind, name, changes, replace),)))
+    return result
 
 
 def test_a_value_is_set_and_the_others_stay() -> None:
@@ -36,8 +36,8 @@ def test_a_removed_value_falls_back_and_removing_what_is_not_set_is_no_error() -
 
 
 def test_the_old_api_replaces_all() -> None:
-    found = alter(image(retention_ms="1"), TOPIC, "t", ConfigChange("segment.ms", SET, "5"), replace=True)
-    assert found.values == {"segment.ms": "5"}
+    result = alter(image(retention_ms="1"), TOPIC, "t", ConfigChange("segment.ms", SET, "5"), replace=True)
+    assert result.values == {"segment.ms": "5"}
 
 
 def test_lists_are_appended_to_and_subtracted_from() -> None:
@@ -85,9 +85,9 @@ def test_lists_are_appended_to_and_subtracted_from() -> None:
     ],
 )
 def test_a_bad_change_is_refused_with_kafkas_code(kind: int, name: str, change: ConfigChange, error: ErrorCode) -> None:
-    found = alter(image(), kind, name, change)
-    assert found.result.error == error
-    assert found.values is None
+    result = alter(image(), kind, name, change)
+    assert result.result.error == error
+    assert result.values is None
 
 
 def test_one_bad_change_undoes_its_resource_and_no_other() -> None:
@@ -101,8 +101,8 @@ def test_one_bad_change_undoes_its_resource_and_no_other() -> None:
 def test_a_resource_or_a_config_named_twice_is_refused() -> None:
     change = ConfigChange("segment.ms", SET, "5")
     resource = ConfigResource(TOPIC, "t", (change,))
-    (found,) = alter_configs(image(), AlterConfigs((resource, resource)))
-    assert found.result.error == ErrorCode.INVALID_REQUEST
+    (result,) = alter_configs(image(), AlterConfigs((resource, resource)))
+    assert result.result.error == ErrorCode.INVALID_REQUEST
     assert alter(image(), TOPIC, "t", change, change).result.error == ErrorCode.INVALID_REQUEST
 
 
@@ -111,8 +111,8 @@ def with_groups(group: dict[str, str], cluster: dict[str, str] | None = None) ->
 
 
 def test_a_group_has_configs_of_its_own_before_it_exists() -> None:
-    found = alter(image(), GROUP, "any/name é", ConfigChange(SESSION, SET, "50000"))
-    assert (found.result.error, found.kind, found.values) == (ErrorCode.NONE, "group", {SESSION: "50000"})
+    result = alter(image(), GROUP, "any/name é", ConfigChange(SESSION, SET, "50000"))
+    assert (result.result.error, result.kind, result.values) == (ErrorCode.NONE, "group", {SESSION: "50000"})
 
 
 def test_a_groups_configs_are_changed_one_by_one_replaced_and_removed() -> None:
@@ -127,9 +127,9 @@ def test_a_groups_configs_are_changed_one_by_one_replaced_and_removed() -> None:
 def test_a_group_may_be_set_as_far_as_the_clusters_bounds_of_the_day_go() -> None:
     wider = with_groups({}, {"group.consumer.max.session.timeout.ms": "90000"})
     assert alter(wider, GROUP, "g", ConfigChange(SESSION, SET, "90000")).result.error == ErrorCode.NONE
-    found = alter(wider, GROUP, "g", ConfigChange(SESSION, SET, "90001"))
-    assert found.result.error == ErrorCode.INVALID_CONFIG
-    assert found.result.message == f"{SESSION} must be less than or equal to group.consumer.max.session.timeout.ms"
+    result = alter(wider, GROUP, "g", ConfigChange(SESSION, SET, "90001"))
+    assert result.result.error == ErrorCode.INVALID_CONFIG
+    assert result.result.message == f"{SESSION} must be less than or equal to group.consumer.max.session.timeout.ms"
 
 
 def test_what_holds_the_clusters_values_together_cannot_be_taken_away() -> None:

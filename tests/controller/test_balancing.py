@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState, Replica
-from services.controller.core.balancing import Aim, Situation, Step, plan
-from services.controller.core.placement import Load, Node, place
+from services.controller.core.balancing.balance_plan import Goal, Situation, Step, plan
+from services.controller.core.placement.replica_placement import Load, Node, place
 from tests.controller.images import image_of, storage, topic_id
 
 unhurried = settings(deadline=None)
@@ -59,42 +59,42 @@ def brought_to_rest(layout: Layout, nodes: Mapping[int, Node], leaving: Sequence
     done: list[Step] = []
     for rounds in range(10_000):
         situation = Situation(cluster(layout, everybody), nodes, frozenset(leaving))
-        found = plan(situation, most=most)
-        assert found == plan(situation, most=most), "the same situation gives the same plan"
-        assert sum(step.copies for step in found.steps) <= most
-        assert len({step.key for step in found.steps}) == len(found.steps), "a partition takes one step at a time"
-        if not found.steps:
+        result = plan(situation, most=most)
+        assert result == plan(situation, most=most), "the same situation gives the same plan"
+        assert sum(step.copies for step in result.steps) <= most
+        assert len({step.key for step in result.steps}) == len(result.steps), "a partition takes one step at a time"
+        if not result.steps:
             return Outcome(layout, done, rounds)
         layout = [list(topic) for topic in layout]
-        for step in found.steps:
+        for step in result.steps:
             number, index = int.from_bytes(step.key[0], "big") - 1, step.key[1]
             assert layout[number][index] == step.before
             assert len(set(step.after)) == len(step.before) == len(step.after)
             layout[number][index] = step.after
-        done += found.steps
+        done += result.steps
     raise AssertionError("it does not end")
 
 
 def came_back(outcome: Outcome) -> list[Step]:
     """Steps that give a partition to a node that it was taken from before."""
     left: dict[object, set[int]] = {}
-    found = []
+    result = []
     for step in outcome.steps:
         if left.get(step.key, set()) & (set(step.after) - set(step.before)):
-            found.append(step)
+            result.append(step)
         left.setdefault(step.key, set()).update(set(step.before) - set(step.after))
-    return found
+    return result
 
 
 def recurred(outcome: Outcome) -> list[Step]:
     """Steps that copy, and give a partition the nodes that it has had before."""
     had: dict[object, set[frozenset[int]]] = {}
-    found = []
+    result = []
     for step in outcome.steps:
         had.setdefault(step.key, set()).add(frozenset(step.before))
         if step.copies and frozenset(step.after) in had[step.key]:
-            found.append(step)
-    return found
+            result.append(step)
+    return result
 
 
 def spread(counts: Sequence[int]) -> int:
@@ -150,7 +150,7 @@ def test_replicas_are_apart_where_racks_allow_it_and_never_come_closer(given: tu
         assert shared(replicas, nodes) == max(0, len(replicas) - len(set(racks)))
     assert not recurred(outcome)
     assert spread(outcome.held(nodes)) <= max(1, spread(Outcome(layout, [], 0).held(nodes))) or any(
-        step.aim is Aim.APART for step in outcome.steps
+        step.goal is Goal.APART for step in outcome.steps
     )
 
 
@@ -236,7 +236,7 @@ def test_a_node_that_joins_takes_its_share_of_leaderships_with_the_replicas_that
     layout: Layout = [place(12, 3, [nodes[n] for n in range(3)], Load(), 0)]
     outcome = brought_to_rest(layout, nodes)
     assert (outcome.held(nodes), outcome.preferred(nodes)) == ([9] * 4, [3] * 4)
-    assert {step.aim for step in outcome.steps} == {Aim.REPLICAS}
+    assert {step.goal for step in outcome.steps} == {Goal.REPLICAS}
 
 
 def test_nothing_is_evened_out_before_what_is_to_be_emptied_has_gone_where_it_goes() -> None:

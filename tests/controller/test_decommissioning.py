@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import ConfigOverrides, InSync, PartitionState, Replica
 from libs.cluster.store import Delete, Put
 from libs.rpc.contracts.controller import (
@@ -28,24 +28,31 @@ from libs.rpc.contracts.controller import (
     Reassignment,
 )
 from libs.wire.errors import ErrorCode
-from services.controller import balancing
-from services.controller.core.absences import STEADY_S, Absences
-from services.controller.core.assignment import Limits
-from services.controller.core.balance_view import emptying, planned, under_way
-from services.controller.core.balancing import Aim, Situation, Step, plan
-from services.controller.core.brokers import settle
-from services.controller.core.configs import SET, alter_configs
-from services.controller.core.decommissioning import leaving
-from services.controller.core.moves import carried_out, re_aimed, reassigning, taken_back, within
-from services.controller.core.placement import Node
-from services.controller.core.reassignment_requests import alter_reassignments
-from services.controller.core.standing import live_nodes
-from services.controller.core.states import follows_the_table
-from services.controller.core.topics import create_topics, default_replication_factor
+from services.controller.balancing import balancer as balancing
+from services.controller.core.administration.alter_reassignments import alter_reassignments
+from services.controller.core.balancing.balance_plan import Goal, Situation, Step, plan
+from services.controller.core.balancing.balance_view import emptying, planned, under_way
+from services.controller.core.balancing.node_absences import STEADY_S, Absences
+from services.controller.core.balancing.replica_moves import (
+    cancelled_moves,
+    limit_copies,
+    reassigning,
+    retargeted_moves,
+    step_changes,
+)
+from services.controller.core.model.replica_health import live_nodes
+from services.controller.core.partitions.partition_reconciler import reconcile
+from services.controller.core.partitions.partition_states import follows_the_table
+from services.controller.core.placement.replica_placement import Node
+from services.controller.core.reassignment.decommissioning import leaving
+from services.controller.core.topics.alter_configs import SET, alter_configs
+from services.controller.core.topics.replica_assignment import Limits
+from services.controller.core.topics.topics import create_topics, default_replication_factor
 from services.controller.meters import gauges
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, storage, topic_id
-from tests.controller.office import Office, office, register, until, vanish
+from tests.controller.running_controller import RunningController, register, running_controller, vanish
+from tests.support.polling import until
 
 LEAVES = {"decommission": "true"}
 NODES = tuple(storage(n) for n in (1, 2, 3, 4))
@@ -78,7 +85,7 @@ def situation(image: ClusterImage, gone: tuple[int, ...] = ()) -> Situation:
 
 def ask(image: ClusterImage, *broker_ids: str, name: str = "decommission", value: str = "true") -> list[tuple[int, str | None]]:
     resources = tuple(ConfigResource(4, broker_id, (ConfigChange(name, SET, value),)) for broker_id in broker_ids)
-    return [(found.result.error, found.result.message) for found in alter_configs(image, AlterConfigs(resources))]
+    return [(result.result.error, result.result.message) for result in alter_configs(image, AlterConfigs(resources))]
 
 
 # --- what is refused, and what goes elsewhere
@@ -129,13 +136,13 @@ def test_an_operator_does_not_give_it_replicas_but_may_leave_it_those_that_it_ha
     live = live_nodes(image.members("storage"))
 
     def error(*target: int) -> int:
-        asked = AlterReassignments((Reassignment("t", 0, target),))
-        return alter_reassignments(image, asked, live, lambda _: True, lambda _: False).results[0].error
+        request = AlterReassignments((Reassignment("t", 0, target),))
+        return alter_reassignments(image, request, live, lambda _: True, lambda _: False).results[0].error
 
     assert error(2, 1) == error(3, 1) == error(3, 4) == 0
     other = cluster(state_of(2, 3), leaves=(1,))
-    asked = AlterReassignments((Reassignment("t", 0, (1, 2)),))
-    refused = alter_reassignments(other, asked, live, lambda _: True, lambda _: False).results[0]
+    request = AlterReassignments((Reassignment("t", 0, (1, 2)),))
+    refused = alter_reassignments(other, request, live, lambda _: True, lambda _: False).results[0]
     assert refused.error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
@@ -145,19 +152,19 @@ def test_an_operator_does_not_give_it_replicas_but_may_leave_it_those_that_it_ha
 def test_leaderships_leave_first_and_data_after() -> None:
     image = cluster(state_of(1, 2, 3), leaves=(1,))
     (step,) = plan(situation(image), most=10, even=False).steps
-    assert step == Step((topic_id(1), 0), (1, 2, 3), (2, 3, 1), Aim.EMPTY, leads=True)
+    assert step == Step((topic_id(1), 0), (1, 2, 3), (2, 3, 1), Goal.EMPTY, leads=True)
     (step,) = plan(situation(cluster(state_of(2, 3, 1), leaves=(1,))), most=10, even=False).steps
-    assert step == Step((topic_id(1), 0), (2, 3, 1), (2, 3, 4), Aim.EMPTY)
+    assert step == Step((topic_id(1), 0), (2, 3, 1), (2, 3, 4), Goal.EMPTY)
 
 
 def test_a_leadership_that_moves_is_shown_as_one_and_not_as_a_copy() -> None:
     image = cluster(state_of(4, 2, 3, leader=4), leaves=(4,))
     [key] = [(topic_id, 0) for topic_id in image.topics_by_id]
-    leads = Step(key, (2, 3, 4), (2, 3, 4), Aim.EMPTY, leads=True)
-    copies = Step(key, (2, 3, 4), (2, 3, 1), Aim.EMPTY)
+    leads = Step(key, (2, 3, 4), (2, 3, 4), Goal.EMPTY, leads=True)
+    copies = Step(key, (2, 3, 4), (2, 3, 1), Goal.EMPTY)
     assert planned(image, [leads, copies]) == [
-        {"partition": "t-0", "leader": 4, "to": 2, "replicas": [2, 3, 4], "copies": False, "why": Aim.EMPTY.value},
-        {"partition": "t-0", "replicas": [2, 3, 4], "to": [2, 3, 1], "copies": True, "why": Aim.EMPTY.value},
+        {"partition": "t-0", "leader": 4, "to": 2, "replicas": [2, 3, 4], "copies": False, "why": Goal.EMPTY.value},
+        {"partition": "t-0", "replicas": [2, 3, 4], "to": [2, 3, 1], "copies": True, "why": Goal.EMPTY.value},
     ]
 
 
@@ -179,8 +186,8 @@ def test_nothing_is_evened_out_while_what_is_to_be_emptied_waits() -> None:
 
 
 def test_a_replica_for_which_no_node_is_left_is_stuck_and_said_to_be() -> None:
-    found = plan(situation(cluster(state_of(3, 4, 1), leaves=(1, 2))), most=10, even=False)
-    assert (found.steps, found.stuck) == ([], [(topic_id(1), 0)])
+    result = plan(situation(cluster(state_of(3, 4, 1), leaves=(1, 2))), most=10, even=False)
+    assert (result.steps, result.stuck) == ([], [(topic_id(1), 0)])
 
 
 def test_together_with_who_leaves_a_node_that_is_gone_is_replaced_too() -> None:
@@ -200,23 +207,23 @@ def test_whoever_is_gone_for_good_is_replaced_only_where_balancing_says_so() -> 
     image = image_of(*(storage(n) for n in (1, 2, 4)), topics={"t": [state_of(1, 2, 3, isr=(1, 2))]}, gone=(3,))
     assert plan(situation(image, gone=(3,)), most=10, even=False).steps == []
     (step,) = plan(situation(image, gone=(3,)), most=10).steps
-    assert (step.after, step.aim) == ((1, 2, 4), Aim.EMPTY)
+    assert (step.after, step.goal) == ((1, 2, 4), Goal.EMPTY)
 
 
 # --- what becomes of a plan
 
 
 def changed(image: ClusterImage, *steps: Step) -> list[PartitionState]:
-    found = carried_out(image, steps, live_nodes(image.members("storage")), lambda _: True)
-    for id_, index, after in found:
+    result = step_changes(image, steps, live_nodes(image.members("storage")), lambda _: True)
+    for id_, index, after in result:
         before = image.partition(id_, index)
         assert before is not None
         assert follows_the_table(before, after)
-    return [state for _, _, state in found]
+    return [state for _, _, state in result]
 
 
 def test_a_leadership_moves_at_once_and_with_it_its_preference() -> None:
-    step = Step((topic_id(1), 0), (1, 2, 3), (2, 3, 1), Aim.EMPTY, leads=True)
+    step = Step((topic_id(1), 0), (1, 2, 3), (2, 3, 1), Goal.EMPTY, leads=True)
     (after,) = changed(cluster(state_of(1, 2, 3)), step)
     assert [replica.node_id for replica in after.replicas] == [2, 3, 1]
     assert (after.leader, after.leader_epoch, after.partition_epoch, after.paced) == (2, 4, 4, False)
@@ -224,12 +231,12 @@ def test_a_leadership_moves_at_once_and_with_it_its_preference() -> None:
 
 def test_a_copy_is_paced_until_it_is_done_and_an_operators_is_not() -> None:
     image = cluster(state_of(2, 3, 1))
-    (after,) = changed(image, Step((topic_id(1), 0), (2, 3, 1), (2, 3, 4), Aim.EMPTY))
+    (after,) = changed(image, Step((topic_id(1), 0), (2, 3, 1), (2, 3, 4), Goal.EMPTY))
     assert (after.paced, after.adding, after.removing, after.leader_epoch) == (True, (4,), (1,), 3)
-    asked = AlterReassignments((Reassignment("t", 0, (2, 1, 4)),))
+    request = AlterReassignments((Reassignment("t", 0, (2, 1, 4)),))
     moved = cluster(after)
     ((_, _, other),) = alter_reassignments(
-        moved, asked, live_nodes(moved.members("storage")), lambda _: True, lambda _: False
+        moved, request, live_nodes(moved.members("storage")), lambda _: True, lambda _: False
     ).changed
     assert (other.paced, other.adding, other.removing) == (False, (4,), (3,))
 
@@ -239,12 +246,12 @@ def test_a_move_of_ours_to_a_node_that_is_gone_is_taken_back_and_an_operators_is
     theirs = replace(ours, paced=False)
     image = cluster(ours, theirs, ours)
     live = live_nodes(image.members("storage"))
-    found = taken_back(image, frozenset({4}), live, lambda _: True)
-    assert [(index, [r.node_id for r in s.replicas], s.paced) for _, index, s in found] == [
+    result = cancelled_moves(image, frozenset({4}), live, lambda _: True)
+    assert [(index, [r.node_id for r in s.replicas], s.paced) for _, index, s in result] == [
         (0, [2, 3, 1], False),
         (2, [2, 3, 1], False),
     ]
-    assert taken_back(image, frozenset({1}), live, lambda _: True) == []
+    assert cancelled_moves(image, frozenset({1}), live, lambda _: True) == []
 
 
 def stays_gone(*isr: int, nodes: tuple[int, ...] = (1, 3, 4, 5), leader: int | None = None) -> ClusterImage:
@@ -254,12 +261,12 @@ def stays_gone(*isr: int, nodes: tuple[int, ...] = (1, 3, 4, 5), leader: int | N
 
 
 def aimed_anew(image: ClusterImage, *fit: int, gone: tuple[int, ...] = (2,)) -> list[PartitionState]:
-    found = re_aimed(image, frozenset(gone), frozenset(fit), live_nodes(image.members("storage")), lambda _: True)
-    for id_, index, after in found:
+    result = retargeted_moves(image, frozenset(gone), frozenset(fit), live_nodes(image.members("storage")), lambda _: True)
+    for id_, index, after in result:
         before = image.partition(id_, index)
         assert before is not None
         assert follows_the_table(before, after)
-    return [state for _, _, state in found]
+    return [state for _, _, state in result]
 
 
 def moves_to(state: PartitionState) -> tuple[list[int], tuple[int, ...], tuple[int, ...], bool]:
@@ -305,18 +312,18 @@ def test_whoever_dies_for_good_while_replicas_move_the_moves_come_to_rest(seed: 
         live = live_nodes(image.members("storage"))
         fit = {n: Node(n, log_dirs=(f"d{n}",)) for n in live if n != leaves}
         planned = plan(Situation(image, fit, frozenset({leaves}), dead), most=100).steps
-        back = taken_back(image, dead | {leaves}, live, lambda _: True)
+        back = cancelled_moves(image, dead | {leaves}, live, lambda _: True)
         taken = {index for _, index, _ in back}
-        aimed = re_aimed(image, dead, fit.keys(), live, lambda _: True)
-        begun = carried_out(image, within(planned, 3 - reassigning(image)), live, lambda _: True)
+        aimed = retargeted_moves(image, dead, fit.keys(), live, lambda _: True)
+        begun = step_changes(image, limit_copies(planned, 3 - reassigning(image)), live, lambda _: True)
         written = [*back, *(one for one in aimed if one[1] not in taken), *begun]
         for id_, index, after in written:
             before = image.partition(id_, index)
             assert before is not None
             assert follows_the_table(before, after)
             states[index] = after
-        followed = [settle(state, live) for state in states]
-        joined = [settle(caught_up(state, live, dice), live) for state in followed]
+        followed = [reconcile(state, live) for state in states]
+        joined = [reconcile(caught_up(state, live, dice), live) for state in followed]
         if round_ >= 8 and not written and joined == states and all(in_sync(state, live) for state in states):
             break
         states = joined
@@ -344,20 +351,20 @@ def test_a_move_that_needs_a_node_that_is_away_is_said_to_wait_for_it() -> None:
     image = stays_gone(1, 4)
     state = image.partition(topic_id(1), 0)
     assert state is not None
-    told: Any = emptying(image, 4, [])
-    assert (told["state"], told["moving"]) == ("stuck: some moves wait for a node that is away", 0)
-    assert told["waiting"] == {"partitions": 1, "some": ["t-0"]}
+    answer: Any = emptying(image, 4, [])
+    assert (answer["state"], answer["moving"]) == ("stuck: some moves wait for a node that is away", 0)
+    assert answer["waiting"] == {"partitions": 1, "some": ["t-0"]}
     assert under_way(image, {(topic_id(1), 0): state})[0]["waits_for"] == [2]
-    told = emptying(stays_gone(1, 4, nodes=(1, 2, 3, 4)), 4, [])
-    assert (told["state"], told["moving"]) == ("moving", 1)
+    answer = emptying(stays_gone(1, 4, nodes=(1, 2, 3, 4)), 4, [])
+    assert (answer["state"], answer["moving"]) == ("moving", 1)
 
 
-# --- who is away
+# --- absent nodes
 
 
 def test_whoever_is_away_when_the_term_begins_counts_from_then_on() -> None:
     absences = Absences()
-    absences.look([1, 2, 3], {1, 2}, 100.0)
+    absences.observe([1, 2, 3], {1, 2}, 100.0)
     assert absences.gone(699.0, 600.0) == frozenset()
     assert not absences.calm(699.0, 600.0, {1, 2, 3})
     assert absences.calm(699.0, 600.0, {1, 2}), "who holds nothing is not missed"
@@ -367,12 +374,12 @@ def test_whoever_is_away_when_the_term_begins_counts_from_then_on() -> None:
 
 def test_who_comes_back_starts_anew_and_is_believed_to_stay_after_a_while() -> None:
     absences = Absences()
-    absences.look([1, 2], {1}, 0.0)
-    absences.look([1, 2], {1, 2}, 500.0)
+    absences.observe([1, 2], {1}, 0.0)
+    absences.observe([1, 2], {1, 2}, 500.0)
     assert not absences.calm(500.0 + STEADY_S - 1, 600.0, {1, 2})
     assert absences.calm(500.0 + STEADY_S, 600.0, {1, 2})
-    absences.look([1, 2], {1}, 900.0)
-    absences.look([1, 2], {1}, 1400.0)
+    absences.observe([1, 2], {1}, 900.0)
+    absences.observe([1, 2], {1}, 1400.0)
     assert absences.gone(1499.0, 600.0) == frozenset()
     assert absences.gone(1500.0, 600.0) == {2}
 
@@ -389,14 +396,14 @@ def story(scenario: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Non
 
 
 @asynccontextmanager
-async def copying(store: MemoryStore, chair: Office, after_s: float = 5.0) -> AsyncIterator[list[int]]:
+async def copying(store: MemoryStore, running: RunningController, after_s: float = 5.0) -> AsyncIterator[list[int]]:
     """Replicas that are added catch up a while later. Yields how many were being copied, each time that it looked."""
     seen: list[int] = []
 
     async def work() -> None:
         while True:
             await asyncio.sleep(after_s)
-            image = chair.image
+            image = running.image
             adding = [(t, i, s) for t in image.topics_by_id for i, s in enumerate(image.partitions_of(t)) if s and s.adding]
             seen.append(len(adding))
             alive = image.members("storage")
@@ -414,8 +421,8 @@ async def copying(store: MemoryStore, chair: Office, after_s: float = 5.0) -> As
 
 
 async def configure(store: MemoryStore, broker: str, **values: str) -> None:
-    found = {name.replace("_", "."): value for name, value in values.items()}
-    await store.txn([], [Put(keys.config("broker", broker), encode(ConfigOverrides(found)))])
+    result = {name.replace("_", "."): value for name, value in values.items()}
+    await store.txn([], [Put(keys.config("broker", broker), encode(ConfigOverrides(result)))])
 
 
 def held(image: ClusterImage) -> dict[int, int]:
@@ -428,100 +435,102 @@ def held(image: ClusterImage) -> dict[int, int]:
     return counts
 
 
-def metric(chair: Office, name: str) -> float:
-    ((_, _, value),) = [found for found in gauges(chair.controller) if found[0] == name]
+def metric(running: RunningController, name: str) -> float:
+    (value,) = [value for definition, value in gauges(running.controller) if definition.name == name]
     return value
 
 
 @asynccontextmanager
-async def nodes_with_a_topic(*registered: int, factor: int = 3) -> AsyncIterator[tuple[MemoryStore, Office]]:
+async def nodes_with_a_topic(*registered: int, factor: int = 3) -> AsyncIterator[tuple[MemoryStore, RunningController]]:
     """A controller, and a topic of 8 partitions on those that are registered."""
     store = MemoryStore()
     await register(store, *(storage(n) for n in registered))
-    async with office(store) as chair:
-        await chair.elected()
-        assert (await chair.create(NewTopic("t", 8, factor))).topics[0].error == 0
-        yield store, chair
+    async with running_controller(store) as running:
+        await running.elected()
+        assert (await running.create(NewTopic("t", 8, factor))).topics[0].error == 0
+        yield store, running
 
 
 @story
 async def test_a_decommissioned_node_is_emptied_in_any_mode_a_few_partitions_at_a_time() -> None:
-    async with nodes_with_a_topic(1, 2, 3, 4) as (store, chair), copying(store, chair) as copied:
+    async with nodes_with_a_topic(1, 2, 3, 4) as (store, running), copying(store, running) as copied:
         await configure(store, "", self_balancing_moves_max="2")
         await configure(store, "4", decommission="true")
-        await chair.settled(lambda image: all(s and s.leader != 4 for t in image.topics_by_id for s in image.partitions_of(t)))
-        assert held(chair.image)[4] > 0, "leaderships go first"
-        assert metric(chair, "penstock_decommissioning_replicas") == held(chair.image)[4]
-        await until(lambda: held(chair.image) == {1: 8, 2: 8, 3: 8, 4: 0}, 200.0)
+        await running.image_when(
+            lambda image: all(s and s.leader != 4 for t in image.topics_by_id for s in image.partitions_of(t))
+        )
+        assert held(running.image)[4] > 0, "leaderships go first"
+        assert metric(running, "penstock_decommissioning_replicas") == held(running.image)[4]
+        await until(lambda: held(running.image) == {1: 8, 2: 8, 3: 8, 4: 0}, 200.0)
         assert max(copied) == 2
-        assert metric(chair, "penstock_decommissioning_replicas") == 0
-        told: Any = chair.controller.balancing.debug(chair.image)
-        assert told["decommissioning"]["4"]["state"] == "empty"
+        assert metric(running, "penstock_decommissioning_replicas") == 0
+        answer: Any = running.controller.balancing.debug(running.image)
+        assert answer["decommissioning"]["4"]["state"] == "empty"
         await configure(store, "4")
-        await until(lambda: leaving(chair.image) == frozenset())
+        await until(lambda: leaving(running.image) == frozenset())
         await asyncio.sleep(100.0)
-        assert held(chair.image)[4] == 0, "what went does not come back by itself while self-balancing is off"
+        assert held(running.image)[4] == 0, "what went does not come back by itself while self-balancing is off"
 
 
 @story
 async def test_a_node_that_joins_is_suggested_for_and_nothing_moves_until_it_is_applied() -> None:
-    async with nodes_with_a_topic(1, 2, 3) as (store, chair), copying(store, chair):
+    async with nodes_with_a_topic(1, 2, 3) as (store, running), copying(store, running):
         await configure(store, "", self_balancing_mode="suggest")
         await register(store, storage(4))
-        await until(lambda: bool(chair.controller.balancing.plan.steps), STEADY_S + 5)
+        await until(lambda: bool(running.controller.balancing.plan.steps), STEADY_S + 5)
         await asyncio.sleep(60.0)
-        assert held(chair.image) == {1: 8, 2: 8, 3: 8, 4: 0}
-        assert metric(chair, "penstock_balancing_planned_steps") == 6
-        assert metric(chair, "penstock_balancing_moving_partitions") == 0
+        assert held(running.image) == {1: 8, 2: 8, 3: 8, 4: 0}
+        assert metric(running, "penstock_balancing_planned_steps") == 6
+        assert metric(running, "penstock_balancing_moving_partitions") == 0
         await configure(store, "", self_balancing_mode="apply")
-        await until(lambda: held(chair.image) == {1: 6, 2: 6, 3: 6, 4: 6}, 100.0)
-        await until(lambda: not chair.controller.balancing.plan.steps)
+        await until(lambda: held(running.image) == {1: 6, 2: 6, 3: 6, 4: 6}, 100.0)
+        await until(lambda: not running.controller.balancing.plan.steps)
 
 
 @story
 async def test_evening_out_begins_late_and_ends_only_where_nodes_are_even() -> None:
-    async with nodes_with_a_topic(1, 2, 3) as (store, chair), copying(store, chair):
+    async with nodes_with_a_topic(1, 2, 3) as (store, running), copying(store, running):
         await configure(store, "", self_balancing_mode="apply", self_balancing_imbalance_percentage="150")
         await register(store, storage(4))
         await asyncio.sleep(STEADY_S + 60.0)
-        assert held(chair.image) == {1: 8, 2: 8, 3: 8, 4: 0}, "8 apart, and 9 would be too much"
+        assert held(running.image) == {1: 8, 2: 8, 3: 8, 4: 0}, "8 apart, and 9 would be too much"
         settings = {"self_balancing_imbalance_percentage": "100", "self_balancing_moves_max": "1"}
         await configure(store, "", self_balancing_mode="apply", **settings)
-        await until(lambda: held(chair.image) == {1: 6, 2: 6, 3: 6, 4: 6}, 200.0)
+        await until(lambda: held(running.image) == {1: 6, 2: 6, 3: 6, 4: 6}, 200.0)
 
 
 @story
 async def test_a_node_that_is_away_for_a_while_costs_nothing_and_one_that_stays_away_is_replaced() -> None:
-    async with nodes_with_a_topic(1, 2, 3, 4) as (store, chair), copying(store, chair) as copied:
+    async with nodes_with_a_topic(1, 2, 3, 4) as (store, running), copying(store, running) as copied:
         await configure(store, "", self_balancing_mode="apply")
         await asyncio.sleep(5.0)
-        before = held(chair.image)
+        before = held(running.image)
         await vanish(store, 4)
         await asyncio.sleep(590.0)
         await register(store, storage(4, 2))
         await asyncio.sleep(5.0)
-        assert held(chair.image) == before
+        assert held(running.image) == before
         assert sum(copied) == 0
         await vanish(store, 4)
         await asyncio.sleep(590.0)
-        assert held(chair.image) == before
-        await until(lambda: held(chair.image) == {1: 8, 2: 8, 3: 8, 4: 0}, 100.0)
+        assert held(running.image) == before
+        await until(lambda: held(running.image) == {1: 8, 2: 8, 3: 8, 4: 0}, 100.0)
 
 
 @story
 async def test_a_node_that_was_unregistered_is_not_waited_for() -> None:
-    async with nodes_with_a_topic(1, 2, 3, 4) as (store, chair), copying(store, chair):
+    async with nodes_with_a_topic(1, 2, 3, 4) as (store, running), copying(store, running):
         await configure(store, "", self_balancing_mode="apply")
         await vanish(store, 4)
-        await until(lambda: 4 not in chair.image.members("storage"))
+        await until(lambda: 4 not in running.image.members("storage"))
         await store.txn([], [Delete(keys.node(4))])
-        await until(lambda: held(chair.image) == {1: 8, 2: 8, 3: 8}, 100.0)
+        await until(lambda: held(running.image) == {1: 8, 2: 8, 3: 8}, 100.0)
 
 
 @pytest.mark.parametrize("mode", ["off", "suggest"])
 def test_without_being_told_to_nothing_moves(mode: str) -> None:
     async def scenario() -> None:
-        async with nodes_with_a_topic(1, 2, 3) as (store, chair), copying(store, chair) as copied:
+        async with nodes_with_a_topic(1, 2, 3) as (store, running), copying(store, running) as copied:
             await configure(store, "", self_balancing_mode=mode)
             await register(store, storage(4))
             await vanish(store, 3)
@@ -558,11 +567,11 @@ def test_all_partitions_are_scanned_when_something_changed_only(mode: str, monke
 
 @story
 async def test_a_successor_goes_on_where_the_deposed_controller_was() -> None:
-    async with nodes_with_a_topic(1, 2, 3, 4) as (store, first), office(store.peer(), 2) as second:
+    async with nodes_with_a_topic(1, 2, 3, 4) as (store, first), running_controller(store.peer(), 2) as second:
         await configure(store, "4", decommission="true")
         await until(lambda: any(s and s.paced for t in first.image.topics_by_id for s in first.image.partitions_of(t)))
         assert isinstance(first.store, MemoryStore)
-        first.controller._in_office().leadership.lose("the test says so")
+        first.controller._active_term().leadership.lose("the test says so")
         await until(lambda: first.controller.elected or second.controller.elected)
         async with copying(store, second):
             await until(lambda: held(second.image) == {1: 8, 2: 8, 3: 8, 4: 0}, 200.0)
@@ -570,7 +579,7 @@ async def test_a_successor_goes_on_where_the_deposed_controller_was() -> None:
 
 @story
 async def test_a_node_that_comes_and_goes_is_given_nothing_until_it_stays() -> None:
-    async with nodes_with_a_topic(1, 2, 3) as (store, chair), copying(store, chair) as copied:
+    async with nodes_with_a_topic(1, 2, 3) as (store, running), copying(store, running) as copied:
         await configure(store, "", self_balancing_mode="apply")
         await asyncio.sleep(5.0)
         for incarnation in (1, 2, 3):
@@ -580,25 +589,25 @@ async def test_a_node_that_comes_and_goes_is_given_nothing_until_it_stays() -> N
             await asyncio.sleep(5.0)
         assert sum(copied) == 0
         await register(store, storage(4, 4))
-        await until(lambda: held(chair.image) == {1: 6, 2: 6, 3: 6, 4: 6}, STEADY_S + 60.0)
+        await until(lambda: held(running.image) == {1: 6, 2: 6, 3: 6, 4: 6}, STEADY_S + 60.0)
 
 
 @story
 async def test_a_node_that_is_about_to_stop_is_given_nothing() -> None:
-    async with nodes_with_a_topic(1, 2, 3, 4, factor=1) as (store, chair), copying(store, chair):
+    async with nodes_with_a_topic(1, 2, 3, 4, factor=1) as (store, running), copying(store, running):
         await register(store, replace(storage(1), stopping=True))
         await configure(store, "4", decommission="true")
-        await until(lambda: held(chair.image) == {1: 2, 2: 3, 3: 3, 4: 0}, 60.0)
+        await until(lambda: held(running.image) == {1: 2, 2: 3, 3: 3, 4: 0}, 60.0)
 
 
 @story
 async def test_a_move_to_a_node_that_is_to_be_empty_itself_is_not_waited_for() -> None:
-    async with nodes_with_a_topic(1, 2, 3, 4) as (store, chair):
+    async with nodes_with_a_topic(1, 2, 3, 4) as (store, running):
         await register(store, storage(5))
-        await until(lambda: 5 in chair.image.members("storage"))
+        await until(lambda: 5 in running.image.members("storage"))
 
         def adding() -> set[int]:
-            states = [state for id_ in chair.image.topics_by_id for state in chair.image.partitions_of(id_)]
+            states = [state for id_ in running.image.topics_by_id for state in running.image.partitions_of(id_)]
             return {node_id for state in states if state is not None for node_id in state.adding}
 
         await configure(store, "4", decommission="true")
@@ -609,17 +618,17 @@ async def test_a_move_to_a_node_that_is_to_be_empty_itself_is_not_waited_for() -
 
 @story
 async def test_moves_under_way_when_a_node_that_stays_dies_for_good_end_all_the_same() -> None:
-    async with nodes_with_a_topic(1, 2, 3, 4) as (store, chair):
+    async with nodes_with_a_topic(1, 2, 3, 4) as (store, running):
         for node_id in (5, 6):
             await register(store, storage(node_id))
         await configure(store, "", self_balancing_moves_max="2")
         await configure(store, "4", decommission="true")
-        await until(lambda: metric(chair, "penstock_balancing_moving_partitions") == 2)
-        moving = [s for t in chair.image.topics_by_id for s in chair.image.partitions_of(t) if s and s.paced]
+        await until(lambda: metric(running, "penstock_balancing_moving_partitions") == 2)
+        moving = [s for t in running.image.topics_by_id for s in running.image.partitions_of(t) if s and s.paced]
         dies = min({r.node_id for s in moving for r in s.replicas if r.node_id not in (*s.adding, *s.removing)})
         await vanish(store, dies)
-        await until(lambda: dies not in chair.image.members("storage"))
-        async with copying(store, chair):
-            await until(lambda: held(chair.image)[4] == 0, 1200.0)
-            states = [s for t in chair.image.topics_by_id for s in chair.image.partitions_of(t) if s is not None]
+        await until(lambda: dies not in running.image.members("storage"))
+        async with copying(store, running):
+            await until(lambda: held(running.image)[4] == 0, 1200.0)
+            states = [s for t in running.image.topics_by_id for s in running.image.partitions_of(t) if s is not None]
             assert not any(s.paced or s.adding or s.removing for s in states)

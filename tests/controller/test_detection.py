@@ -1,18 +1,18 @@
-"""Who is taken for dead, and who is not."""
+"""The failure detector: which members count as dead, and which do not."""
 
 from collections.abc import Iterable
 
 import pytest
 
 from libs.cluster.records import CONTROLLER, GATEWAY, GROUP_COORDINATOR, STORAGE
-from services.controller.core.detection import (
+from services.controller.core.failure_detection.liveness import (
     HEARTBEAT_MS,
     PROBE_AGAIN_MS,
     SILENCE_MS,
     TRANSITIONS,
     UNHEARD_MS,
-    Detection,
     Fact,
+    Liveness,
     Process,
     State,
 )
@@ -32,7 +32,7 @@ class Watch:
     """A controller's view, moved on through time."""
 
     def __init__(self, *registered: Process) -> None:
-        self.detection = Detection()
+        self.detection = Liveness()
         self.now_ms = 1_000_000
         self.detection.watch(registered, self.now_ms)
         self.hear(registered)
@@ -42,7 +42,7 @@ class Watch:
             self.detection.heartbeat(process, self.now_ms)
 
     def pass_ms(self, duration_ms: int, *heard: Process) -> list[Process]:
-        """Time passes in ticks, while these are heard. Who is dead at its end."""
+        """Lets time pass in ticks, while `heard` members send heartbeats. Returns the dead members."""
         for _ in range(duration_ms // TICK_MS):
             self.now_ms += TICK_MS
             self.hear(heard)

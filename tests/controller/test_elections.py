@@ -10,26 +10,32 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.store import Put
 from libs.rpc.contracts.controller import PREFERRED, UNCLEAN, AlterReassignments, ElectLeaders, Reassignment
 from libs.wire.errors import ErrorCode
-from services.controller.core.elections import (
-    Reach,
+from services.controller.core.administration.elect_leaders import (
+    LeaderDecision,
+    elect_leaders,
+    overdue_preferred,
+    unclean_queries,
+)
+from services.controller.core.elections.leader_election import (
+    ReplicaLogEnd,
     elect_by_logs,
+    log_end_query,
     most_complete,
     preferred,
     reassigned,
-    whom_to_ask,
 )
-from services.controller.core.leader_requests import LeaderDecision, elect_leaders, overdue_preferred, unclean_questions
-from services.controller.core.refusal import Refused
-from services.controller.core.standing import live_nodes
-from services.controller.log_survey import Key, Reaches
+from services.controller.core.model.refusal import Refused
+from services.controller.core.model.replica_health import live_nodes
+from services.controller.elections.log_end_survey import Key, LogEndsByPartition
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, storage, topic_id
-from tests.controller.office import Office, office, register, until, vanish
+from tests.controller.running_controller import RunningController, register, running_controller, vanish
+from tests.support.polling import until
 
 
 def state_of(
@@ -37,7 +43,10 @@ def state_of(
 ) -> PartitionState:
     return PartitionState(
         tuple(Replica(n, f"d{n}") for n in replicas),
-        *(leader, int(leader >= 0), epoch, epoch),
+        leader,
+        int(leader >= 0),
+        epoch,
+        epoch,
         tuple(InSync(n, 1) for n in isr),
     )
 
@@ -55,53 +64,53 @@ def live(*members: Member) -> dict[int, Any]:
     return dict(live_nodes({member.node_id: member for member in members}))
 
 
-# --- whom to ask, and who wins
+# --- log-end queries and their winners
 
 
 def test_while_one_of_the_last_isr_is_away_it_is_waited_for() -> None:
     state = state_of(-1)
-    assert whom_to_ask(state, live(lost(1), lost(2)), synced=False, unclean=False) is None
-    question = whom_to_ask(state, live(lost(1), lost(2), lost(3)), synced=False, unclean=False)
-    assert question is not None
-    assert question.candidates == (InSync(1, 2), InSync(2, 2), InSync(3, 2))
+    assert log_end_query(state, live(lost(1), lost(2)), synced=False, unclean=False) is None
+    query = log_end_query(state, live(lost(1), lost(2), lost(3)), synced=False, unclean=False)
+    assert query is not None
+    assert query.candidates == (InSync(1, 2), InSync(2, 2), InSync(3, 2))
 
 
 def test_a_lost_directory_or_a_damaged_log_is_an_operators_to_decide_upon() -> None:
     state = state_of(-1, isr=(1, 2))
     displaced = replace(lost(2), log_dirs=("other",))
-    assert whom_to_ask(state, live(lost(1), displaced, lost(3)), synced=False, unclean=False) is None
+    assert log_end_query(state, live(lost(1), displaced, lost(3)), synced=False, unclean=False) is None
     damaged = replace(state, withdrawn=(InSync(2, 2),))
-    assert whom_to_ask(damaged, live(lost(1), lost(2), lost(3)), synced=False, unclean=False) is None
+    assert log_end_query(damaged, live(lost(1), lost(2), lost(3)), synced=False, unclean=False) is None
 
 
 def test_nobody_is_asked_while_there_is_a_leader() -> None:
-    assert whom_to_ask(state_of(1), live(storage(1)), synced=False, unclean=True) is None
+    assert log_end_query(state_of(1), live(storage(1)), synced=False, unclean=True) is None
 
 
 def test_unclean_election_asks_whoever_lives_with_the_directory() -> None:
     members = live(storage(2), replace(storage(3), log_dirs=("other",)), storage(4))
-    question = whom_to_ask(state_of(-1, isr=(1,)), members, synced=True, unclean=True)
-    assert question is not None
-    assert question.candidates == (InSync(2, 1),)
-    assert whom_to_ask(state_of(-1, isr=(1,)), members, synced=True, unclean=False) is None
+    query = log_end_query(state_of(-1, isr=(1,)), members, synced=True, unclean=True)
+    assert query is not None
+    assert query.candidates == (InSync(2, 1),)
+    assert log_end_query(state_of(-1, isr=(1,)), members, synced=True, unclean=False) is None
 
 
 def test_the_log_that_reaches_furthest_wins_and_epochs_count_before_offsets() -> None:
     state = state_of(-1)
     one, two, three = InSync(1, 2), InSync(2, 2), InSync(3, 2)
-    assert most_complete(state, {one: Reach(3, 100), two: Reach(4, 50), three: Reach(4, 40)}) == two
-    assert most_complete(state, {three: Reach(4, 50), two: Reach(4, 50)}) == two
-    assert most_complete(replace(state, removing=(2,)), {three: Reach(4, 50), two: Reach(4, 50)}) == three
+    assert most_complete(state, {one: ReplicaLogEnd(3, 100), two: ReplicaLogEnd(4, 50), three: ReplicaLogEnd(4, 40)}) == two
+    assert most_complete(state, {three: ReplicaLogEnd(4, 50), two: ReplicaLogEnd(4, 50)}) == two
+    assert most_complete(replace(state, removing=(2,)), {three: ReplicaLogEnd(4, 50), two: ReplicaLogEnd(4, 50)}) == three
     assert most_complete(state, {}) is None
 
 
 def test_the_last_resort_waits_for_all_answers_and_then_leads_alone() -> None:
     state = state_of(-1)
-    question = whom_to_ask(state, live(lost(1), lost(2), lost(3)), synced=False, unclean=False)
-    assert question is not None
-    answers = {InSync(1, 2): Reach(4, 10), InSync(2, 2): Reach(4, 12)}
-    assert elect_by_logs(state, question, answers) is None
-    elected = elect_by_logs(state, question, answers | {InSync(3, 2): Reach(3, 99)})
+    query = log_end_query(state, live(lost(1), lost(2), lost(3)), synced=False, unclean=False)
+    assert query is not None
+    answers = {InSync(1, 2): ReplicaLogEnd(4, 10), InSync(2, 2): ReplicaLogEnd(4, 12)}
+    assert elect_by_logs(state, query, answers) is None
+    elected = elect_by_logs(state, query, answers | {InSync(3, 2): ReplicaLogEnd(3, 99)})
     assert elected is not None
     assert (elected.leader, elected.leader_incarnation, elected.isr) == (2, 2, (InSync(2, 2),))
     assert elected.recovering
@@ -120,10 +129,14 @@ def test_a_reassigned_partition_is_led_by_a_replica_that_stays() -> None:
 
 
 def elect(
-    image: ClusterImage, kind: int, *partitions: tuple[str, int], reaches: Reaches | None = None, everywhere: bool = False
+    image: ClusterImage,
+    kind: int,
+    *partitions: tuple[str, int],
+    log_ends: LogEndsByPartition | None = None,
+    everywhere: bool = False,
 ) -> LeaderDecision:
     request = ElectLeaders(kind, None if everywhere else partitions)
-    return elect_leaders(image, request, live_nodes(image.members("storage")), reaches or {})
+    return elect_leaders(image, request, live_nodes(image.members("storage")), log_ends or {})
 
 
 def test_the_preferred_leader_is_elected_on_request() -> None:
@@ -179,11 +192,11 @@ def test_an_unknown_kind_of_election_is_refused() -> None:
 def test_an_operator_may_elect_whoever_is_left() -> None:
     image = image_of(storage(2), storage(3), topics={"t": [state_of(-1, isr=(1,))]})
     request = ElectLeaders(UNCLEAN, (("t", 0),))
-    (question,) = unclean_questions(image, request, live_nodes(image.members("storage"))).values()
-    assert question.candidates == (InSync(2, 1), InSync(3, 1))
-    assert unclean_questions(image, replace(request, election_type=PREFERRED), {}) == {}
-    reaches = {(topic_id(1), 0): {InSync(2, 1): Reach(4, 5), InSync(3, 1): Reach(4, 9)}}
-    ((_, _, state),) = elect(image, UNCLEAN, ("t", 0), reaches=reaches).changed
+    (query,) = unclean_queries(image, request, live_nodes(image.members("storage"))).values()
+    assert query.candidates == (InSync(2, 1), InSync(3, 1))
+    assert unclean_queries(image, replace(request, election_type=PREFERRED), {}) == {}
+    log_ends = {(topic_id(1), 0): {InSync(2, 1): ReplicaLogEnd(4, 5), InSync(3, 1): ReplicaLogEnd(4, 9)}}
+    ((_, _, state),) = elect(image, UNCLEAN, ("t", 0), log_ends=log_ends).changed
     assert (state.leader, state.isr, state.recovering) == (3, (InSync(3, 1),), True)
 
 
@@ -230,24 +243,25 @@ async def given(store: MemoryStore, state: PartitionState, **configs: str) -> No
     await store.txn([], puts)
 
 
-def found(chair: Office) -> PartitionState:
-    state = chair.image.partition(topic_id(1), 0)
+def found(running: RunningController) -> PartitionState:
+    state = running.image.partition(topic_id(1), 0)
     assert state is not None
     return state
 
 
 class Logs:
-    """What nodes would answer; `ends` may change while they are asked."""
+    """The answers of nodes to a survey. `ends` may change while it runs."""
 
     def __init__(self, **ends: int) -> None:
         self.ends = {int(name.removeprefix("node")): end for name, end in ends.items()}
         self.asked = 0
 
-    async def __call__(self, image: ClusterImage, candidates: Mapping[Key, Sequence[InSync]]) -> Reaches:
+    async def __call__(self, image: ClusterImage, candidates: Mapping[Key, Sequence[InSync]]) -> LogEndsByPartition:
         self.asked += 1
         await asyncio.sleep(0.01)
         return {
-            key: {c: Reach(4, self.ends[c.node_id]) for c in asked if c.node_id in self.ends} for key, asked in candidates.items()
+            key: {c: ReplicaLogEnd(4, self.ends[c.node_id]) for c in sent if c.node_id in self.ends}
+            for key, sent in candidates.items()
         }
 
 
@@ -255,30 +269,30 @@ class Logs:
 async def test_after_a_power_cut_of_all_the_longest_log_of_a_replicated_topic_leads_once_all_are_back() -> None:
     store, logs = MemoryStore(), Logs(node1=10, node2=12)
     await given(store, state_of(1), durability="replicated")
-    async with office(store, survey=logs) as chair:
-        await until(lambda: found(chair).leader == -1)
+    async with running_controller(store, survey=logs) as running:
+        await until(lambda: found(running).leader == -1)
         await register(store, lost(1), lost(2))
-        await until(lambda: len(chair.image.members("storage")) == 2)
+        await until(lambda: len(running.image.members("storage")) == 2)
         await asyncio.sleep(5)
-        assert (found(chair).leader, len(found(chair).isr), logs.asked) == (-1, 3, 0)
+        assert (found(running).leader, len(found(running).isr), logs.asked) == (-1, 3, 0)
         await register(store, lost(3))
         await until(lambda: logs.asked > 2)
-        assert found(chair).leader == -1  # node 3 has not opened its log yet
+        assert found(running).leader == -1  # node 3 has not opened its log yet
         logs.ends[3] = 11
-        await until(lambda: found(chair).leader == 2)
-        assert (found(chair).isr, found(chair).recovering) == ((InSync(2, 2),), True)
-        assert chair.controller.elections_at_a_loss == 1
+        await until(lambda: found(running).leader == 2)
+        assert (found(running).isr, found(running).recovering) == ((InSync(2, 2),), True)
+        assert running.controller.unclean_elections == 1
 
 
 @story
 async def test_whoever_lost_nothing_leads_at_once() -> None:
     store, logs = MemoryStore(), Logs()
     await given(store, state_of(1), durability="replicated")
-    async with office(store, survey=logs) as chair:
-        await until(lambda: found(chair).leader == -1)
+    async with running_controller(store, survey=logs) as running:
+        await until(lambda: found(running).leader == -1)
         await register(store, lost(1), kept(2))
-        await until(lambda: found(chair).leader == 2)
-        assert (found(chair).recovering, logs.asked) == (False, 0)
+        await until(lambda: found(running).leader == 2)
+        assert (found(running).recovering, logs.asked) == (False, 0)
 
 
 @story
@@ -286,16 +300,16 @@ async def test_unclean_election_only_where_it_is_configured() -> None:
     store, logs = MemoryStore(), Logs(node2=5, node3=9)
     await given(store, state_of(1, isr=(1,)))
     await register(store, storage(1), storage(2), storage(3))
-    async with office(store, survey=logs) as chair:
-        await chair.elected()
+    async with running_controller(store, survey=logs) as running:
+        await running.elected()
         await vanish(store, 1)
-        await until(lambda: found(chair).leader == -1)
+        await until(lambda: found(running).leader == -1)
         await asyncio.sleep(5)
-        assert (found(chair).leader, logs.asked) == (-1, 0)
+        assert (found(running).leader, logs.asked) == (-1, 0)
         await store.txn([], [Put(keys.config("topic", "t"), encode(ConfigOverrides({"unclean.leader.election.enable": "true"})))])
-        await until(lambda: found(chair).leader == 3)
-        assert (found(chair).isr, found(chair).recovering) == ((InSync(3, 1),), True)
-        assert chair.controller.elections_at_a_loss == 1
+        await until(lambda: found(running).leader == 3)
+        assert (found(running).isr, found(running).recovering) == ((InSync(3, 1),), True)
+        assert running.controller.unclean_elections == 1
 
 
 @story
@@ -303,16 +317,16 @@ async def test_what_was_learned_of_a_node_that_died_meanwhile_elects_nobody() ->
     store, logs = MemoryStore(), Logs(node2=9)
     await given(store, state_of(-1, isr=(1,)))
     await register(store, storage(2), storage(3))
-    async with office(store, survey=logs) as chair:
-        await chair.elected()
+    async with running_controller(store, survey=logs) as running:
+        await running.elected()
         request = ElectLeaders(UNCLEAN, (("t", 0),))
-        asking = asyncio.ensure_future(chair.controller.elect_leaders(request))
+        pending = asyncio.ensure_future(running.controller.elect_leaders(request))
         await until(lambda: logs.asked == 1)
         await vanish(store, 2)
-        await until(lambda: 2 not in chair.image.members("storage"))
-        reply = await asking
+        await until(lambda: 2 not in running.image.members("storage"))
+        reply = await pending
         assert [r.error for r in reply.partitions] == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
-        assert found(chair).leader == -1
+        assert found(running).leader == -1
 
 
 @story
@@ -321,17 +335,17 @@ async def test_a_reassignment_that_is_cancelled_at_a_loss_asks_the_original_repl
     only_added = replace(state_of(3, isr=(3,)), adding=(3,))
     await given(store, only_added)
     await register(store, storage(1), storage(2), storage(3))
-    async with office(store, survey=logs) as chair:
-        await chair.elected()
+    async with running_controller(store, survey=logs) as running:
+        await running.elected()
         cancel = AlterReassignments((Reassignment("t", 0, None),))
-        (refused,) = (await chair.controller.alter_reassignments(cancel)).partitions
+        (refused,) = (await running.controller.alter_reassignments(cancel)).partitions
         assert (refused.error, logs.asked) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, 0)
         await store.txn([], [Put(keys.config("topic", "t"), encode(ConfigOverrides({"unclean.leader.election.enable": "true"})))])
-        await until(lambda: chair.image.overrides("topic", "t") != {})
-        (done,) = (await chair.controller.alter_reassignments(cancel)).partitions
+        await until(lambda: running.image.overrides("topic", "t") != {})
+        (done,) = (await running.controller.alter_reassignments(cancel)).partitions
         assert (done.error, logs.asked) == (0, 1)
-        assert (found(chair).leader, found(chair).isr, found(chair).recovering) == (2, (InSync(2, 1),), True)
-        assert chair.controller.elections_at_a_loss == 1
+        assert (found(running).leader, found(running).isr, found(running).recovering) == (2, (InSync(2, 1),), True)
+        assert running.controller.unclean_elections == 1
 
 
 @story
@@ -339,12 +353,12 @@ async def test_an_operators_request_is_written_and_answered_with_its_revision() 
     store = MemoryStore()
     await given(store, state_of(2))
     await register(store, storage(1), storage(2), storage(3))
-    async with office(store) as chair:
-        await chair.elected()
-        reply = await chair.controller.elect_leaders(ElectLeaders(PREFERRED, None))
+    async with running_controller(store) as running:
+        await running.elected()
+        reply = await running.controller.elect_leaders(ElectLeaders(PREFERRED, None))
         assert [(r.topic, r.partition, r.error) for r in reply.partitions] == [("t", 0, 0)]
-        assert chair.image.revision >= reply.revision
-        assert (found(chair).leader, found(chair).leader_epoch) == (1, 5)
+        assert running.image.revision >= reply.revision
+        assert (found(running).leader, found(running).leader_epoch) == (1, 5)
 
 
 @story
@@ -354,10 +368,10 @@ async def test_leadership_returns_by_itself_after_a_while_unless_that_is_off() -
     defaults = {"leader.imbalance.check.interval.seconds": "30", "auto.leader.rebalance.enable": "false"}
     await store.txn([], [Put(keys.config("broker", ""), encode(ConfigOverrides(defaults)))])
     await register(store, storage(1), storage(2), storage(3))
-    async with office(store) as chair:
-        await chair.elected()
+    async with running_controller(store) as running:
+        await running.elected()
         await asyncio.sleep(100)
-        assert found(chair).leader == 2
+        assert found(running).leader == 2
         defaults["auto.leader.rebalance.enable"] = "true"
         await store.txn([], [Put(keys.config("broker", ""), encode(ConfigOverrides(defaults)))])
-        await until(lambda: found(chair).leader == 1)
+        await until(lambda: found(running).leader == 1)

@@ -8,10 +8,10 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, Member, PartitionState, Replica
 from libs.rpc.contracts.controller import AlterPartitions, NewIsr, Withdraw
 from libs.wire.errors import ErrorCode
-from services.controller.core.brokers import settle
-from services.controller.core.isr import IsrDecision, alter_partitions, withdraw
-from services.controller.core.refusal import Refused
-from services.controller.core.standing import live_nodes
+from services.controller.core.model.refusal import Refused
+from services.controller.core.model.replica_health import live_nodes
+from services.controller.core.partitions.isr_changes import IsrDecision, alter_partitions, withdraw
+from services.controller.core.partitions.partition_reconciler import reconcile
 from tests.controller.images import image_of, storage, topic_id
 
 
@@ -167,22 +167,22 @@ def test_a_replica_whose_disk_hangs_leaves_to_others_and_stays_where_there_are_n
     request = Withdraw(1, 1, (), (), ((topic_id(1), 0),))
     for isr, changes in ((1, 2), [(InSync(2, 1),)]), ((1,), []):
         image = cluster(three(isr=isr))
-        found = withdraw(image, request, live_nodes(image.members("storage")), lambda _: True)
-        assert [(state.isr, state.withdrawn) for _, _, state in found] == [(one, ()) for one in changes]
+        matches = withdraw(image, request, live_nodes(image.members("storage")), lambda _: True)
+        assert [(state.isr, state.withdrawn) for _, _, state in matches] == [(one, ()) for one in changes]
 
 
 def test_a_replica_whose_disk_hangs_stays_where_the_others_are_dead_or_may_be() -> None:
     request = Withdraw(1, 1, (), (), ((topic_id(1), 0),))
-    for members, doubted in (((storage(1),), ()), ((storage(1), storage(2)), (2,))):
+    for members, suspected in (((storage(1),), ()), ((storage(1), storage(2)), (2,))):
         image = cluster(three(isr=(1, 2)), *members)
-        assert withdraw(image, request, live_nodes(image.members("storage")), lambda _: True, doubted) == []
+        assert withdraw(image, request, live_nodes(image.members("storage")), lambda _: True, suspected) == []
 
 
 @pytest.mark.parametrize(("isr", "refused"), [((1,), True), ((1, 2), True), ((1, 3), False)])
 def test_an_isr_does_not_shrink_to_nodes_of_which_nobody_may_live(isr: tuple[int, ...], refused: bool) -> None:
     image = cluster(three())
     request = AlterPartitions(1, 1, (proposed(*[(node_id, 1) for node_id in isr]),))
-    decision = alter_partitions(image, request, live_nodes(image.members("storage")), lambda _: True, doubted={1, 2})
+    decision = alter_partitions(image, request, live_nodes(image.members("storage")), lambda _: True, suspected={1, 2})
     assert (decision.changed == []) is refused
     assert decision.results[0].error == (ErrorCode.INELIGIBLE_REPLICA if refused else 0)
 
@@ -193,7 +193,7 @@ def test_a_damaged_replica_leaves_to_the_dead_before_its_node_registers() -> Non
     (state,) = drawn_back(image_of(topics={"t": [down]}), 1, incarnation=2)
     assert (state.leader, state.isr) == (-1, (InSync(2, 1), InSync(3, 1)))
     back = live_nodes(cluster(state, storage(1, 2), storage(3, 2)).members("storage"))
-    assert (settle(state, back).leader, settle(state, back).isr) == (3, (InSync(3, 2),))
+    assert (reconcile(state, back).leader, reconcile(state, back).isr) == (3, (InSync(3, 2),))
 
 
 def test_a_last_member_tells_of_its_damage_before_it_registers_once_its_former_life_is_gone() -> None:
@@ -201,7 +201,7 @@ def test_a_last_member_tells_of_its_damage_before_it_registers_once_its_former_l
     assert drawn_back(cluster(alone, storage(1, 1)), 1, incarnation=2) == []
     (state,) = drawn_back(image_of(storage(2), topics={"t": [replace(alone, leader=-1)]}), 1, incarnation=2)
     assert (state.isr, state.withdrawn) == ((InSync(1, 1),), (InSync(1, 2),))
-    assert settle(state, live_nodes(cluster(state, storage(1, 2)).members("storage"))).leader == -1
+    assert reconcile(state, live_nodes(cluster(state, storage(1, 2)).members("storage"))).leader == -1
 
 
 def test_a_replica_that_is_served_again_after_an_operator_accepted_the_loss_leads_again() -> None:
@@ -217,7 +217,7 @@ def test_a_replica_that_is_served_again_after_an_operator_accepted_the_loss_lead
 @pytest.mark.parametrize(("durable", "synced", "is_lax"), [(True, True, False), (False, True, True), (True, False, True)])
 def test_acknowledged_is_on_disks_once_the_leader_says_so_of_a_synced_topic(durable: bool, synced: bool, is_lax: bool) -> None:
     image = cluster(replace(three(), lax=True))
-    wanted = replace(proposed((1, 1), (2, 1), (3, 1)), durable=durable)
-    decision = alter_partitions(image, AlterPartitions(1, 1, (wanted,)), live_nodes(image.members("storage")), lambda _: synced)
+    expected = replace(proposed((1, 1), (2, 1), (3, 1)), durable=durable)
+    decision = alter_partitions(image, AlterPartitions(1, 1, (expected,)), live_nodes(image.members("storage")), lambda _: synced)
     assert [state.lax for _, _, state in decision.changed] == ([] if is_lax else [False])
     assert decision.results[0].error == (0 if synced else ErrorCode.INELIGIBLE_REPLICA)

@@ -1,4 +1,4 @@
-"""The controller's process on a real etcd, asked by RPC as gateways ask it."""
+"""The controller's process on a real etcd, with requests by RPC as gateways send them."""
 
 import asyncio
 import os
@@ -14,8 +14,8 @@ from typing import TypeVar
 import pytest
 
 from libs.cluster import keys
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.follower import ImageFollower
+from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.membership import Membership
 from libs.rpc.client import RpcClient
 from libs.rpc.contracts.controller import (
@@ -37,8 +37,8 @@ from libs.rpc.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
 from tests.cluster.conftest import EtcdServer
 from tests.controller.images import storage
-from tests.controller.office import until
-from tests.ports import reserve_ports
+from tests.support.polling import until
+from tests.support.ports import reserve_ports
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,14 +92,14 @@ class Process:
 
 
 async def until_ready(controller: Process) -> None:
-    deadline = asyncio.get_running_loop().time() + 60
-    while True:
+    async def is_ready() -> bool:
         try:
             await controller.page("/readyz")
-            return
         except OSError:
-            assert asyncio.get_running_loop().time() < deadline, "not ready in time"
-            await asyncio.sleep(0.02)
+            return False
+        return True
+
+    await until(is_ready)
 
 
 @asynccontextmanager

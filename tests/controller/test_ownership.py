@@ -1,4 +1,4 @@
-"""*Rule: shards have owners* (DESIGN section 8): live ones, evenly, and no shard changes hands without need."""
+"""*Rule: shards have owners* (docs/rules.md): owners are live and even, and no shard moves without need."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,10 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libs.cluster.owners import Owner
 from libs.cluster.records import InSync, Member, PartitionState, Replica
-from services.controller.core.ownership import CALM_S, CALM_S_MAX, Calm, assigned, candidates, owned_from_the_start, owners
-from services.controller.core.states import follows_the_table
+from libs.cluster.shard_owners import Owner
+from services.controller.core.partitions.partition_states import follows_the_table
+from services.controller.core.shards.shard_ownership import (
+    CALM_S,
+    CALM_S_MAX,
+    Calm,
+    assigned,
+    candidates,
+    owned_from_the_start,
+    owners,
+)
 from tests.controller.images import group_coordinator
 
 SHARDS = 50
@@ -23,19 +31,19 @@ living_ones = st.lists(lives, max_size=6, unique_by=lambda owner: owner.node_id)
 owned_shards = st.lists(st.none() | lives, max_size=60)
 
 
-def counts(found: Sequence[Owner | None]) -> dict[Owner | None, int]:
-    return dict(Counter(found))
+def counts(result: Sequence[Owner | None]) -> dict[Owner | None, int]:
+    return dict(Counter(result))
 
 
 def moved(before: Sequence[Owner | None], after: Sequence[Owner | None]) -> int:
     return sum(was != now for was, now in zip(before, after, strict=True))
 
 
-def settled(*living: Owner) -> list[Owner | None]:
+def even_owners(*living: Owner) -> list[Owner | None]:
     return owners([None] * SHARDS, living, even=True)
 
 
-# --- whatever happens
+# --- properties
 
 
 @given(owned_shards, living_ones, st.booleans())
@@ -54,7 +62,7 @@ def test_in_calm_counts_differ_by_one_at_most(before: list[Owner | None], living
 
 @given(owned_shards, living_ones)
 def test_in_calm_no_more_shards_move_than_must(before: list[Owner | None], living: list[Owner]) -> None:
-    """The fewest that any even outcome takes: who has the most keeps the larger shares."""
+    """The fewest moves to any even outcome: the owners with most shards keep the larger shares."""
     after = owners(before, living, even=True)
     if not living:
         return
@@ -79,7 +87,7 @@ def test_asked_again_it_says_the_same(before: list[Owner | None], living: list[O
 @given(st.lists(st.tuples(st.sampled_from(["joins", "dies", "restarts", "calm"]), st.integers(0, 5)), max_size=30))
 def test_through_any_history_what_moves_belonged_to_the_dead_or_it_was_calm(story: list[tuple[str, int]]) -> None:
     living = {0: 0}
-    found = settled(Owner(0, 0))
+    result = even_owners(Owner(0, 0))
     for life, (happens, node_id) in enumerate(story, start=1):
         if happens == "joins":
             living.setdefault(node_id, life)
@@ -88,27 +96,27 @@ def test_through_any_history_what_moves_belonged_to_the_dead_or_it_was_calm(stor
         elif happens == "restarts" and node_id in living:
             living[node_id] = life
         present = [Owner(*one) for one in sorted(living.items())]
-        before, found = found, owners(found, present, even=happens == "calm")
-        assert happens == "calm" or all(was not in present for was, now in zip(before, found, strict=True) if was != now)
-        assert not present or set(found) <= set(present)
+        before, result = result, owners(result, present, even=happens == "calm")
+        assert happens == "calm" or all(was not in present for was, now in zip(before, result, strict=True) if was != now)
+        assert not present or set(result) <= set(present)
 
 
 # --- case by case
 
 
 def test_all_shards_of_a_new_topic_are_spread_evenly() -> None:
-    assert counts(settled(A, B, C)) == {A: 17, B: 17, C: 16}
+    assert counts(even_owners(A, B, C)) == {A: 17, B: 17, C: 16}
 
 
 def test_who_dies_loses_its_own_and_the_others_share_them() -> None:
-    before = settled(A, B, C)
+    before = even_owners(A, B, C)
     after = owners(before, [A, B], even=False)
     assert counts(after) == {A: 25, B: 25}
     assert moved(before, after) == 16
 
 
 def test_who_joins_gets_its_share_and_no_more() -> None:
-    before = settled(A, B, C)
+    before = even_owners(A, B, C)
     assert owners(before, [A, B, C, D], even=False) == before
     after = owners(before, [A, B, C, D], even=True)
     assert sorted(Counter(after).values()) == [12, 12, 13, 13]
@@ -116,22 +124,22 @@ def test_who_joins_gets_its_share_and_no_more() -> None:
 
 
 def test_who_restarts_is_another_owner_and_gets_what_its_former_life_had() -> None:
-    before = settled(A, B, C)
+    before = even_owners(A, B, C)
     again = A._replace(incarnation=2)
     after = owners(before, [again, B, C], even=False)
     assert [again if owner == A else owner for owner in before] == after
 
 
 def test_nobody_is_given_to_and_nothing_is_taken_while_nobody_lives() -> None:
-    before = settled(A, B)
+    before = even_owners(A, B)
     assert owners(before, [], even=True) == before
 
 
 # --- states
 
 
-def members(*found: Member) -> dict[int, Member]:
-    return {member.node_id: member for member in found}
+def members(*result: Member) -> dict[int, Member]:
+    return {member.node_id: member for member in result}
 
 
 def test_a_new_owner_raises_the_owner_epoch_and_leaves_the_leader_alone() -> None:
@@ -155,8 +163,8 @@ def test_an_owner_that_cannot_be_read_is_nobody(text: str) -> None:
 
 
 def test_a_state_that_is_missing_is_passed_over() -> None:
-    found = assigned([None, LED, None, LED], members(group_coordinator(1), group_coordinator(2)), even=True)
-    assert [(index, state.owner) for index, state in found] == [(1, "1@1"), (3, "2@1")]
+    result = assigned([None, LED, None, LED], members(group_coordinator(1), group_coordinator(2)), even=True)
+    assert [(index, state.owner) for index, state in result] == [(1, "1@1"), (3, "2@1")]
 
 
 def test_who_stops_gives_its_shards_away_at_once_unless_nobody_could_take_them() -> None:
@@ -180,16 +188,16 @@ def test_shards_are_created_with_owners_where_anybody_lives() -> None:
 
 def test_it_is_calm_when_nobody_has_come_or_gone_for_a_second() -> None:
     calm = Calm()
-    assert calm.within([A], 100.0) == CALM_S
-    assert calm.within([A], 100.25) == CALM_S - 0.25
-    assert calm.within([A, B], 100.5) == CALM_S
-    assert calm.within([B, A], 101.5) == 0
-    assert calm.within([A, B], 500.0) == 0
-    assert calm.within([A], 500.25) == CALM_S
+    assert calm.remaining_s([A], 100.0) == CALM_S
+    assert calm.remaining_s([A], 100.25) == CALM_S - 0.25
+    assert calm.remaining_s([A, B], 100.5) == CALM_S
+    assert calm.remaining_s([B, A], 101.5) == 0
+    assert calm.remaining_s([A, B], 500.0) == 0
+    assert calm.remaining_s([A], 500.25) == CALM_S
 
 
 def test_one_that_comes_and_goes_all_the_time_does_not_keep_it_from_being_calm() -> None:
     calm = Calm()
-    looks = [(n / 10, calm.within([A, B._replace(incarnation=n // 7)], n / 10)) for n in range(200)]
+    looks = [(n / 10, calm.remaining_s([A, B._replace(incarnation=n // 7)], n / 10)) for n in range(200)]
     assert next(now_s for now_s, wait_s in looks if wait_s == 0) == CALM_S_MAX
     assert looks[56][1] == CALM_S, "and it begins anew"

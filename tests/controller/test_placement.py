@@ -1,11 +1,11 @@
-"""Placement, whatever the cluster looks like."""
+"""Placement in clusters of every shape."""
 
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.controller.core.placement import Load, Node, place
+from services.controller.core.placement.replica_placement import Load, Node, place
 
 NODES = st.lists(
     st.builds(Node, st.integers(0, 50), st.sampled_from(["", "a", "b", "c"]), st.sampled_from(["", "h1", "h2"])),

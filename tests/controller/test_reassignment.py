@@ -10,18 +10,22 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, Member, PartitionState, Replica
 from libs.rpc.contracts.controller import AlterPartitions, AlterReassignments, NewIsr, Reassignment
 from libs.wire.errors import ErrorCode
-from services.controller.core.brokers import AtRest, settle
-from services.controller.core.elections import Reach
-from services.controller.core.isr import alter_partitions
-from services.controller.core.reassignment import (
+from services.controller.core.administration.alter_reassignments import (
+    ReassignmentDecision,
+    alter_reassignments,
+    revert_queries,
+)
+from services.controller.core.elections.leader_election import ReplicaLogEnd
+from services.controller.core.model.replica_health import live_nodes
+from services.controller.core.partitions.isr_changes import alter_partitions
+from services.controller.core.partitions.partition_reconciler import SteadyPartitions, reconcile
+from services.controller.core.partitions.partition_states import follows_the_table
+from services.controller.core.reassignment.reassignment import (
     REASSIGNMENT_TRANSITIONS,
     ReassignmentStatus,
     ReassignmentStep,
     reassignment_status,
 )
-from services.controller.core.reassignment_requests import ReassignmentDecision, alter_reassignments, revert_questions
-from services.controller.core.standing import live_nodes
-from services.controller.core.states import follows_the_table
 from tests.controller.images import image_of, storage, topic_id
 
 NODES = tuple(storage(n) for n in range(1, 7))
@@ -38,19 +42,19 @@ def cluster(state: PartitionState, members: tuple[Member, ...] = NODES, gone: tu
 
 def ask(
     image: ClusterImage,
-    *wanted: Reassignment,
+    *expected: Reassignment,
     allow: bool = True,
     unclean: bool = False,
     ends: Mapping[int, int] | None = None,
 ) -> ReassignmentDecision:
     """`ends` are where the logs of nodes end, of those that answer."""
     live = live_nodes(image.members("storage"))
-    asked = AlterReassignments(wanted, allow)
-    questions = revert_questions(image, asked, live, lambda _: True, lambda _: unclean)
+    request = AlterReassignments(expected, allow)
+    queries = revert_queries(image, request, live, lambda _: True, lambda _: unclean)
     known = {}
-    for key, question in questions.items():
-        known[key] = {c: Reach(5, ends[c.node_id]) for c in question.candidates if ends is not None and c.node_id in ends}
-    return alter_reassignments(image, asked, live, lambda _: True, lambda _: unclean, known)
+    for key, query in queries.items():
+        known[key] = {c: ReplicaLogEnd(5, ends[c.node_id]) for c in query.candidates if ends is not None and c.node_id in ends}
+    return alter_reassignments(image, request, live, lambda _: True, lambda _: unclean, known)
 
 
 def moved(
@@ -121,11 +125,11 @@ def test_what_needs_no_copying_is_done_at_once() -> None:
 def test_a_leader_that_is_to_go_stays_while_none_of_the_target_can_lead() -> None:
     state = replace(moved(placed(1), (2,)), isr=(InSync(1, 1), InSync(2, 1)))
     without_2 = live_nodes({1: storage(1)})
-    assert settle(state, without_2).leader == 1
-    assert nodes(settle(state, without_2)) == (2, 1)
+    assert reconcile(state, without_2).leader == 1
+    assert nodes(reconcile(state, without_2)) == (2, 1)
     live = live_nodes({1: storage(1), 2: storage(2)})
-    assert not AtRest(live)(state)
-    assert (nodes(settle(state, live)), settle(state, live).leader) == ((2,), 2)
+    assert not SteadyPartitions(live)(state)
+    assert (nodes(reconcile(state, live)), reconcile(state, live).leader) == ((2,), 2)
 
 
 def test_cancelled_it_is_as_before_with_those_that_were_in_sync() -> None:
@@ -185,7 +189,7 @@ def test_another_target_keeps_what_was_added_while_nobody_else_is_in_sync() -> N
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error", "words"),
+    ("reassignment", "error", "words"),
     [
         (Reassignment("x", 0, (1,)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find a topic named x."),
         (Reassignment("t", 7, (1,)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find partition t:7."),
@@ -196,8 +200,10 @@ def test_another_target_keeps_what_was_added_while_nobody_else_is_in_sync() -> N
         (Reassignment("t", 0, None), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_kafkas_code_and_words(wanted: Reassignment, error: ErrorCode, words: str) -> None:
-    decision = ask(cluster(placed(1, 2, 3)), wanted, Reassignment("t", 0, (4, 2, 3)))
+def test_what_makes_no_sense_is_refused_with_kafkas_code_and_words(
+    reassignment: Reassignment, error: ErrorCode, words: str
+) -> None:
+    decision = ask(cluster(placed(1, 2, 3)), reassignment, Reassignment("t", 0, (4, 2, 3)))
     assert decision.results[0].error == error
     assert words in (decision.results[0].message or "")
     assert decision.results[1].error == 0
@@ -256,23 +262,23 @@ def test_whatever_is_asked_and_whoever_comes_and_goes_it_ends_with_the_last_targ
         live = live_nodes({member.node_id: member for member in alive})
         before, grown = state, state.isr
         if source.random() < 0.4:
-            wanted = tuple(source.sample(range(1, 7), source.randrange(1, 5)))
-            decision = ask(cluster(state, alive, tuple(range(1, 7))), Reassignment("t", 0, wanted))
+            expected = tuple(source.sample(range(1, 7), source.randrange(1, 5)))
+            decision = ask(cluster(state, alive, tuple(range(1, 7))), Reassignment("t", 0, expected))
             assert decision.results[0].error == 0
-            target = wanted
+            target = expected
             state = decision.changed[0][2] if decision.changed else state
         else:
             joins = tuple(InSync(n, 1) for n in nodes(state) if n in live and source.random() < 0.5)
             grown = state.isr if state.leader < 0 else tuple(dict.fromkeys((*state.isr, *joins)))
-            settled = settle(replace(state, isr=grown), live)
-            if settled != state:
-                state = replace(settled, partition_epoch=state.partition_epoch + 1)
+            after = reconcile(replace(state, isr=grown), live)
+            if after != state:
+                state = replace(after, partition_epoch=state.partition_epoch + 1)
         assert state == before or follows_the_table(before, state)
         assert in_sync(state)
         assert in_sync(state) <= {member.node_id for member in grown} & set(nodes(state))
         assert state.leader < 0 or state.leader in in_sync(state)
     everyone = live_nodes({member.node_id: member for member in NODES})
-    state = settle(state, everyone)
-    state = settle(replace(state, isr=tuple(InSync(n, 1) for n in nodes(state))), everyone)
+    state = reconcile(state, everyone)
+    state = reconcile(replace(state, isr=tuple(InSync(n, 1) for n in nodes(state))), everyone)
     assert nodes(state) == target
     assert reassignment_status(state) is ReassignmentStatus.NONE

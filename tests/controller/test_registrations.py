@@ -1,4 +1,4 @@
-"""Nodes that operators take off the list: who may be, and what is forgotten of them."""
+"""Nodes that operators unregister: which ones they may, and what the metadata forgets of them."""
 
 from dataclasses import replace
 
@@ -7,20 +7,20 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import ConfigOverrides, InSync, PartitionState, Replica
 from libs.cluster.store import Put
 from libs.rpc.contracts.controller import NewTopic, UnregisterBroker
 from libs.wire.errors import ErrorCode
-from services.controller import writes
-from services.controller.core.refusal import Refused
-from services.controller.core.registrations import unregister
-from services.controller.core.states import follows_the_table
-from services.controller.fencing import Conflict
-from services.controller.registrations import unregister_node
+from services.controller.administration.node_registrations import unregister_node
+from services.controller.core.administration.node_registrations import unregister
+from services.controller.core.model.refusal import Refused
+from services.controller.core.partitions.partition_states import follows_the_table
+from services.controller.term import transactions as writes
+from services.controller.term.fenced_writer import Conflict
 from tests.cluster.conftest import run_virtually
 from tests.controller.images import image_of, storage
-from tests.controller.office import office, register, vanish
+from tests.controller.running_controller import register, running_controller, vanish
 
 HERE, THERE = (Replica(n, f"d{n}") for n in (1, 2))
 
@@ -61,23 +61,23 @@ def test_a_machine_that_takes_the_id_copies_what_others_have() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await register(store, storage(1), storage(2))
-        async with office(store) as chair:
-            await chair.elected()
-            t = (await chair.create(NewTopic("t", 1, 2))).topics[0].topic_id
+        async with running_controller(store) as running:
+            await running.elected()
+            t = (await running.create(NewTopic("t", 1, 2))).topics[0].topic_id
             await vanish(store.peer(), 2)
-            await chair.settled(lambda image: 2 not in image.members("storage"))
-            asked = UnregisterBroker(2)
-            reply = await chair.controller.administer(lambda a, term: unregister_node(a, term, asked))
-            assert chair.image.revision >= reply.revision
-            assert set(chair.image.nodes) == {1}
-            state = chair.image.partition(t, 0)
+            await running.image_when(lambda image: 2 not in image.members("storage"))
+            request = UnregisterBroker(2)
+            reply = await running.controller.administer(lambda a, term: unregister_node(a, term, request))
+            assert running.image.revision >= reply.revision
+            assert set(running.image.nodes) == {1}
+            state = running.image.partition(t, 0)
             assert state is not None
             assert Replica(2, "") in state.replicas
             assert state.isr == (InSync(1, 1),)
             with pytest.raises(Refused, match="not currently registered"):
-                await chair.controller.administer(lambda a, term: unregister_node(a, term, asked))
+                await running.controller.administer(lambda a, term: unregister_node(a, term, request))
             await register(store, storage(2, incarnation=9, log_dirs=("new",)))
-            await chair.settled(lambda image: image.nodes.get(2) is not None)
+            await running.image_when(lambda image: image.nodes.get(2) is not None)
 
     run_virtually(scenario())
 
@@ -85,21 +85,21 @@ def test_a_machine_that_takes_the_id_copies_what_others_have() -> None:
 @pytest.mark.parametrize("holds", [False, True])
 @pytest.mark.parametrize("others", [{}, {"log.retention.ms": "5"}])
 def test_what_was_decommissioned_and_is_empty_takes_that_with_it(holds: bool, others: dict[str, str]) -> None:
-    said = {"decommission": "true", **others}
+    reported = {"decommission": "true", **others}
 
     async def scenario() -> None:
         store = MemoryStore()
         await register(store, storage(1), storage(2))
-        async with office(store) as chair:
-            await chair.elected()
+        async with running_controller(store) as running:
+            await running.elected()
             if holds:
-                await chair.create(NewTopic("t", 1, 2))
+                await running.create(NewTopic("t", 1, 2))
             await vanish(store.peer(), 2)
-            await store.peer().txn([], [Put(keys.config("broker", "2"), encode(ConfigOverrides(said)))])
-            await chair.settled(lambda image: 2 not in image.members("storage") and bool(image.overrides("broker", "2")))
-            await chair.controller.administer(lambda a, term: unregister_node(a, term, UnregisterBroker(2)))
-            assert 2 not in chair.image.nodes
-            assert chair.image.overrides("broker", "2") == (said if holds else others)
+            await store.peer().txn([], [Put(keys.config("broker", "2"), encode(ConfigOverrides(reported)))])
+            await running.image_when(lambda image: 2 not in image.members("storage") and bool(image.overrides("broker", "2")))
+            await running.controller.administer(lambda a, term: unregister_node(a, term, UnregisterBroker(2)))
+            assert 2 not in running.image.nodes
+            assert running.image.overrides("broker", "2") == (reported if holds else others)
 
     run_virtually(scenario())
 
@@ -107,13 +107,13 @@ def test_what_was_decommissioned_and_is_empty_takes_that_with_it(holds: bool, ot
 def test_a_node_that_registers_meanwhile_keeps_its_record() -> None:
     async def scenario() -> None:
         store = MemoryStore()
-        async with office(store) as chair:
-            await chair.elected()
+        async with running_controller(store) as running:
+            await running.elected()
             await register(store.peer(), storage(2))
-            await chair.settled(lambda image: 2 in image.nodes)
-            late = writes.unregistering(chair.image, 2)
+            await running.image_when(lambda image: 2 in image.nodes)
+            late = writes.unregistering(running.image, 2)
             with pytest.raises(Conflict):
-                await chair.controller.administer(lambda _, term: term.commit(late))
+                await running.controller.administer(lambda _, term: term.commit(late))
             assert await store.get(keys.node(2)) is not None
 
     run_virtually(scenario())

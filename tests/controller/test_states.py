@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from libs.cluster.records import InSync, PartitionState, Replica
-from services.controller import writes
-from services.controller.core.standing import LiveNode
-from services.controller.core.states import (
+from services.controller.core.model.replica_health import LiveNode
+from services.controller.core.partitions.partition_states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
     PartitionStatus,
@@ -19,6 +18,7 @@ from services.controller.core.states import (
     replica_status,
     step_between,
 )
+from services.controller.term import transactions as writes
 from tests.controller.images import image_of, led_by, storage, topic_id
 
 LED = PartitionState((Replica(1, "d1"), Replica(2, "")), 1, 1, 3, 7, (InSync(1, 1), InSync(2, 1)))

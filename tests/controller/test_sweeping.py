@@ -1,4 +1,4 @@
-"""Sweeping meets the creation or growth whose leftovers it takes for abandoned: only one of the two is applied, however late."""
+"""Sweeping against a creation or growth whose partitions it takes for abandoned: only one of the two is applied, however late."""
 
 from dataclasses import replace
 
@@ -6,15 +6,15 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.follower import ImageFollower
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.image_follower import ImageFollower
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import Topic
 from libs.cluster.store import Outcome, Put
 from libs.rpc.contracts.controller import TopicResult
-from services.controller import writes
-from services.controller.core.partitions import PlannedGrowth
-from services.controller.core.topics import PlannedTopic
-from services.controller.writes import Write
+from services.controller.core.topics.create_partitions import PlannedGrowth
+from services.controller.core.topics.topics import PlannedTopic
+from services.controller.term import transactions as writes
+from services.controller.term.transactions import Write
 from tests.controller.images import led_by, topic_id
 
 

@@ -1,4 +1,4 @@
-"""Creation, deletion and growth of topics: what is checked, and in whose words."""
+"""Creation, deletion and growth of topics: the checks and Kafka's messages."""
 
 import random
 from collections import Counter
@@ -17,9 +17,9 @@ from libs.rpc.contracts.controller import (
     TopicResult,
 )
 from libs.wire.errors import ErrorCode
-from services.controller.core.assignment import Limits
-from services.controller.core.partitions import Growth, create_partitions
-from services.controller.core.topics import Creation, create_topics, delete_topics, new_topic_id
+from services.controller.core.topics.create_partitions import Growth, create_partitions
+from services.controller.core.topics.replica_assignment import Limits
+from services.controller.core.topics.topics import Creation, create_topics, delete_topics, new_topic_id
 from tests.controller.images import image_of, led_by, storage, topic_id
 
 THREE = image_of(storage(1), storage(2), storage(3))
@@ -175,9 +175,9 @@ def test_directories_of_a_node_are_filled_evenly() -> None:
 def test_topic_ids_are_version_4_uuids_that_do_not_look_like_options() -> None:
     source = random.Random(1)
     for _ in range(500):
-        found = new_topic_id(source, lambda _: False)
-        assert (found[6] >> 4, found[8] >> 6) == (4, 2)
-        assert found[0] >> 2 != 62
+        matches = new_topic_id(source, lambda _: False)
+        assert (matches[6] >> 4, matches[8] >> 6) == (4, 2)
+        assert matches[0] >> 2 != 62
 
 
 def test_topics_are_deleted_by_name_or_id() -> None:
@@ -223,7 +223,7 @@ def test_added_partitions_follow_those_that_are_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "error"),
+    ("growth", "error"),
     [
         (MorePartitions("x", 4), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (MorePartitions("a", 2), ErrorCode.INVALID_PARTITIONS),
@@ -235,9 +235,9 @@ def test_added_partitions_follow_those_that_are_there() -> None:
         (MorePartitions("a", 3, ((1, 2),)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_growth_that_makes_no_sense_is_refused(asked: MorePartitions, error: ErrorCode) -> None:
+def test_growth_that_makes_no_sense_is_refused(growth: MorePartitions, error: ErrorCode) -> None:
     image = image_of(storage(1), storage(2), topics={"a": [led_by(1), led_by(1)]})
-    decision = grow(image, asked)
+    decision = grow(image, growth)
     assert decision.planned == ()
     assert [r.error for r in decision.refused] == [error]
 

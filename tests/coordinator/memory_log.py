@@ -1,17 +1,16 @@
-"""An `InternalLog` in memory, with its leader: it fences, and a test holds, loses or refuses what it likes."""
+"""An `InternalLog` in memory, with its leader: it fences, and a test holds, loses or refuses appends."""
 
 import asyncio
 from collections.abc import Callable
 
-from libs.runtime.shards.log_port import Cancel, Claimed, Read, Refused, Stored, Unknown
-from libs.runtime.shards.shard import Fence, PlannedAppend
-from libs.wire.records import Record, build_batch
-
-DEPOSED, CLAIM_AGAIN, ELSEWHERE = 16, 74, 1
+from libs.coordinator.internal_log import Cancel, Claimed, Read, Refused, Stored, Unknown
+from libs.coordinator.shard import Fence, PlannedAppend
+from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.records import Record, build_batch
 
 
 class Partition:
-    """The leader's side. `held` keeps answers of appends back, `fate` is asked for each append that arrives."""
+    """The leader's side. `released` is unset to hold answers of appends back. `fate` decides about each append that arrives."""
 
     def __init__(self) -> None:
         self.epoch: int | None = 0
@@ -22,19 +21,19 @@ class Partition:
         self.unreadable = 0
         """Reads that come before the leader knows what is committed."""
         self.highest = -1
-        self.standing: Fence | None = None
+        self.claimed: Fence | None = None
         self.claims: list[Fence] = []
         self.appends: list[PlannedAppend] = []
         self.fate: Callable[[PlannedAppend], Refused | Unknown | None] = lambda _: None
-        self.going = asyncio.Event()
-        self.going.set()
+        self.released = asyncio.Event()
+        self.released.set()
 
     @property
     def high_watermark(self) -> int:
         return self.end if self.committed is None else self.committed
 
     def write(self, *records: tuple[bytes, bytes | None], codec: int = 0) -> None:
-        """As a former owner did."""
+        """Writes records as a former owner did."""
         batch = build_batch([Record(key, value) for key, value in records], base_offset=self.end, codec=codec)
         self.batches.append((self.end, bytes(batch)))
         self.end += len(records)
@@ -46,7 +45,7 @@ class Partition:
 class MemoryLog:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
-        self._telling: set[asyncio.Task[None]] = set()
+        self._deliveries: set[asyncio.Task[None]] = set()
 
     def leader_epoch(self) -> int | None:
         return self._partition.epoch
@@ -56,46 +55,46 @@ class MemoryLog:
         partition.claims.append(fence)
         await asyncio.sleep(0)
         if fence.leader_epoch != partition.epoch:
-            return Refused(CLAIM_AGAIN)
+            return Refused(ErrorCode.FENCED_LEADER_EPOCH)
         if fence.owner_epoch < partition.highest:
-            return Refused(DEPOSED)
-        partition.highest, partition.standing = fence.owner_epoch, fence
+            return Refused(ErrorCode.NOT_COORDINATOR)
+        partition.highest, partition.claimed = fence.owner_epoch, fence
         return Claimed(0, partition.end)
 
     async def read(self, fence: Fence, offset: int) -> Read | Refused | Unknown:
         partition = self._partition
         await asyncio.sleep(0)
         if fence.leader_epoch != partition.epoch:
-            return Refused(CLAIM_AGAIN)
+            return Refused(ErrorCode.FENCED_LEADER_EPOCH)
         if partition.unreadable:
             partition.unreadable -= 1
             return Refused(78)
         if partition.high_watermark <= offset:
             await asyncio.sleep(0.001)
-        found = b"".join([batch for base, batch in partition.batches if offset <= base < partition.high_watermark])
-        return Read(memoryview(found), partition.high_watermark)
+        matches = b"".join([batch for base, batch in partition.batches if offset <= base < partition.high_watermark])
+        return Read(memoryview(matches), partition.high_watermark)
 
-    def append(self, planned: PlannedAppend, now_ms: int, told: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
+    def append(self, planned: PlannedAppend, now_ms: int, on_result: Callable[[Stored | Refused | Unknown], None]) -> Cancel:
         self._partition.appends.append(planned)
-        verdict = self._take(planned)
+        result = self._take(planned)
 
-        async def tell() -> None:
-            await self._partition.going.wait()
-            told(verdict)
+        async def deliver() -> None:
+            await self._partition.released.wait()
+            on_result(result)
 
-        task = asyncio.get_running_loop().create_task(tell())
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.get_running_loop().create_task(deliver())
+        self._deliveries.add(task)
+        task.add_done_callback(self._deliveries.discard)
         return task.cancel
 
     def _take(self, planned: PlannedAppend) -> Stored | Refused | Unknown:
         partition = self._partition
         if planned.fence.owner_epoch < partition.highest:
-            return Refused(DEPOSED)
-        if planned.fence != partition.standing:
-            return Refused(CLAIM_AGAIN)
+            return Refused(ErrorCode.NOT_COORDINATOR)
+        if planned.fence != partition.claimed:
+            return Refused(ErrorCode.FENCED_LEADER_EPOCH)
         if planned.offset != partition.end:
-            return Refused(ELSEWHERE)
+            return Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         fate = partition.fate(planned)
         if isinstance(fate, Refused):
             return fate

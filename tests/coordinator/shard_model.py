@@ -1,24 +1,23 @@
-"""Whatever happens to a shard's owner, its appends and the partition's leader: nothing is answered that is not committed, and
-state is what the log says.
+"""A model of a shard's owners, their appends and the partition's leader. No answer rests on uncommitted state, and state equals
+the log.
 
-The model is a leader that fences as `services/storage/core/ownership.py` does, with its own words for it, and a log that may lose
-at an election what was not committed. Owners are deposed at any time, and do not know.
+The leader fences as `services/storage/core/produce/ownership.py` does, in its own words. The log may lose uncommitted records at
+an election. Owners are deposed at any time, and do not know it.
 """
 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from libs.runtime.shards.decisions import KeyValue
-from libs.runtime.shards.shard import Fence, PlannedAppend, Shard
-from libs.runtime.shards.states import State
-from tests.runtime.shards.shelf import NEVER, Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait, replayed
+from libs.coordinator.decisions import KeyValue
+from libs.coordinator.shard import Fence, PlannedAppend, Shard
+from libs.coordinator.states import State
+from libs.wire.errors import ErrorCode
+from tests.coordinator.shelf import NEVER, Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait, replayed
 
-CLAIM_AGAIN, DEPOSED, TOO_FEW = 74, 16, 19
 Owned = Shard[Event, str, Recorded, "Ticket"]
 
 keys = st.sampled_from("abc")
@@ -42,7 +41,7 @@ class Ticket:
     needs: int
     """The log's length, all of it committed, before this may be answered."""
     floor: int = 0
-    """What was acknowledged before the question, as far as the one who is asked must know it."""
+    """Acknowledged writes before a request that its answer has to show."""
     answered: bool = False
     error: int = 0
 
@@ -63,23 +62,23 @@ class Leader:
         self.log: list[KeyValue] = []
         self.committed = 0
         self.highest = 0
-        self.standing: Fence | None = None
+        self.claimed: Fence | None = None
 
     def claim(self, fence: Fence) -> int:
         if fence.leader_epoch != self.epoch:
-            return CLAIM_AGAIN
+            return ErrorCode.FENCED_LEADER_EPOCH
         if fence.owner_epoch < self.highest:
-            return DEPOSED
-        if self.standing is not None and (self.standing.owner_epoch, self.standing.claim) >= (fence.owner_epoch, fence.claim):
-            return CLAIM_AGAIN
-        self.highest, self.standing = fence.owner_epoch, fence
+            return ErrorCode.NOT_COORDINATOR
+        if self.claimed is not None and (self.claimed.owner_epoch, self.claimed.claim) >= (fence.owner_epoch, fence.claim):
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self.highest, self.claimed = fence.owner_epoch, fence
         return 0
 
     def append(self, plan: PlannedAppend) -> int:
         if plan.fence.owner_epoch < self.highest:
-            return DEPOSED
-        if plan.fence != self.standing:
-            return CLAIM_AGAIN
+            return ErrorCode.NOT_COORDINATOR
+        if plan.fence != self.claimed:
+            return ErrorCode.FENCED_LEADER_EPOCH
         if plan.offset != len(self.log):
             return 1
         self.log += plan.records
@@ -88,7 +87,7 @@ class Leader:
     def elect(self, keep: int) -> None:
         self.epoch += 1
         self.log = self.log[: max(self.committed, min(keep, len(self.log)))]
-        self.standing = None
+        self.claimed = None
 
 
 class ShardMachine(RuleBasedStateMachine):
@@ -103,7 +102,7 @@ class ShardMachine(RuleBasedStateMachine):
         self.late: list[PlannedAppend] = []
         self.owners: list[Owner] = []
         self.acknowledged: dict[int, int] = {}
-        """By owner epoch: how far the log goes that somebody was told of."""
+        """Owner epoch → end of the log that a caller was told of."""
         for _ in range(2):
             self.owners.append(self._new())
 
@@ -119,7 +118,7 @@ class ShardMachine(RuleBasedStateMachine):
         owner = self.owners[number]
         if owner.under_way is not None and owner.verdict is None:
             self.late.append(owner.under_way)
-        owner.shard.dismiss()
+        owner.shard.unload()
         self._answers(owner)
         self.owners[number] = self._new()
 
@@ -130,7 +129,7 @@ class ShardMachine(RuleBasedStateMachine):
             self.who += 1
             event = Wait(event.key, self.who)
         shard = owner.shard
-        uncommitted = [record for group in shard._pending.groups for record in group.records]
+        uncommitted = [record for group in shard.pending.groups for record in group.records]
         held = dict(shard.machine.numbers)
         ticket = Ticket(event, held, 0)
         owner.tickets.append(ticket)
@@ -138,12 +137,12 @@ class ShardMachine(RuleBasedStateMachine):
             shard.submit(event, self.now_ms, ticket)
         except RuntimeError:
             assert isinstance(event, Fail)
-        after = [record for group in shard._pending.groups for record in group.records]
+        after = [record for group in shard.pending.groups for record in group.records]
         assert after[: len(uncommitted)] == uncommitted
         ticket.needs = shard.position + len(after)
         current = isinstance(event, Read) and event.current
-        told = [to for epoch, to in self.acknowledged.items() if current or epoch <= shard.owner_epoch]
-        ticket.floor = max(told, default=0)
+        answer = [to for epoch, to in self.acknowledged.items() if current or epoch <= shard.owner_epoch]
+        ticket.floor = max(answer, default=0)
         self._answers(owner)
 
     @rule(number=owners)
@@ -153,10 +152,10 @@ class ShardMachine(RuleBasedStateMachine):
             verdict = self.leader.claim(shard.next_claim(self.leader.epoch))
             if verdict == 0:
                 shard.claimed(0, len(self.leader.log))
-            elif verdict == DEPOSED:
+            elif verdict == ErrorCode.NOT_COORDINATOR:
                 shard.fenced()
             else:
-                shard.unsure()
+                shard.outcome_unknown()
             self._answers(self.owners[number])
 
     @rule(number=owners, count=st.integers(1, 5))
@@ -179,7 +178,7 @@ class ShardMachine(RuleBasedStateMachine):
     def arrive(self, number: int, too_few: bool) -> None:
         owner = self.owners[number]
         if owner.under_way is not None and owner.verdict is None:
-            owner.verdict = TOO_FEW if too_few else self.leader.append(owner.under_way)
+            owner.verdict = ErrorCode.NOT_ENOUGH_REPLICAS if too_few else self.leader.append(owner.under_way)
             owner.stored_to = owner.under_way.offset + len(owner.under_way.records)
 
     @rule(number=owners)
@@ -193,7 +192,7 @@ class ShardMachine(RuleBasedStateMachine):
         elif owner.stored_to <= self.leader.committed and self._still_there(owner.under_way):
             owner.shard.appended()
         elif owner.under_way.fence.leader_epoch != self.leader.epoch:
-            owner.shard.unsure()
+            owner.shard.outcome_unknown()
         else:
             return
         owner.under_way = owner.verdict = None
@@ -210,7 +209,7 @@ class ShardMachine(RuleBasedStateMachine):
             if owner.verdict is None:
                 self.late.append(owner.under_way)
             owner.under_way = owner.verdict = None
-        owner.shard.unsure()
+        owner.shard.outcome_unknown()
         self._answers(owner)
 
     @precondition(lambda self: self.late)
@@ -249,8 +248,8 @@ class ShardMachine(RuleBasedStateMachine):
                 continue
             assert ticket.needs <= self.leader.committed, "answered before it was committed"
             assert ticket.needs >= ticket.floor, "somebody was told more than this knew"
-            told = self.acknowledged.get(owner.shard.owner_epoch, 0)
-            self.acknowledged[owner.shard.owner_epoch] = max(told, ticket.needs)
+            answer = self.acknowledged.get(owner.shard.owner_epoch, 0)
+            self.acknowledged[owner.shard.owner_epoch] = max(answer, ticket.needs)
             if isinstance(ticket.event, Read):
                 now = replayed(self.leader.log[: ticket.needs]).get(ticket.event.key)
                 assert reply == (str(now[0]) if now else "nothing"), "read what was never committed"
@@ -261,7 +260,7 @@ class ShardMachine(RuleBasedStateMachine):
             shard = owner.shard
             if shard.state in (State.SERVING, State.UNLOADING):
                 assert shard.position <= self.leader.committed
-                groups = shard._pending.groups
+                groups = shard.pending.groups
                 uncommitted = [record for group in groups for record in group.records]
                 assert dict(shard.machine.numbers) == replayed(self.leader.log[: shard.position] + uncommitted)
 
@@ -271,16 +270,16 @@ class ShardMachine(RuleBasedStateMachine):
         for owner in self.owners:
             machine = owner.shard.machine
             waiting = {who for row in machine.waiting.values() for who in row}
-            assert waiting == {key[1] for key in owner.shard._pending.parked}
+            assert waiting == {key[1] for key in owner.shard.pending.parked}
 
     @invariant()
     def what_expires_has_a_timer(self) -> None:
         for owner in self.owners:
             shard = owner.shard
-            if shard.state is State.SERVING and not shard._pending.groups:
-                assert not len(shard._journal), "what is committed is forgotten"
+            if shard.state is State.SERVING and not shard.pending.groups:
+                assert not len(shard.journal), "what is committed is forgotten"
                 for key, (_, expires_ms) in shard.machine.numbers.items():
-                    assert expires_ms == NEVER or shard._timers.deadline(("expiry", key)) is not None
+                    assert expires_ms == NEVER or shard.timers.deadline(("expiry", key)) is not None
 
     @invariant()
     def everybody_who_asked_is_remembered(self) -> None:
@@ -288,7 +287,7 @@ class ShardMachine(RuleBasedStateMachine):
             assert len(owner.tickets) == owner.shard.waiting
 
     def teardown(self) -> None:
-        """Heal: the newest owner goes on by itself. A successor finds what the log says, and nobody is left without an answer."""
+        """Ends all faults. The newest owner goes on; a successor loads what the log says; every request is answered."""
         self._heals(max(range(2), key=lambda number: self.owners[number].shard.owner_epoch))
         owner = self._new()
         self.leader.committed = len(self.leader.log)
@@ -299,9 +298,9 @@ class ShardMachine(RuleBasedStateMachine):
         assert owner.shard.state is State.SERVING
         assert dict(owner.shard.machine.numbers) == replayed(self.leader.log)
         for former in self.owners:
-            former.shard.dismiss()
+            former.shard.unload()
             self._answers(former)
-            former.shard.unsure()
+            former.shard.outcome_unknown()
             self._answers(former)
             assert former.shard.state is State.CLOSED
             assert not former.tickets
@@ -342,8 +341,15 @@ def random_run(seed: int, steps: int = 200) -> None:
     def event() -> Event:
         key, number = draw.choice("abc"), draw.randrange(10)
         kinds = [
-            *(Put(key, number, NEVER), Put(key, number, run.now_ms + draw.randrange(3000)), Add(key, number), Add(key, number)),
-            *(Remove(key), Read(key), Read(key, True), Wait(key, 0), Fail(draw.random() < 0.5)),
+            Put(key, number, NEVER),
+            Put(key, number, run.now_ms + draw.randrange(3000)),
+            Add(key, number),
+            Add(key, number),
+            Remove(key),
+            Read(key),
+            Read(key, True),
+            Wait(key, 0),
+            Fail(draw.random() < 0.5),
         ]
         return draw.choices(kinds, [2, 2, 3, 3, 2, 3, 2, 2, 0.3])[0]
 
@@ -370,12 +376,3 @@ def random_run(seed: int, steps: int = 200) -> None:
         move(draw.choice(both))
         run.check()
     run.teardown()
-
-
-def test_lives_in_which_much_happens() -> None:
-    for seed in range(300):
-        random_run(seed)
-
-
-ShardMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
-TestShard = ShardMachine.TestCase

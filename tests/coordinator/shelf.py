@@ -1,13 +1,13 @@
-"""A small coordinator for tests: numbers on a shelf, some of which expire, and people who wait for one to be put there."""
+"""A small coordinator for tests: numbers on a shelf, some of which expire, and callers that wait for one."""
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.tables import Journal, Table
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.tables import Journal, Table
+from libs.coordinator.timers import TimerKey
 
 NEVER = -1
 
@@ -105,8 +105,8 @@ class Shelf:
                     raise RuntimeError("cannot decide")
                 return Decision("never said", [Stored("a", 99, NEVER), Broken()])
             case Expired(("expiry", str(key))):
-                found = self.numbers.get(key)
-                if found is None or not NEVER < found[1] <= now_ms:
+                result = self.numbers.get(key)
+                if result is None or not NEVER < result[1] <= now_ms:
                     return Decision()
                 return self._remove(key, None)
         raise AssertionError(event)

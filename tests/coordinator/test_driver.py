@@ -1,4 +1,4 @@
-"""A shard run over a log in memory: it loads, answers when committed, and finds its way through whatever its log says."""
+"""A shard over a log in memory: it loads, answers when committed, and recovers from every answer of its log."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,15 +6,21 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from libs.clock import SystemClock, WallMs
-from libs.runtime.shards.driver import ShardDriver
-from libs.runtime.shards.log_port import Refused, Unknown
-from libs.runtime.shards.states import State
-from tests.runtime.shards.asking import ask_driver
-from tests.runtime.shards.memory_log import CLAIM_AGAIN, DEPOSED, Partition
-from tests.runtime.shards.shelf import Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait
+from libs.coordinator.driver import ShardDriver
+from libs.coordinator.internal_log import Refused, Unknown
+from libs.coordinator.states import State
+from libs.coordinator.steady_time import SteadyTime
+from libs.wire.errors import ErrorCode
+from tests.coordinator.memory_log import Partition
+from tests.coordinator.shelf import Add, Event, Fail, Put, Read, Recorded, Remove, Shelf, Wait
+from tests.coordinator.submissions import submit_to_driver
+from tests.support.polling import until
 
 Driver = ShardDriver[Event, str, Recorded]
 Run = Callable[..., Driver]
+
+
+DAY_MS = 86_400_000
 
 
 class SetClock(SystemClock):
@@ -30,26 +36,26 @@ async def partition() -> Partition:
 
 
 @pytest.fixture
-async def run(partition: Partition) -> AsyncIterator[Run]:
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+async def run(partition: Partition, clock: SetClock) -> AsyncIterator[Run]:
     drivers: list[Driver] = []
+    time = SteadyTime(clock, asyncio.get_running_loop().time)
 
     def begin(owner_epoch: int = 1) -> Driver:
-        driver: Driver = ShardDriver(*("t-0", partition.log(), Shelf, owner_epoch, SetClock()), batch_bytes_max=100_000)
+        driver: Driver = ShardDriver("t-0", partition.log(), Shelf, owner_epoch, clock, time, batch_bytes_max=100_000)
         drivers.append(driver)
         return driver
 
     yield begin
-    partition.going.set()
+    partition.released.set()
     for driver in drivers:
-        driver.dismiss()
+        driver.unload()
         driver.leader_moved()
         await driver.closed()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - what is waited for happens in the code under test
-            await asyncio.sleep(0)
 
 
 async def reaches(driver: Driver, state: State) -> None:
@@ -57,9 +63,10 @@ async def reaches(driver: Driver, state: State) -> None:
 
 
 async def is_gone(driver: Driver, key: str) -> None:
-    async with asyncio.timeout(60):
-        while await said(driver, Read(key)) != "nothing":  # noqa: ASYNC110 - time has to pass
-            await asyncio.sleep(0.005)
+    async def reads_nothing() -> bool:
+        return await said(driver, Read(key)) == "nothing"
+
+    await until(reads_nothing)
 
 
 async def serving(run: Run, owner_epoch: int = 1) -> Driver:
@@ -70,7 +77,7 @@ async def serving(run: Run, owner_epoch: int = 1) -> Driver:
 
 async def said(driver: Driver, event: Event) -> str | int:
     async with asyncio.timeout(60):
-        answer = await ask_driver(driver, event)
+        answer = await submit_to_driver(driver, event)
     return answer.error or answer.reply
 
 
@@ -79,6 +86,16 @@ async def test_what_was_written_before_is_there_once_it_is_loaded(partition: Par
     partition.write((b"b", None), (b"c", b"[3, -1]"))
     driver = await serving(run)
     assert [await said(driver, Read(key)) for key in "abc"] == ["1", "nothing", "3"]
+
+
+async def test_a_shard_that_is_opened_while_the_clock_is_ahead_expires_nothing(
+    partition: Partition, run: Run, clock: SetClock
+) -> None:
+    in_an_hour = clock.wall_ms() + 3_600_000
+    partition.write((b"a", f"[1, {in_an_hour}]".encode()))
+    clock.ahead_ms = DAY_MS
+    driver = await serving(run)
+    assert await said(driver, Read("a")) == "1"
 
 
 async def test_a_shard_that_loads_sends_its_clients_to_wait(partition: Partition, run: Run) -> None:
@@ -108,32 +125,32 @@ async def test_a_leader_that_does_not_know_yet_what_is_committed_is_asked_again(
 
 async def test_decisions_that_come_together_share_an_append(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    answers = [ask_driver(driver, Add("a", 1)) for _ in range(10)]
+    answers = [submit_to_driver(driver, Add("a", 1)) for _ in range(10)]
     assert [(await answer).reply for answer in answers] == [str(number) for number in range(1, 11)]
     assert [len(planned.records) for planned in partition.appends] == [10]
 
 
 async def test_a_read_waits_for_what_it_saw(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    partition.going.clear()
-    written = ask_driver(driver, Put("a", 1))
-    read = ask_driver(driver, Read("a"))
-    other = ask_driver(driver, Read("b"))
+    partition.released.clear()
+    written = submit_to_driver(driver, Put("a", 1))
+    read = submit_to_driver(driver, Read("a"))
+    other = submit_to_driver(driver, Read("b"))
     await asyncio.sleep(0.01)
     assert not written.done()
     assert not read.done()
     assert not other.done()
-    partition.going.set()
+    partition.released.set()
     assert [(await answer).reply for answer in (written, read, other)] == ["1", "1", "nothing"]
 
 
 async def test_what_is_decided_while_an_append_is_under_way_goes_with_the_next_one(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    partition.going.clear()
-    answers = [ask_driver(driver, Add("a", 1))]
+    partition.released.clear()
+    answers = [submit_to_driver(driver, Add("a", 1))]
     await until(lambda: len(partition.appends) == 1)
-    answers += [ask_driver(driver, Add("a", 1)) for _ in range(3)]
-    partition.going.set()
+    answers += [submit_to_driver(driver, Add("a", 1)) for _ in range(3)]
+    partition.released.set()
     assert [(await answer).reply for answer in answers] == ["1", "2", "3", "4"]
     assert [len(planned.records) for planned in partition.appends] == [1, 3]
 
@@ -141,12 +158,12 @@ async def test_what_is_decided_while_an_append_is_under_way_goes_with_the_next_o
 async def test_a_refused_append_is_taken_back_with_all_that_was_decided_on_it(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     assert await said(driver, Put("a", 1)) == "1"
-    partition.going.clear()
+    partition.released.clear()
     partition.fate = lambda _: Refused(19)
-    answers = [ask_driver(driver, Add("a", 1))]
+    answers = [submit_to_driver(driver, Add("a", 1))]
     await until(lambda: len(partition.appends) == 2)
-    answers += [ask_driver(driver, Add("a", 1)), ask_driver(driver, Read("a"))]
-    partition.going.set()
+    answers += [submit_to_driver(driver, Add("a", 1)), submit_to_driver(driver, Read("a"))]
+    partition.released.set()
     assert [(await answer).error for answer in answers] == [15, 15, 15]
     partition.fate = lambda _: None
     assert await said(driver, Read("a")) == "1"
@@ -173,9 +190,9 @@ async def test_after_an_append_of_unknown_outcome_the_log_says_what_became_of_it
 async def test_an_owner_that_was_replaced_closes_at_its_next_append(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     successor = await serving(run, 2)
-    assert await said(driver, Put("a", 1)) == DEPOSED
+    assert await said(driver, Put("a", 1)) == ErrorCode.NOT_COORDINATOR
     assert driver.state is State.CLOSED
-    assert await said(driver, Read("a")) == DEPOSED
+    assert await said(driver, Read("a")) == ErrorCode.NOT_COORDINATOR
     assert await said(successor, Read("a")) == "nothing"
 
 
@@ -184,20 +201,20 @@ async def test_a_read_that_must_be_current_finds_out_that_there_is_a_newer_owner
     successor = await serving(run, 2)
     await said(successor, Put("a", 1))
     assert await said(driver, Read("a")) == "nothing"
-    assert await said(driver, Read("a", current=True)) == DEPOSED
+    assert await said(driver, Read("a", current=True)) == ErrorCode.NOT_COORDINATOR
 
 
 async def test_reads_that_must_be_current_share_a_question(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    reads = [ask_driver(driver, Read("a", current=True)) for _ in range(5)]
+    reads = [submit_to_driver(driver, Read("a", current=True)) for _ in range(5)]
     assert [(await read).reply for read in reads] == ["nothing"] * 5
     assert [len(planned.records) for planned in partition.appends] == [0]
 
 
 async def test_an_append_is_not_waited_for_when_its_leader_was_replaced(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    partition.going.clear()
-    waiting = ask_driver(driver, Put("a", 1))
+    partition.released.clear()
+    waiting = submit_to_driver(driver, Put("a", 1))
     await until(lambda: len(partition.appends) == 1)
     partition.epoch = 1
     driver.leader_moved()
@@ -218,9 +235,8 @@ async def test_an_idle_shard_claims_again_when_its_leader_was_replaced(partition
 async def test_a_leader_that_moved_unheard_costs_a_refusal_and_a_claim(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     partition.epoch = 1
-    partition.standing = None
-    assert CLAIM_AGAIN == 74
-    assert await said(driver, Put("a", 1)) == 16
+    partition.claimed = None
+    assert await said(driver, Put("a", 1)) == ErrorCode.NOT_COORDINATOR
     await reaches(driver, State.SERVING)
     assert await said(driver, Put("a", 1)) == "1"
 
@@ -271,20 +287,20 @@ async def test_a_record_that_cannot_be_read_is_not_passed_over(partition: Partit
 
 async def test_who_waits_is_woken_by_a_later_decision_once_that_is_committed(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    waiting = ask_driver(driver, Wait("a", 1))
+    waiting = submit_to_driver(driver, Wait("a", 1))
     assert await said(driver, Read("a")) == "nothing"
     assert not waiting.done()
-    partition.going.clear()
-    ask_driver(driver, Put("a", 7))
+    partition.released.clear()
+    submit_to_driver(driver, Put("a", 7))
     await asyncio.sleep(0.01)
     assert not waiting.done()
-    partition.going.set()
+    partition.released.set()
     assert (await waiting).reply == "7"
 
 
 async def test_who_was_woken_by_a_decision_that_failed_waits_again(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    waiting = ask_driver(driver, Wait("a", 1))
+    waiting = submit_to_driver(driver, Wait("a", 1))
     partition.fate = lambda _: Refused(19)
     assert await said(driver, Put("a", 7)) == 15
     assert not waiting.done()
@@ -316,32 +332,32 @@ async def test_a_timer_whose_decision_failed_comes_again(partition: Partition, r
 @pytest.mark.parametrize("replaying", [True, False])
 async def test_a_decision_that_raises_harms_nobody_else(partition: Partition, run: Run, replaying: bool) -> None:
     driver = await serving(run)
-    before = ask_driver(driver, Put("b", 1))
-    failed = ask_driver(driver, Fail(replaying))
-    after = ask_driver(driver, Add("b", 1))
+    before = submit_to_driver(driver, Put("b", 1))
+    failed = submit_to_driver(driver, Fail(replaying))
+    after = submit_to_driver(driver, Add("b", 1))
     assert [(await answer).error for answer in (before, failed, after)] == [0, -1, 0]
     assert await said(driver, Read("a")) == "nothing"
 
 
 async def test_a_decision_that_no_batch_can_hold_is_refused_alone(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    before = ask_driver(driver, Put("b", 1))
-    large = ask_driver(driver, Put("x" * 200_000, 1))
+    before = submit_to_driver(driver, Put("b", 1))
+    large = submit_to_driver(driver, Put("x" * 200_000, 1))
     assert [(await before).error, (await large).error] == [0, -1]
     assert await said(driver, Read("x" * 200_000)) == "nothing"
 
 
 async def test_a_shard_that_is_given_up_answers_what_is_under_way_and_refuses_the_rest(partition: Partition, run: Run) -> None:
     driver = await serving(run)
-    partition.going.clear()
-    under_way = ask_driver(driver, Put("a", 1))
+    partition.released.clear()
+    under_way = submit_to_driver(driver, Put("a", 1))
     await until(lambda: len(partition.appends) == 1)
-    behind, waiting = ask_driver(driver, Put("b", 1)), ask_driver(driver, Wait("c", 1))
-    driver.dismiss()
+    behind, waiting = submit_to_driver(driver, Put("b", 1)), submit_to_driver(driver, Wait("c", 1))
+    driver.unload()
     assert driver.state is State.UNLOADING
     assert (await behind).error == 16
     assert await said(driver, Read("a")) == 16
-    partition.going.set()
+    partition.released.set()
     assert (await under_way).reply == "1"
     assert (await waiting).error == 16
     await driver.closed()
@@ -357,11 +373,11 @@ async def test_a_tombstone_is_written_for_what_is_removed(partition: Partition, 
 
 async def test_those_who_ask_in_one_turn_are_decided_at_once_and_share_an_append(partition: Partition, run: Run) -> None:
     driver, said = await serving(run), list[str | None]()
-    wanted = [driver.ask(Add("a", 1), lambda answer: said.append(answer.reply)) for _ in range(3)]
+    expected = [driver.submit(Add("a", 1), lambda answer: said.append(answer.reply)) for _ in range(3)]
     await asyncio.sleep(0.01)
-    assert (wanted, partition.appends) == ([True] * 3, [])
+    assert (expected, partition.appends) == ([True] * 3, [])
     driver.append()
-    assert not driver.ask(Add("a", 1), lambda answer: said.append(answer.reply)), "one is under way"
+    assert not driver.submit(Add("a", 1), lambda answer: said.append(answer.reply)), "one is under way"
     await until(lambda: len(said) == 4)
     assert said == ["1", "2", "3", "4"]
     assert [len(planned.records) for planned in partition.appends] == [3, 1]
@@ -373,7 +389,7 @@ async def test_who_fails_to_take_an_answer_keeps_nobody_else_from_theirs(run: Ru
     def fail(_: object) -> None:
         raise RuntimeError("broken on purpose")
 
-    driver.ask(Add("a", 1), fail)
+    driver.submit(Add("a", 1), fail)
     assert await said(driver, Add("a", 1)) == "2"
 
 

@@ -1,4 +1,4 @@
-"""Each rule of DESIGN section 8 broken on purpose: the model test must notice."""
+"""Each rule of coordinators (docs/rules.md) broken on purpose: the model test must notice."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from libs.runtime.shards import pending, shard
-from libs.runtime.shards.pending import Pending
-from libs.runtime.shards.shard import PlannedAppend, Shard
-from libs.runtime.shards.states import State
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import Timers
-from tests.runtime.shards.test_shard_model import Leader, ShardMachine, random_run
+from libs.coordinator import pending, shard
+from libs.coordinator.pending import Pending
+from libs.coordinator.shard import PlannedAppend, Shard
+from libs.coordinator.states import State
+from libs.coordinator.tables import Journal
+from libs.coordinator.timers import Timers
+from tests.coordinator.shard_model import Leader, ShardMachine, random_run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -55,25 +55,25 @@ def only_the_failed_group_is_taken_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def unknown_is_taken_for_refused(patch: pytest.MonkeyPatch) -> None:
-    def unsure(self: Any, error: int = 15) -> None:
+    def outcome_unknown(self: Any, error: int = 15) -> None:
         self._revert(error)
         if self.state is State.UNLOADING:
-            self._close(shard.Fact.UNSURE)
+            self._close(shard.Fact.OUTCOME_UNKNOWN)
         elif self.state is not State.SERVING and self.state is not State.CLOSED:
-            self._become(shard.Fact.UNSURE)
+            self._become(shard.Fact.OUTCOME_UNKNOWN)
 
-    patch.setattr(Shard, "unsure", unsure)
+    patch.setattr(Shard, "outcome_unknown", outcome_unknown)
 
 
 def unknown_is_taken_for_stored(patch: pytest.MonkeyPatch) -> None:
-    real = Shard.unsure
+    real = Shard.outcome_unknown
 
-    def unsure(self: Any, error: int = 15) -> None:
+    def outcome_unknown(self: Any, error: int = 15) -> None:
         if self._pending.sent:
             self.appended()
         real(self, error)
 
-    patch.setattr(Shard, "unsure", unsure)
+    patch.setattr(Shard, "outcome_unknown", outcome_unknown)
 
 
 def a_claim_does_not_read_again(patch: pytest.MonkeyPatch) -> None:
@@ -107,11 +107,11 @@ def nothing_is_forgotten_before_it_is_committed_but_all_after(patch: pytest.Monk
         self._journal.forget_to(self._journal.mark)
         self._timers.forget_to(self._timers.mark)
 
-    patch.setattr(Shard, "_settled", settled)
+    patch.setattr(Shard, "_forget_committed", settled)
 
 
 def a_removal_is_not_noted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("libs.runtime.shards.tables.Table.pop", dict.pop)
+    patch.setattr("libs.coordinator.tables.Table.pop", dict.pop)
 
 
 class LeaderWithoutOwnerEpochs(Leader):
@@ -139,10 +139,21 @@ def loading_does_not_wait_for_the_end(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED: list[Plant] = [
-    *(reads_do_not_wait, answers_when_replayed, a_failed_append_leaves_the_tables, only_the_failed_group_is_taken_back),
-    *(unknown_is_taken_for_refused, unknown_is_taken_for_stored, a_claim_does_not_read_again, serves_while_loading),
-    *(the_woken_are_forgotten, those_who_wait_are_never_refused, timers_are_not_taken_back, a_removal_is_not_noted),
-    *(nothing_is_forgotten_before_it_is_committed_but_all_after, offsets_alone_fence, loading_does_not_wait_for_the_end),
+    reads_do_not_wait,
+    answers_when_replayed,
+    a_failed_append_leaves_the_tables,
+    only_the_failed_group_is_taken_back,
+    unknown_is_taken_for_refused,
+    unknown_is_taken_for_stored,
+    a_claim_does_not_read_again,
+    serves_while_loading,
+    the_woken_are_forgotten,
+    those_who_wait_are_never_refused,
+    timers_are_not_taken_back,
+    a_removal_is_not_noted,
+    nothing_is_forgotten_before_it_is_committed_but_all_after,
+    offsets_alone_fence,
+    loading_does_not_wait_for_the_end,
 ]
 
 

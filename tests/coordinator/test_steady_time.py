@@ -1,7 +1,7 @@
 """Sessions do not end together because somebody set the clock."""
 
 from libs.clock import SystemClock, WallMs
-from libs.runtime.shards.steady_time import SteadyTime
+from libs.coordinator.steady_time import SteadyTime
 
 
 class Hand(SystemClock):
@@ -35,6 +35,15 @@ def test_a_clock_that_is_set_ahead_is_caught_up_with_little_by_little() -> None:
         hand.passes(10_000)
         time.now_ms()
     assert time.now_ms() == hand.wall
+
+
+def test_a_long_silence_is_no_reason_to_believe_a_clock_that_is_ahead() -> None:
+    """An owner of no shards does not look for a day. Then it opens one, just after somebody set the clock."""
+    hand = Hand()
+    time = SteadyTime(hand, lambda: hand.seconds)
+    hand.passes(86_400_000)
+    hand.wall += 12 * 3_600_000
+    assert time.now_ms() == 1_000_000 + 86_400_000 + 60_000
 
 
 def test_time_does_not_go_back_with_the_clock() -> None:

@@ -1,4 +1,4 @@
-"""What the log of a shard asks of the storage node that leads its partition."""
+"""Requests of a shard's log to the storage node that leads its partition."""
 
 import asyncio
 from typing import Any
@@ -11,14 +11,14 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState, Replica
 from libs.cluster.store import WatchBatch, WatchEvent
+from libs.coordinator.decisions import KeyValue
+from libs.coordinator.internal_log import Refused, Stored, Unknown
+from libs.coordinator.shard import Fence, PlannedAppend
+from libs.coordinator.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, IN_LOG, StorageLog, _on_response
 from libs.rpc.client import OnReply, Response
 from libs.rpc.contracts.storage import Append, Appended, AppendPartition, AppendReply
 from libs.rpc.envelope import EMPTY
 from libs.rpc.schema import pack, unpack
-from libs.runtime.shards.decisions import KeyValue
-from libs.runtime.shards.log_port import Refused, Stored, Unknown
-from libs.runtime.shards.shard import Fence, PlannedAppend
-from libs.runtime.shards.storage_log import ANSWER_S_MAX, APPEND_MS_MAX, IN_LOG, StorageLog, _hear
 
 TOPIC_ID = bytes(15) + b"\1"
 
@@ -51,11 +51,11 @@ async def test_an_append_may_take_as_long_as_is_said_now() -> None:
     leader, now = FakeLeader(), [5000]
     log = StorageLog(TOPIC_ID, 0, image, leader, append_ms_max=lambda: now[0])  # type: ignore[arg-type]
     planned = PlannedAppend(Fence(0, 1, 1), 0, [KeyValue(b"k", b"v")])
-    said: list[object] = []
-    log.append(planned, 1, said.append)
+    reported: list[object] = []
+    log.append(planned, 1, reported.append)
     now[0] = 250
-    log.append(planned, 1, said.append)
-    assert said == [Stored(7), Stored(7)]
+    log.append(planned, 1, reported.append)
+    assert reported == [Stored(7), Stored(7)]
     assert [(append.timeout_ms, timeout_s) for append, timeout_s in leader.asked] == [
         (5000, 5 + ANSWER_S_MAX),
         (250, 0.25 + ANSWER_S_MAX),
@@ -77,14 +77,14 @@ async def test_an_append_is_what_the_contract_says() -> None:
 
 
 async def test_an_append_to_a_leader_that_moved_is_refused_soon_unless_nobody_waits() -> None:
-    leader, said = FakeLeader(), list[object]()
+    leader, reported = FakeLeader(), list[object]()
     log = StorageLog(TOPIC_ID, 0, image, leader)  # type: ignore[arg-type]
     planned = PlannedAppend(Fence(9, 1, 1), 0, [])
-    log.append(planned, 1, said.append)
-    log.append(planned, 1, said.append)()
-    assert not said
+    log.append(planned, 1, reported.append)
+    log.append(planned, 1, reported.append)()
+    assert not reported
     await asyncio.sleep(0)
-    assert said == [Refused(6)]
+    assert reported == [Refused(6)]
     assert not leader.asked
 
 
@@ -94,9 +94,9 @@ NONSENSE = st.recursive(st.none() | st.booleans() | st.text(max_size=2), lambda 
 
 
 def heard(answer: list[object]) -> object:
-    said: list[object] = []
-    _hear(said.append, Response(answer, EMPTY, ()))
-    (outcome,) = said
+    reported: list[object] = []
+    _on_response(reported.append, Response(answer, EMPTY, ()))
+    (outcome,) = reported
     return outcome
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.runtime.shards.tables import Journal, Table
-from libs.runtime.shards.timers import RETRY_MS, Timers
-from libs.runtime.shards.write_errors import told_to_clients
+from libs.coordinator.tables import Journal, Table
+from libs.coordinator.timers import RETRY_MS, Timers
+from libs.coordinator.write_errors import client_error
 from libs.wire.errors import ErrorCode
 
 Change = Callable[[Table[str, int]], object]
@@ -148,38 +148,38 @@ def test_deadlines_that_move_often_leave_little_behind() -> None:
 
 
 def test_write_errors_are_told_as_kafka_tells_them() -> None:
-    told = {15: (3, 19, 7, 20), 16: (6, 56), -1: (10, 18, 4)}
-    for heard, errors in told.items():
-        assert [told_to_clients(error) for error in errors] == [heard] * len(errors)
-    assert told_to_clients(ErrorCode.INVALID_RECORD) == ErrorCode.INVALID_RECORD
+    answer = {15: (3, 19, 7, 20), 16: (6, 56), -1: (10, 18, 4)}
+    for heard, errors in answer.items():
+        assert [client_error(error) for error in errors] == [heard] * len(errors)
+    assert client_error(ErrorCode.INVALID_RECORD) == ErrorCode.INVALID_RECORD
 
 
 def test_what_is_to_be_told_is_told_once_when_all_before_it_is_committed() -> None:
     journal, table = filled()
-    told: list[str] = []
+    answer: list[str] = []
     table["c"] = 1
     first = journal.mark
-    journal.when_committed(lambda: told.append("one"))
+    journal.when_committed(lambda: answer.append("one"))
     journal.forget_to(first)
-    assert not told, "it was said after that"
+    assert not answer, "it was said after that"
     table["d"] = 2
     second = journal.mark
-    journal.when_committed(lambda: told.append("two"))
+    journal.when_committed(lambda: answer.append("two"))
     journal.forget_to(second)
     journal.forget_to(second)
-    assert told == ["one"]
+    assert answer == ["one"]
     journal.forget_to(journal.mark)
-    assert told == ["one", "two"]
+    assert answer == ["one", "two"]
 
 
 def test_what_is_taken_back_is_never_told() -> None:
     journal, table = filled()
-    told: list[str] = []
-    journal.when_committed(lambda: told.append("stays"))
+    answer: list[str] = []
+    journal.when_committed(lambda: answer.append("stays"))
     mark = journal.mark
     table["a"] = 5
-    journal.when_committed(lambda: told.append("is taken back"))
+    journal.when_committed(lambda: answer.append("is taken back"))
     journal.revert_to(mark)
     table["b"] = 5
     journal.forget_to(journal.mark)
-    assert (told, table) == (["stays"], {"a": 1, "b": 5})
+    assert (answer, table) == (["stays"], {"a": 1, "b": 5})

@@ -16,10 +16,10 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from services.gateway.protocol_page import write_page
-from services.local.plan import plan_cluster
+from services.gateway.protocol_docs.protocol_page import write_page
+from services.local.cluster_plan import plan_cluster
+from services.local.cluster_shape import Shape
 from services.local.run_directory import RunDirectory
-from services.local.shape import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "settings.md"
@@ -31,7 +31,7 @@ Made by `python -m tests.docs.settings_page` from the `config.py` of each servic
 Each service reads environment variables and the TOML file that `PENSTOCK_CONFIG` names. In the file a setting is called as in the
 second column. The environment wins. Lists are comma separated in the environment. A service that lacks a setting, or cannot read
 one, says so in one line and ends. All of them are read at the start; Kafka's broker and topic configs, which `kafka-configs`
-changes while all runs, are another matter: [protocol.md](protocol.md), [storage.md](storage.md).
+changes while all runs, are another matter: [use/configs.md](use/configs.md).
 
 ## Under `make up`
 
@@ -49,6 +49,26 @@ PENSTOCK_RACK=a make up STORAGE=1 PORT=9092
 PENSTOCK_RACK=b make up STORAGE=2
 PENSTOCK_RACK=c PENSTOCK_LOG_DIRS=/disk1/penstock,/disk2/penstock make up STORAGE=3
 ```
+
+If you set a variable that `make up` sets itself, it warns you and ignores yours.
+
+## Clients on other hosts
+
+`make up` starts gateways for clients on this machine only. To let other machines connect, start one more gateway beside them.
+Put the address of this machine, as those clients reach it, in `PENSTOCK_ADVERTISED_HOST`:
+
+```
+PENSTOCK_NODE_ID=10 PENSTOCK_ETCD=127.0.0.1:9142 PENSTOCK_DATA_DIR=.run/data/gateway-10 \\
+PENSTOCK_PORT_BASE=9992 PENSTOCK_LISTEN_HOST=0.0.0.0 PENSTOCK_ADVERTISED_HOST=kafka.example.net \\
+PENSTOCK_LISTENER_NAME=EXTERNAL .venv/bin/python -m services.gateway
+```
+
+- Clients use `bootstrap.servers=kafka.example.net:9992`. They also need the ports 9993 to 9995, one for each storage node.
+- `PENSTOCK_ETCD` is `PORT` + 50 of `make up`. Node ids from 10 and ports from `PORT` + 900 are not used by `make up`.
+- `PENSTOCK_LISTENER_NAME` is another name than `PLAINTEXT`. Metadata names only gateways of the listener that a client uses. With
+  one name for both, other machines would be sent to 127.0.0.1.
+- Ctrl-C or SIGTERM ends this gateway. `make down` and `make status` do not know it.
+- There is no TLS, no authentication and no authorization yet: whoever reaches the port can read and write everything.
 """
 
 
@@ -65,14 +85,18 @@ def configs() -> dict[str, type[Any]]:
 
 def docs_of(config: type[Any]) -> dict[str, str]:
     """What stands below each field."""
-    [body] = (node.body for node in ast.parse(dedent(getsource(config))).body if isinstance(node, ast.ClassDef))
     found = {}
-    for node, below in itertools.pairwise(body):
+    for node, below in itertools.chain.from_iterable(map(_members, reversed(config.__mro__[:-1]))):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             match below:
                 case ast.Expr(value=ast.Constant(value=str(text))):
                     found[node.target.id] = " ".join(text.split())
     return found
+
+
+def _members(config: type[Any]) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+    [body] = (node.body for node in ast.parse(dedent(getsource(config))).body if isinstance(node, ast.ClassDef))
+    return itertools.pairwise(body)
 
 
 def page() -> str:

@@ -41,7 +41,7 @@ def test_both_forms_of_a_table_are_drawn_alike() -> None:
 
 
 def test_a_picture_that_is_behind_its_table_is_noticed() -> None:
-    asked = "<!-- drawn from services/controller/core/life.py:LIFE_TRANSITIONS -->\n"
+    asked = "<!-- drawn from services/controller/core/model/controller_states.py:CONTROLLER_TRANSITIONS -->\n"
     made = with_pictures(f"before\n{asked}after\n")
     assert with_pictures(made.replace("Campaigning", "Sleeping")) == made
     assert made.startswith(f"before\n{asked}```mermaid\n")

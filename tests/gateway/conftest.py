@@ -1,28 +1,29 @@
-"""A gateway over a metadata store in memory and storage nodes that only pretend to store."""
+"""A rig for tests: a gateway over a metadata store in memory and fake storage nodes."""
 
-import asyncio
 import dataclasses
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.memory_store import MemoryStore
-from libs.cluster.records import InSync, Member, NodeRecord, PartitionState, Replica, Topic
+from libs.cluster.memory.memory_store import MemoryStore
+from libs.cluster.records import GATEWAY, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import Outcome, Put
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.peers import Peers
+from libs.runtime.process import Environment, Identity
 from libs.telemetry.metrics import Metrics
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
 from tests.gateway.fake_node import FakeNode
 from tests.gateway.kafka_client import RawClient
-from tests.ports import Reservation, reserve_ports
+from tests.support.ports import Reservation, reserve_ports
 
 HOST_ID = "this-host"
 TOPIC = "lines"
@@ -30,14 +31,8 @@ TOPIC_ID = bytes(range(16))
 OFFSETS_ID = bytes(range(16, 32))
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110 - conditions of many kinds, none of which announces itself
-            await asyncio.sleep(0.002)
-
-
 class Rig:
-    """Two storage nodes; topic `lines` with partitions 0 and 1 led by node 1 and 2 led by node 2."""
+    """Two storage nodes and a gateway. Topic `lines` has partitions 0 and 1 led by node 1, and 2 led by node 2."""
 
     def __init__(self, ports: Reservation, directory: Path) -> None:
         self.store = MemoryStore()
@@ -49,6 +44,7 @@ class Rig:
         self.gateway: Gateway | None = None
         self.gateways_store = self.store
         self.peers: Peers | None = None
+        self.descriptors_max = 20_000
         self.deaths: list[BaseException] = []
         self._clients: list[RawClient] = []
 
@@ -62,18 +58,9 @@ class Rig:
             await self.lead(index, leader)
         await self.put(keys.partition(OFFSETS_ID, 0), _state(1, 1, 0))
         self.config = dataclasses.replace(self.config, **changes)  # type: ignore[arg-type]
-        self.gateway = Gateway(
-            self.config,
-            clock=SystemClock(),
-            transport=SocketTransport(),
-            store=self.gateways_store,
-            metrics=self.metrics,
-            host_id=HOST_ID,
-            incarnation=1,
-            version="test",
-            die=self.deaths.append,
-            peers=self.peers,
-        )
+        identity = Identity(GATEWAY, 1, 1, HOST_ID, "test")
+        world = Environment(identity, SystemClock(), self.gateways_store, SocketTransport(), Random(7), self.peers)
+        self.gateway = Gateway(self.config, world, self.metrics, die=self.deaths.append, descriptors_max=self.descriptors_max)
         await self.gateway.start()
         return self.gateway
 
@@ -103,9 +90,9 @@ class Rig:
         state = dataclasses.replace(state, replicas=state.replicas + replicas, isr=state.isr + in_sync)
         await self.put(keys.partition(TOPIC_ID, index), state)
 
-    async def client(self, broker_id: int = 0) -> RawClient:
-        """Connected to a broker id's port, 0 for the bootstrap port."""
-        client = await RawClient.connect(self.port_base + broker_id)
+    async def client(self, broker_id: int = 0, *, address: str = "") -> RawClient:
+        """A client that is connected to a broker id's port; 0: the bootstrap port."""
+        client = await RawClient.connect(self.port_base + broker_id, address=address)
         self._clients.append(client)
         return client
 

@@ -1,10 +1,10 @@
-"""Frames that went wrong in one place."""
+"""Frames that are damaged in one place."""
 
 from hypothesis import strategies as st
 
 
 def damaged_once(data: st.DataObject, original: memoryview | bytes | bytearray) -> bytearray:
-    """One byte is changed, or the frame is cut or grown."""
+    """A frame with one byte changed, or cut, or grown."""
     damaged = bytearray(original)
     at = data.draw(st.integers(0, len(damaged) - 1))
     match data.draw(st.sampled_from(("change", "cut", "grow"))):

@@ -1,10 +1,10 @@
-"""A group coordinator that speaks the real RPC, answers what it is told to, and keeps what it was asked."""
+"""A fake group coordinator that speaks the real RPC, gives the answers that a test sets, and keeps its requests."""
 
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from libs.rpc.contracts.groups import ASK, Ask, Asked
+from libs.rpc.contracts.groups import ASK, Ask, AskReply
 from libs.rpc.schema import unpack
 from libs.rpc.server import Call, Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
@@ -17,9 +17,9 @@ class Heard:
 
 
 class FakeCoordinator:
-    """Answers with `error` if that is set, else with `answers` of the API, else with nothing but the request itself.
+    """It answers with `error` if that is set, otherwise with `answers` of the API, otherwise with the request itself.
 
-    `holding`: calls are kept in `held`, and answered by `release`. `cancelled` are bodies of those that were taken back.
+    `holding`: calls are kept in `held`, and answered by `release`. `cancelled` has the bodies of cancelled requests.
     """
 
     def __init__(self, node_id: int, directory: Path) -> None:
@@ -47,14 +47,14 @@ class FakeCoordinator:
         self.held.clear()
 
     async def restart(self) -> None:
-        """In another life."""
+        """Restarts it as the next incarnation."""
         await self.stop()
         self.incarnation += 1
         self.holding = False
         await self.start()
 
     def begin_to_stop(self) -> None:
-        """What it accepted may still be answered; what comes now is refused."""
+        """Refuses new requests. Accepted ones may still be answered."""
         assert self._server is not None
         self._server.closing = True
 
@@ -73,14 +73,14 @@ class FakeCoordinator:
     def _answer(self, call: Call) -> None:
         ask = unpack(Ask, call.body)
         if self.error:
-            call.reply(Asked(self.error))
+            call.reply(AskReply(self.error))
         else:
             echo = bytes(call.payload)
-            call.reply(Asked(0), (self.by_shard.get(ask.shard) or self.answers.get(ask.api_key) or echo,))
+            call.reply(AskReply(0), (self.by_shard.get(ask.shard) or self.answers.get(ask.api_key) or echo,))
 
 
 async def heard(coordinator: FakeCoordinator, count: int) -> None:
-    """Returns once it was asked so often."""
+    """Returns once the coordinator has got so many requests."""
     async with asyncio.timeout(60):
         while len(coordinator.heard) < count:  # noqa: ASYNC110 - a fake announces nothing
             await asyncio.sleep(0.002)

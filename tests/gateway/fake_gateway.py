@@ -1,4 +1,4 @@
-"""A `GatewayState` for handler tests: a real cluster image, and a controller and storage nodes that answer what a test says."""
+"""A fake `GatewayState` for handler tests: a real cluster image, and a controller and storage nodes whose answers a test sets."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
 from libs.cluster.topic_names import GROUP_TOPIC
-from services.gateway.core.shards import Shards
-from services.gateway.state import RequestContext
+from services.gateway.core.group_shards import GroupShards
+from services.gateway.exchange.request_context import RequestContext
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def topic_id_of(name: str) -> bytes:
 
 @dataclass
 class Cluster:
-    """What the image of a test shows. `topics`: name → the partitions' leaders, -1 for none."""
+    """The records of a test's image. `topics`: the partitions' leaders by topic name, -1 for none."""
 
     alive: tuple[int, ...] = (1, 2, 3)
     dead: tuple[int, ...] = ()
@@ -61,14 +61,14 @@ class Cluster:
 
 
 class FakeGateway:
-    """`on_controller` and `on_storage` answer, or raise; what they were asked is in `asked`."""
+    """`on_controller` and `on_storage` answer, or raise. `requests` has what they were asked."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.image = cluster.image()
         self.clock: Clock = SystemClock()
         self.gateway_id = 1
-        self.asked: list[tuple[Any, ...]] = []
+        self.requests: list[tuple[Any, ...]] = []
         self.waited_for: list[int] = []
         self.on_controller: Callable[[str, Any], Any] = _unexpected
         self.on_storage: Callable[[int, Any], Any] = _unexpected
@@ -76,26 +76,27 @@ class FakeGateway:
         self.on_wait: Callable[[int], None] = lambda revision: None
         self.without_endpoint: set[int] = set()
         self.moved: set[int] = set()
+        self.listed_fenced: set[int] = set()
         self.producer_ids: Callable[[], int] = _unexpected
 
     async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
-        self.asked.append((method, body, timeout_s))
+        self.requests.append((method, body, timeout_s))
         reply = self.on_controller(method, body)
         assert isinstance(reply, reply_type)
         return reply
 
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
-        self.asked.append((node_id, method, body, timeout_s))
+        self.requests.append((node_id, method, body, timeout_s))
         reply = self.on_storage(node_id, body)
         assert isinstance(reply, reply_type)
         return reply
 
     @property
-    def shards(self) -> Shards:
-        return Shards(self.image)
+    def shards(self) -> GroupShards:
+        return GroupShards(self.image)
 
-    async def ask_shard(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, bytes]:
-        self.asked.append((shard, api_key, body))
+    async def ask_coordinator(self, shard: int, api_key: int, body: bytes, context: RequestContext) -> tuple[int, bytes]:
+        self.requests.append((shard, api_key, body))
         reply: tuple[int, bytes] = self.on_shard(shard, body)
         return reply
 
@@ -104,11 +105,14 @@ class FakeGateway:
         self.on_wait(revision)
         return self.image.revision >= revision
 
-    async def ask_neighbours(self) -> None:
+    async def probe_peer_gateways(self) -> None:
         pass
 
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
         return None if node_id in self.without_endpoint else ("gateway", 9092 + node_id)
+
+    def lists_fenced_broker(self, node_id: int) -> bool:
+        return node_id in self.listed_fenced
 
     def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
         return node_id in self.moved

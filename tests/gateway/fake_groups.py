@@ -5,26 +5,27 @@ from importlib import import_module
 from typing import Any
 
 from libs.cluster import keys
-from libs.cluster.owners import Owner
 from libs.cluster.records import GROUP_COORDINATOR, InSync, Member, PartitionState, Replica, Topic
-from libs.wire.api import ApiKey, request_header_version, response_header_version
+from libs.cluster.shard_owners import Owner
+from libs.wire.api_keys import ApiKey, request_header_version, response_header_version
 from libs.wire.primitives import Reader, Writer
-from tests.gateway.conftest import HOST_ID, OFFSETS_ID, Rig, until
+from tests.gateway.conftest import HOST_ID, OFFSETS_ID, Rig
 from tests.gateway.fake_coordinator import FakeCoordinator
 from tests.gateway.kafka_client import RawClient
+from tests.support.polling import until
 
 SHARDS = 4
 
 
 class Groups:
-    """Two coordinators; of the four shards, even ones are led by storage node 1 and odd ones by node 2."""
+    """Two coordinators and four shards. Storage node 1 leads the even shards, and node 2 the odd ones."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.coordinators = {1: FakeCoordinator(1, rig.directory), 2: FakeCoordinator(2, rig.directory)}
 
     async def start(self, *, owners: dict[int, int] | None = None, **changes: object) -> None:
-        """`owners`: coordinator by shard; default: number 1 owns all."""
+        """Starts the rig. `owners` has the coordinator of each shard; by default number 1 owns all."""
         for coordinator in self.coordinators.values():
             await coordinator.start()
             await self.register(coordinator)
@@ -44,7 +45,7 @@ class Groups:
         await self.rig.put(keys.member(GROUP_COORDINATOR, node_id), member)
 
     async def own(self, shard: int, node_id: int) -> None:
-        """0: nobody owns it."""
+        """Makes a coordinator the owner of a shard; 0: the shard has no owner."""
         leader = 1 + shard % 2
         coordinator = self.coordinators.get(node_id)
         owner = str(Owner(node_id, coordinator.incarnation)) if coordinator is not None else ""
@@ -56,7 +57,7 @@ class Groups:
             await self.own(shard, node_id)
 
     async def settled(self) -> None:
-        """The gateway's image is the newest, and it is connected to whom that names."""
+        """Returns once the gateway's image is the newest, and the gateway is connected to each owner in it."""
         gateway = self.rig.gateway
         assert gateway is not None
         assert await gateway.wait_for_revision(self.rig.store.keyspace.revision, 10)
@@ -72,7 +73,7 @@ class Groups:
         """Returns once so many requests wait for an owner."""
         gateway = self.rig.gateway
         assert gateway is not None
-        await until(lambda: len(gateway.data_path.coordinators.waiting) == count)
+        await until(lambda: len(gateway.data_path.coordinators.delayed_requests) == count)
 
     @property
     def held_bytes(self) -> int:
@@ -116,7 +117,7 @@ async def answer(client: RawClient, key: ApiKey, version: int) -> bytes:
 
 
 async def answered(client: RawClient, key: ApiKey, version: int) -> Any:
-    """The next answer, read."""
+    """The next answer, decoded."""
     reader = Reader(memoryview(await answer(client, key, version)))
     response = module_of(key).read_response(reader, version)
     reader.expect_end()

@@ -1,9 +1,9 @@
-"""A storage node that speaks the real RPC and keeps what it is told, for tests of the gateway."""
+"""A fake storage node that speaks the real RPC and keeps its requests."""
 
 import os
 from pathlib import Path
 
-from libs.rpc.contracts.outline import OUTLINE, OutlineReply
+from libs.rpc.contracts.log_layout import LOG_LAYOUT, LogLayoutReply
 from libs.rpc.contracts.storage import (
     APPEND,
     FETCH,
@@ -29,9 +29,9 @@ from libs.wire.errors import ErrorCode
 
 
 class FakeNode:
-    """Appends get the next offset of their partition. `holding`: calls are kept in `held` and answered by `release`.
+    """It gives appends the next offset of their partition. `holding`: calls are kept in `held`, and answered by `release`.
 
-    A fetch is answered with the whole of `file`, or parked when there is none.
+    A fetch is answered with all of `file`, or parked if there is none.
     """
 
     def __init__(self, node_id: int, directory: Path) -> None:
@@ -43,25 +43,25 @@ class FakeNode:
         self.appends: list[Append] = []
         self.stored: list[tuple[int, bytes]] = []  # (partition, batch) in the order of arrival
         self.refuse_with = 0
-        self.hint = (-1, -1)  # leader and its epoch, told with refusals
-        self.in_log = False  # told with refusals
+        self.hint = (-1, -1)  # leader and its epoch, for refusals
+        self.in_log = False  # for refusals
         self.file: Path | None = None
         self.file_gone = False
         self.inline = False
-        self.aborted: tuple[tuple[int, int], ...] = ()  # told to readers of committed records, of whatever they read
-        self.backlog: dict[int, int] = {}  # offset → position in `file`: fetches are answered from there, as a log would
+        self.aborted: tuple[tuple[int, int], ...] = ()  # in each answer to a reader of committed records
+        self.backlog: dict[int, int] = {}  # offset → position in `file`, from which fetches are answered
         self.fetches: list[Fetch] = []
         self.holding_fetches = False
-        self.told: Fetched | None = None  # of every partition, instead of records
+        self.fetch_result: Fetched | None = None  # the result of every partition, instead of records
         self.parked_fetches: list[Call] = []
         self.asked_by: Peer | None = None
         self.cancelled = 0
         self.opened = 0
-        self.outline: OutlineReply | None = None  # None: it knows no such method
-        self.outlines = 0
-        self.named_files: dict[int, Path] = {}  # what an outline names
+        self.log_layout: LogLayoutReply | None = None  # None: the method is unknown
+        self.log_layouts = 0
+        self.named_files: dict[int, Path] = {}  # files by the ids in a log layout
         self.lookups = 0
-        self.stable_to = -1  # position in `file` up to which they read; -1: all of it
+        self.stable_to = -1  # the end of the committed part of `file`; -1: all of it
         self._ends: dict[int, int] = {}
         self._server: RpcServer | None = None
 
@@ -71,14 +71,14 @@ class FakeNode:
             APPEND: self._append,
             FETCH: self._fetch,
             OPEN_FILE: self._open,
-            OUTLINE: self._tell_outline,
+            LOG_LAYOUT: self._answer_log_layout,
             LIST_OFFSETS: self._list_offsets,
         }
         self._server = RpcServer(hello, methods, transport=SocketTransport())
         await self._server.listen(self.address)
 
     async def listen(self, address: str) -> str:
-        """At one more address. Returns where it listens really."""
+        """Listens at one more address, and returns the actual address."""
         assert self._server is not None
         return await self._server.listen(address)
 
@@ -89,7 +89,7 @@ class FakeNode:
         self.held.clear()
 
     def begin_to_stop(self) -> None:
-        """What it accepted may still be answered; what comes now is refused."""
+        """Refuses new requests. Accepted ones may still be answered."""
         assert self._server is not None
         self._server.closing = True
 
@@ -140,15 +140,15 @@ class FakeNode:
         if self.backlog:
             self._fetch_on(call, request, size)
             return
-        if self.told is not None:
-            call.reply(FetchReply(tuple(self.told for _ in request.partitions)))
+        if self.fetch_result is not None:
+            call.reply(FetchReply(tuple(self.fetch_result for _ in request.partitions)))
             return
         if request.inline or self.inline:
             data = self.file.read_bytes()
             rows = [Fetched(0, 9, 9, 0, inline_length=size) for _ in request.partitions]
             call.reply(FetchReply(tuple(rows)), [data] * len(rows))
             return
-        # In two ranges, as where a segment ends.
+        # Two ranges, as at the end of a segment.
         ranges = (FileRange(1, 0, size // 3), FileRange(1, size // 3, size - size // 3))
         call.reply(FetchReply(tuple(Fetched(0, 9, 9, 0, ranges) for _ in request.partitions)))
 
@@ -179,12 +179,12 @@ class FakeNode:
         finally:
             os.close(descriptor)
 
-    def _tell_outline(self, call: Call) -> None:
-        self.outlines += 1
-        if self.outline is None:
+    def _answer_log_layout(self, call: Call) -> None:
+        self.log_layouts += 1
+        if self.log_layout is None:
             call.fail(int(ErrorCode.UNSUPPORTED_VERSION), "no such method")
         else:
-            call.reply(self.outline)
+            call.reply(self.log_layout)
 
     def _list_offsets(self, call: Call) -> None:
         self.lookups += 1

@@ -1,4 +1,4 @@
-"""Another gateway, as far as gateways see each other: a member that answers RPC, or does not."""
+"""A fake peer gateway: a member that answers RPC, or does not."""
 
 from libs.cluster import keys
 from libs.cluster.records import GATEWAY, Listener, Member
@@ -7,16 +7,16 @@ from libs.rpc.contracts.peers import IMAGE_AT, ImageAt
 from libs.rpc.server import Call, Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from tests.gateway.conftest import HOST_ID, Rig
-from tests.ports import LAST
+from tests.support.ports import LAST
 
 PORT_BASE = LAST
-"""No rig's own: with the same ports, another gateway is nothing new."""
+"""A port of no rig. With the rig's own ports, another gateway would change no address."""
 
 
-class Neighbour:
+class FakePeerGateway:
     def __init__(self, rig: Rig, node_id: int = 2) -> None:
         self.silent = False
-        self.asked = 0
+        self.probes = 0
         self._rig, self._node_id = rig, node_id
         self._address = ""
         self._server = RpcServer(Hello(GATEWAY, node_id, 1, "test", 1), {IMAGE_AT: self._answer}, transport=SocketTransport())
@@ -33,10 +33,10 @@ class Neighbour:
         await self._rig.store.txn([], [Delete(keys.member(GATEWAY, self._node_id))])
 
     async def end(self) -> None:
-        """As if it were killed: it is a member until somebody removes it."""
+        """Closes it as if it were killed. It stays a member until it is removed."""
         await self._server.close(drain_s=0.0)
 
     def _answer(self, call: Call) -> None:
-        self.asked += 1
+        self.probes += 1
         if not self.silent:
             call.reply(ImageAt(1, ""))

@@ -1,4 +1,4 @@
-"""A Kafka client of a few lines, for tests that must send what no real client would."""
+"""A minimal Kafka client, for requests that no real client would send."""
 
 import asyncio
 import struct
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from libs.wire.primitives import Reader, Writer
 
-PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
-FLEXIBLE_FROM = {PRODUCE: 9, FETCH: 12, METADATA: 9, API_VERSIONS: 3}
+PRODUCE, FETCH, METADATA, API_VERSIONS, DESCRIBE_CLUSTER = 0, 1, 3, 18, 60
+FLEXIBLE_FROM = {PRODUCE: 9, FETCH: 12, METADATA: 9, API_VERSIONS: 3, DESCRIBE_CLUSTER: 0}
 
 Topic = str | bytes
 """By name, or by id (16 bytes) from version 13."""
@@ -180,15 +180,17 @@ def read_fetched(reader: Reader, version: int) -> tuple[int, list[Fetched], list
 
 
 class RawClient:
-    """One connection. `connect` first; answers are read in the order in which they come."""
+    """One connection. `connect` first. Answers are read in their order of arrival."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     @classmethod
-    async def connect(cls, port: int, *, limit: int = 1 << 24) -> "RawClient":
-        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=limit))
+    async def connect(cls, port: int, *, limit: int = 1 << 24, address: str = "") -> "RawClient":
+        """Connects from `address`, one of this host's. Empty: any."""
+        local = (address, 0) if address else None
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=limit, local_addr=local))
 
     def send(self, data: bytes) -> None:
         self._writer.write(data)
@@ -218,7 +220,7 @@ class RawClient:
         return read_fetched((await self.answer(FETCH, version))[1], version)[:2]
 
     async def ended(self) -> bool:
-        """Waits until the gateway closes the connection; whatever else it sends is passed over."""
+        """Waits until the gateway closes the connection, and ignores everything received before."""
         async with asyncio.timeout(60):
             try:
                 while await self._reader.read(1 << 16):

@@ -2,23 +2,24 @@
 
 import pytest
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, read_response
 from libs.wire.primitives import Reader, Writer
-from services.gateway.api import data_plane
-from services.gateway.handlers import APIS
+from services.gateway.data_path.served_api import data_plane
+from services.gateway.exchange.request_context import RequestContext
+from services.gateway.groups.relay import begin_group_request
+from services.gateway.handlers import SERVED
 from services.gateway.handlers.api_versions import answer
-from services.gateway.protocol_page import PAGE, page
-from services.gateway.relay import of_group
-from services.gateway.state import RequestContext
+from services.gateway.protocol_docs.protocol_page import PAGE, page
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
 API = APIS[ApiKey.API_VERSIONS]
 
 
 async def ask(version: int, body: bytes = b"", name: str = "kcat", software: str = "1.7") -> tuple[bytes, RequestContext]:
-    """What leaves after the response header."""
+    """The bytes of the answer behind the response header."""
     writer = Writer()
     if not body and version in (3, 4):
         writer.string(name, True)
@@ -27,10 +28,10 @@ async def ask(version: int, body: bytes = b"", name: str = "kcat", software: str
     reader = Reader(memoryview(bytes(writer.buffer) + body))
     request = API.read_request(reader, version)
     reader.expect_end()
-    asked = context(version)
+    request_context = context(version)
     answered = Writer()
-    API.write_response(answered, await API.handle(FakeGateway(Cluster()), asked, request), version)
-    return bytes(answered.buffer), asked
+    API.write_response(answered, await SERVED[API.key].handle(FakeGateway(Cluster()), request_context, request), version)
+    return bytes(answered.buffer), request_context
 
 
 def parse(body: bytes, version: int) -> ApiVersionsResponse:
@@ -66,16 +67,16 @@ async def test_a_version_that_we_do_not_serve_is_answered_in_the_form_of_version
     [("", "1"), ("kcat", ""), ("-kcat", "1"), ("kcat-", "1"), ("kc at", "1"), ("kcat", "1\n"), ("käte", "1")],
 )
 async def test_a_bad_software_name_or_version_is_an_invalid_request(name: str, software: str) -> None:
-    body, asked = await ask(3, name=name, software=software)
+    body, request_context = await ask(3, name=name, software=software)
     response = parse(body, 3)
     assert response.error_code == ErrorCode.INVALID_REQUEST
     assert response.api_keys == []
-    assert asked.software_name == ""
+    assert request_context.software_name == ""
 
 
 async def test_the_software_of_the_client_is_remembered() -> None:
-    _, asked = await ask(4, name="apache-kafka-java", software="4.2.1")
-    assert (asked.software_name, asked.software_version) == ("apache-kafka-java", "4.2.1")
+    _, request_context = await ask(4, name="apache-kafka-java", software="4.2.1")
+    assert (request_context.software_name, request_context.software_version) == ("apache-kafka-java", "4.2.1")
 
 
 def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
@@ -84,9 +85,9 @@ def test_versions_0_to_2_have_no_software_to_be_wrong() -> None:
 
 
 def test_only_produce_and_fetch_and_what_is_relayed_whole_have_no_handler() -> None:
-    without = [api for api in APIS.values() if api.handle is data_plane]
-    assert [api.key for api in without if api.begin is not of_group] == [ApiKey.PRODUCE, ApiKey.FETCH]
+    without = [row for row in SERVED.values() if row.handle is data_plane]
+    assert [row.api.key for row in without if row.begin is not begin_group_request] == [ApiKey.PRODUCE, ApiKey.FETCH]
 
 
 def test_the_protocol_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(), "run python -m services.gateway.protocol_page"
+    assert PAGE.read_text() == page(), "run python -m services.gateway.protocol_docs.protocol_page"

@@ -1,4 +1,5 @@
-"""A gateway that stops while another one serves: its clients hear of the other from itself, and are served until they go."""
+"""The drain of clients. A gateway stops while another one serves: it names the other to its clients, and serves them until they
+leave."""
 
 import asyncio
 import contextlib
@@ -8,31 +9,20 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.records import GATEWAY, Listener, Member
 from services.gateway.service import Gateway
-from tests.gateway.conftest import Rig, until
-from tests.gateway.kafka_client import METADATA, PRODUCE, RawClient, read_produced
-from tests.gateway.neighbour import PORT_BASE
-from tests.gateway.test_connections import PRODUCE_ONE, serves
-
-NO_TOPICS = bytes(4)
+from tests.gateway.conftest import Rig
+from tests.gateway.fake_peer_gateway import PORT_BASE
+from tests.gateway.kafka_client import PRODUCE, read_produced
+from tests.gateway.metadata_requests import brokers
+from tests.gateway.produce_requests import PRODUCE_ONE, serves
+from tests.support.polling import until
 
 
 @pytest.fixture
 async def gateway(rig: Rig) -> Gateway:
-    """One of two."""
+    """One of two gateways."""
     listener = Listener("PLAINTEXT", "127.0.0.1", PORT_BASE)
     await rig.put(keys.member(GATEWAY, 2), Member(GATEWAY, 2, 1, "another-host", listeners=(listener,)))
     return await rig.start()
-
-
-async def brokers(client: RawClient) -> dict[int, int]:
-    """The port of each, as the gateway tells it."""
-    client.ask(METADATA, 1, NO_TOPICS)
-    _, reader = await client.answer(METADATA, 1)
-    found = {}
-    for _ in range(reader.int32()):
-        node_id, _, port, _ = reader.int32(), reader.string(False), reader.int32(), reader.nullable_string(False)
-        found[node_id] = port
-    return found
 
 
 async def test_clients_that_come_back_are_served_and_sent_to_the_other_gateway(rig: Rig, gateway: Gateway) -> None:
@@ -52,7 +42,7 @@ async def test_clients_that_come_back_are_served_and_sent_to_the_other_gateway(r
 async def test_one_connection_of_a_client_answers_what_it_asks_when_the_other_ends(
     rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.gateway.departure.UNUSED_S", 3600.0)
+    monkeypatch.setattr("services.gateway.net.client_drain.UNUSED_S", 3600.0)
     first, second = await rig.client(1), await rig.client(2)
     assert await brokers(first) == await brokers(second)
     stopping = asyncio.create_task(gateway.stop())
@@ -76,8 +66,8 @@ async def test_what_was_asked_is_answered_before_the_connection_ends(rig: Rig, g
 
 
 async def test_clients_that_stay_do_not_keep_it_for_ever(rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.gateway.departure.PATIENCE_S", 0.1)
-    monkeypatch.setattr("services.gateway.departure.AGAIN_S", 0.1)
+    monkeypatch.setattr("services.gateway.net.client_drain.TIMEOUT_S", 0.1)
+    monkeypatch.setattr("services.gateway.net.client_drain.RECONNECTED_S", 0.1)
     client = await rig.client(1)
     stopping = asyncio.create_task(gateway.stop())
     assert await client.ended()
@@ -89,8 +79,8 @@ async def test_clients_that_stay_do_not_keep_it_for_ever(rig: Rig, gateway: Gate
 async def test_it_waits_no_longer_than_it_may_for_clients_that_come_back(
     rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.gateway.departure.PATIENCE_S", 0.5)
-    monkeypatch.setattr("services.gateway.departure.AGAIN_S", 3600.0)
+    monkeypatch.setattr("services.gateway.net.client_drain.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("services.gateway.net.client_drain.RECONNECTED_S", 3600.0)
 
     async def come_back() -> None:
         with contextlib.suppress(ConnectionError):
@@ -106,6 +96,6 @@ async def test_it_waits_no_longer_than_it_may_for_clients_that_come_back(
 
 
 async def test_without_clients_nobody_is_waited_for(rig: Rig, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.gateway.departure.AWAY_S", 3600.0)
+    monkeypatch.setattr("services.gateway.net.client_drain.QUIET_S", 3600.0)
     await gateway.stop()
     assert len((await rig.store.range("/penstock/members/gateway/")).items) == 1

@@ -29,6 +29,14 @@ async def test_the_cluster_is_its_live_brokers() -> None:
     assert response.cluster_authorized_operations == -(2**31)
 
 
+async def test_the_cluster_is_its_live_brokers_while_metadata_still_names_a_dead_one() -> None:
+    gateway = FakeGateway(Cluster(dead=(4,)))
+    gateway.listed_fenced = {4}
+    response = await describe_cluster.handle(gateway, context(2, broker_id=4), DescribeClusterRequest())
+    assert [b.broker_id for b in response.brokers] == [1, 2, 3]
+    assert response.controller_id == 1
+
+
 async def test_dead_brokers_are_shown_as_fenced_on_request() -> None:
     response = await describe(DescribeClusterRequest(include_fenced_brokers=True, include_cluster_authorized_operations=True))
     assert [(b.broker_id, b.is_fenced) for b in response.brokers] == [(1, False), (2, False), (3, False), (4, True)]
@@ -69,9 +77,9 @@ async def test_pages_follow_each_other_until_all_is_shown() -> None:
     while True:
         response = await page(2, cursor)
         pages += 1
-        found = [(topic.name, p.partition_index) for topic in response.topics for p in topic.partitions]
-        assert len(found) <= 2
-        seen += found
+        shown = [(topic.name, p.partition_index) for topic in response.topics for p in topic.partitions]
+        assert len(shown) <= 2
+        seen += shown
         if (cursor := response.next_cursor) is None:
             break
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("c", 0)]

@@ -17,8 +17,8 @@ from libs.wire.messages import alter_configs as alter_wire
 from libs.wire.messages import describe_configs as describe_wire
 from libs.wire.messages import incremental_alter_configs as incremental_wire
 from libs.wire.primitives import Writer
+from services.gateway.exchange.request_context import ControllerUnavailable
 from services.gateway.handlers import alter_configs, describe_configs, incremental_alter_configs
-from services.gateway.state import ControllerUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -53,13 +53,13 @@ def configs(result: describe_wire.DescribeConfigsResult) -> dict[str, describe_w
 
 
 async def test_a_topics_own_config_is_told_from_a_default() -> None:
-    found = configs(await describe(TOPIC, "a"))
-    assert (found["retention.ms"].value, found["retention.ms"].config_source) == ("5", 1)
-    assert (found["durability"].value, found["durability"].config_source) == ("synced", 5)
-    assert not found["retention.ms"].read_only
-    assert found["retention.ms"].synonyms == []
-    assert found["retention.ms"].documentation is None
-    assert found["retention.ms"].config_type == 5
+    described = configs(await describe(TOPIC, "a"))
+    assert (described["retention.ms"].value, described["retention.ms"].config_source) == ("5", 1)
+    assert (described["durability"].value, described["durability"].config_source) == ("synced", 5)
+    assert not described["retention.ms"].read_only
+    assert described["retention.ms"].synonyms == []
+    assert described["retention.ms"].documentation is None
+    assert described["retention.ms"].config_type == 5
 
 
 async def test_what_a_broker_was_started_with_is_told_by_it_and_no_other() -> None:
@@ -71,10 +71,10 @@ async def test_what_a_broker_was_started_with_is_told_by_it_and_no_other() -> No
 
 
 async def test_synonyms_and_documentation_come_on_request() -> None:
-    found = configs(await describe(TOPIC, "a", include_synonyms=True, include_documentation=True))
-    synonyms = [(s.name, s.value, s.source) for s in found["retention.ms"].synonyms]
+    described = configs(await describe(TOPIC, "a", include_synonyms=True, include_documentation=True))
+    synonyms = [(s.name, s.value, s.source) for s in described["retention.ms"].synonyms]
     assert synonyms[:2] == [("retention.ms", "5", 1), ("log.retention.ms", "7", 3)]
-    assert found["retention.ms"].documentation
+    assert described["retention.ms"].documentation
 
 
 @pytest.mark.parametrize("keys", [None, []])
@@ -108,11 +108,11 @@ async def test_what_does_not_exist_is_refused(kind: int, name: str, error: Error
 
 async def test_a_broker_is_described_on_the_bootstrap_port_and_on_its_own_only() -> None:
     for port in (-1, 2):
-        found = configs(await describe(BROKER, "2", broker_id=port))
-        assert (found["node.id"].value, found["node.id"].read_only) == ("2", True)
-        assert found["broker.rack"].value == "z2"
-        assert found["advertised.listeners"].value == "PLAINTEXT://gateway:9094"
-        assert (found["log.retention.ms"].value, found["log.retention.ms"].config_source) == ("7", 3)
+        described = configs(await describe(BROKER, "2", broker_id=port))
+        assert (described["node.id"].value, described["node.id"].read_only) == ("2", True)
+        assert described["broker.rack"].value == "z2"
+        assert described["advertised.listeners"].value == "PLAINTEXT://gateway:9094"
+        assert (described["log.retention.ms"].value, described["log.retention.ms"].config_source) == ("7", 3)
     assert (await describe(BROKER, "2", broker_id=1)).error_code == ErrorCode.INVALID_REQUEST
 
 
@@ -122,10 +122,10 @@ async def test_the_cluster_wide_default_is_what_was_set() -> None:
 
 @pytest.mark.parametrize(("group", "session"), [("g", ("50000", 8)), ("never/seen é", ("45000", 5))])
 async def test_a_groups_own_config_is_told_from_a_default_whether_or_not_it_exists(group: str, session: tuple[str, int]) -> None:
-    found = configs(await describe(GROUP, group, broker_id=1))
-    assert (found[SESSION].value, found[SESSION].config_source) == session
-    assert (found[HEARTBEAT].value, found[HEARTBEAT].config_source) == ("5000", 5)
-    assert not found[SESSION].read_only
+    described = configs(await describe(GROUP, group, broker_id=1))
+    assert (described[SESSION].value, described[SESSION].config_source) == session
+    assert (described[HEARTBEAT].value, described[HEARTBEAT].config_source) == ("5000", 5)
+    assert not described[SESSION].read_only
 
 
 def recording() -> FakeGateway:
@@ -160,7 +160,7 @@ async def test_changes_reach_the_controller_as_they_are() -> None:
         ConfigChange("segment.bytes", 1, None),
         ConfigChange("cleanup.policy", 2, "delete"),
     )
-    assert gateway.asked[0][1] == AlterConfigs((ConfigResource(TOPIC, "a", changes),), validate_only=True)
+    assert gateway.requests[0][1] == AlterConfigs((ConfigResource(TOPIC, "a", changes),), validate_only=True)
     assert [(r.resource_type, r.resource_name, r.error_code) for r in response.responses] == [(TOPIC, "a", 0)]
     assert gateway.waited_for == [8]
 
@@ -170,7 +170,7 @@ async def test_the_old_way_replaces_all_configs() -> None:
     resource = alter_wire.AlterConfigsResource(TOPIC, "a", [alter_wire.AlterableConfig("retention.ms", "9")])
     response = await alter_configs.handle(gateway, context(2), alter_wire.AlterConfigsRequest([resource]))
     wanted = ConfigResource(TOPIC, "a", (ConfigChange("retention.ms", 0, "9"),), replace=True)
-    assert gateway.asked[0][1] == AlterConfigs((wanted,))
+    assert gateway.requests[0][1] == AlterConfigs((wanted,))
     assert [r.error_code for r in response.responses] == [0]
 
 
@@ -187,7 +187,7 @@ async def test_only_resources_that_make_sense_reach_the_controller() -> None:
         (BROKER, "3", []),
     )
     response = await incremental_alter_configs.handle(gateway, context(1, broker_id=2), request)
-    assert [(r.resource_type, r.name) for r in gateway.asked[0][1].resources] == [(TOPIC, "a"), (GROUP, "group"), (BROKER, "")]
+    assert [(r.resource_type, r.name) for r in gateway.requests[0][1].resources] == [(TOPIC, "a"), (GROUP, "group"), (BROKER, "")]
     answers = {(r.resource_type, r.resource_name): r.error_code for r in response.responses}
     assert (len(response.responses), len(answers)) == (8, 7), "what is named twice is answered twice"
     assert {key for key, error in answers.items() if error == 0} == {(TOPIC, "a"), (GROUP, "group"), (BROKER, "")}

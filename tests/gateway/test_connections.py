@@ -1,4 +1,4 @@
-"""What one connection may do to itself, and never to another: framing, slowness, floods."""
+"""Misuse of a connection: bad frames, slow clients, floods. It ends that connection only."""
 
 import asyncio
 import struct
@@ -6,22 +6,18 @@ import struct
 import pytest
 
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
-from tests.gateway.conftest import TOPIC, Rig, until
+from libs.wire.record_batches.records import Record, build_batch
+from tests.gateway.conftest import TOPIC, Rig
 from tests.gateway.kafka_client import API_VERSIONS, METADATA, PRODUCE, RawClient, frame, produce_body, read_produced
+from tests.gateway.produce_requests import PRODUCE_ONE, serves
+from tests.support.polling import until
 
 BATCH = bytes(build_batch([Record(None, b"one")]))
-PRODUCE_ONE = produce_body(9, [(TOPIC, [(0, BATCH)])])
-
-
-async def serves(client: RawClient) -> bool:
-    (produced,) = await client.produce(9, PRODUCE_ONE)
-    return produced.error == 0
 
 
 @pytest.fixture
 async def bystander(rig: Rig) -> RawClient:
-    """A connection that behaves, made before the other one misbehaves. It must be served afterwards."""
+    """A correct connection, opened before the other one misbehaves. It must still be served afterwards."""
     await rig.start(half_frame_s_max=0.2, unread_answers_s_max=0.2, idle_s_max=60.0)
     client = await rig.client(1)
     assert await serves(client)
@@ -181,7 +177,7 @@ async def test_row_51_a_client_id_of_any_kind_is_served_and_escaped_in_logs(rig:
 async def test_row_52_requests_without_end_and_answers_unread_are_held_back_then_closed(rig: Rig, bystander: RawClient) -> None:
     client = await RawClient.connect(rig.port_base + 1, limit=1024)
     writer = client._writer
-    # Metadata of a topic that is not there: the name comes back, so that answers are as large as requests.
+    # Metadata of a missing topic: the answer repeats the name, so it is as large as the request.
     body = b"\2" + b"\xd9\x04" + b"x" * 600 + b"\0" + b"\0\0\0" + b"\0"
     request = frame(METADATA, 9, 1, body)
     sent = 0
@@ -236,10 +232,10 @@ async def test_stopping_answers_what_was_asked(rig: Rig) -> None:
 
 async def test_a_quiet_gateway_gives_memory_back_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []
-    monkeypatch.setattr("services.gateway.connections.give_back_memory", lambda: given.append(1))
+    monkeypatch.setattr("services.gateway.net.connections.give_back_memory", lambda: given.append(1))
     await rig.start(idle_s_max=0.4)  # sweeps every 0.1 s
     client = await rig.client(1)
     assert await serves(client)
-    given.clear()  # it may have been quiet before
+    given.clear()  # the gateway may have been idle before
     await until(lambda: rig.closed("idle") == 1 and bool(given))
     assert given == [1]

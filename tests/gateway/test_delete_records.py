@@ -1,11 +1,11 @@
-"""DeleteRecords: each leader is asked for its partitions, and what needs no asking is answered at once."""
+"""DeleteRecords: requests to each leader, and answers that need no request."""
 
 from libs.rpc.contracts.storage import DELETE_RECORDS, DeletedRecords, DeleteRecords, DeleteRecordsPartition, DeleteRecordsReply
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_records import DeleteRecordsPartition as Wanted
 from libs.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsTopic
+from services.gateway.exchange.request_context import NodeUnavailable
 from services.gateway.handlers import delete_records
-from services.gateway.state import NodeUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
 
@@ -17,11 +17,11 @@ def wanting(*partitions: tuple[str, int, int], timeout_ms: int = 200) -> DeleteR
 
 async def ask(gateway: FakeGateway, request: DeleteRecordsRequest) -> dict[tuple[str, int], tuple[int, int]]:
     response = await delete_records.handle(gateway, context(2), request)
-    found = {
+    answers = {
         (topic.name, p.partition_index): (p.error_code, p.low_watermark) for topic in response.topics for p in topic.partitions
     }
-    assert sum(len(topic.partitions) for topic in response.topics) == len(found)
-    return found
+    assert sum(len(topic.partitions) for topic in response.topics) == len(answers)
+    return answers
 
 
 def echo(node_id: int, body: DeleteRecords) -> DeleteRecordsReply:
@@ -31,10 +31,10 @@ def echo(node_id: int, body: DeleteRecords) -> DeleteRecordsReply:
 async def test_each_leader_is_asked_for_what_it_leads() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1, 2), "b": (1,)}))
     gateway.on_storage = echo
-    found = await ask(gateway, wanting(("a", 0, 3), ("a", 1, 4), ("b", 0, -1)))
-    assert found == {("a", 0): (0, 3), ("a", 1): (0, 4), ("b", 0): (0, -1)}
+    answers = await ask(gateway, wanting(("a", 0, 3), ("a", 1, 4), ("b", 0, -1)))
+    assert answers == {("a", 0): (0, 3), ("a", 1): (0, 4), ("b", 0): (0, -1)}
     first = (DeleteRecordsPartition(topic_id_of("a"), 0, 3), DeleteRecordsPartition(topic_id_of("b"), 0, -1))
-    assert [(node, method, body) for node, method, body, _ in gateway.asked] == [
+    assert [(node, method, body) for node, method, body, _ in gateway.requests] == [
         (1, DELETE_RECORDS, DeleteRecords(200, first)),
         (2, DELETE_RECORDS, DeleteRecords(200, (DeleteRecordsPartition(topic_id_of("a"), 1, 4),))),
     ]
@@ -42,9 +42,9 @@ async def test_each_leader_is_asked_for_what_it_leads() -> None:
 
 async def test_what_is_not_there_and_what_is_internal_is_refused_without_asking() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,), "__consumer_offsets": (1,)}))
-    found = await ask(gateway, wanting(("a", 1, 0), ("a", -1, 0), ("b", 0, 0), ("__consumer_offsets", 0, 0)))
+    answers = await ask(gateway, wanting(("a", 1, 0), ("a", -1, 0), ("b", 0, 0), ("__consumer_offsets", 0, 0)))
     unknown = (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), -1)
-    assert found == {
+    assert answers == {
         ("a", 1): unknown,
         ("a", -1): unknown,
         ("b", 0): unknown,
@@ -78,8 +78,8 @@ async def test_nobody_who_answers_is_nobody_who_leads() -> None:
         raise NodeUnavailable(node_id)
 
     gateway.on_storage = gone
-    found = await ask(gateway, wanting(("a", 0, 3), ("a", 1, 3), timeout_ms=0))
-    assert set(found.values()) == {(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1)}
+    answers = await ask(gateway, wanting(("a", 0, 3), ("a", 1, 3), timeout_ms=0))
+    assert set(answers.values()) == {(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), -1)}
 
 
 async def test_a_topic_that_was_deleted_at_the_leader_is_unknown() -> None:

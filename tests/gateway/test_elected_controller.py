@@ -1,4 +1,4 @@
-"""The gateway follows the elected controller."""
+"""Requests to the elected controller, whichever process that is by then."""
 
 import asyncio
 
@@ -11,19 +11,20 @@ from libs.rpc.errors import RpcError
 from libs.rpc.server import Call, Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
-from services.gateway.state import ControllerUnavailable
-from tests.gateway.conftest import HOST_ID, Rig, until
+from services.gateway.exchange.request_context import ControllerUnavailable
+from tests.gateway.conftest import HOST_ID, Rig
+from tests.support.polling import until
 
 ASK = CreateTopics(())
 
 
 class Controller:
-    """Answers with its own id as the revision, or refuses."""
+    """It answers with its own id as the revision, or refuses."""
 
     def __init__(self, rig: Rig, node_id: int) -> None:
         self.rig, self.node_id = rig, node_id
         self.refuse_with = 0
-        self.asked = 0
+        self.requests = 0
         self.address = f"unix:{rig.directory}/c{node_id}"
         hello = Hello("controller", node_id, 1, "test", 1)
         self.server = RpcServer(hello, {CREATE_TOPICS: self._create}, transport=SocketTransport())
@@ -37,7 +38,7 @@ class Controller:
         await self.rig.put(keys.CONTROLLER, ElectedController(self.node_id, 1))
 
     def _create(self, call: Call) -> None:
-        self.asked += 1
+        self.requests += 1
         if self.refuse_with:
             call.fail(self.refuse_with, "no")
         else:
@@ -54,7 +55,7 @@ async def test_a_call_waits_for_an_election_and_goes_to_whoever_won(rig: Rig) ->
     assert (await call).revision == 1
     first.refuse_with = ErrorCode.NOT_CONTROLLER
     call = asyncio.create_task(gateway.controller(CREATE_TOPICS, ASK, TopicsReply, timeout_s=60))
-    await until(lambda: first.asked > 1)
+    await until(lambda: first.requests > 1)
     await second.elect()
     assert (await call).revision == 2
     await first.server.close(0)

@@ -1,4 +1,4 @@
-"""An idempotent producer hears with its answers where brokers are now, without asking and without an error."""
+"""Endpoint hints: an answer tells an idempotent producer the brokers' new addresses, without a request and without an error."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,25 +8,26 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.image_edit import ImageEdit
 from libs.cluster.records import GATEWAY
-from services.gateway import news
 from services.gateway.core.routing import Routes
-from tests.gateway.conftest import TOPIC, Rig, until
+from services.gateway.data_path import endpoint_hints
+from tests.gateway.conftest import TOPIC, Rig
+from tests.gateway.fake_peer_gateway import PORT_BASE, FakePeerGateway
 from tests.gateway.kafka_client import PRODUCE, RawClient, produce_body, read_produced
-from tests.gateway.neighbour import PORT_BASE, Neighbour
-from tests.gateway.test_departure import brokers
-from tests.gateway.test_produce import BATCH, idempotent
+from tests.gateway.metadata_requests import brokers
+from tests.gateway.produce_requests import BATCH, idempotent
+from tests.support.polling import until
 
 VERSION = 10
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "SETTLED_S", 0.0)
+    monkeypatch.setattr(endpoint_hints, "SETTLED_S", 0.0)
 
 
 @pytest.fixture
-async def neighbour(rig: Rig) -> AsyncIterator[Neighbour]:
-    other = Neighbour(rig)
+async def peer_gateway(rig: Rig) -> AsyncIterator[FakePeerGateway]:
+    other = FakePeerGateway(rig)
     await other.start()
     yield other
     await other.end()
@@ -41,37 +42,37 @@ async def hears(client: RawClient, batch: bytes, version: int = VERSION) -> dict
     return {node_id: port for node_id, _, port in endpoints}
 
 
-async def joined(rig: Rig, neighbour: Neighbour) -> None:
-    await neighbour.join()
+async def joined(rig: Rig, peer_gateway: FakePeerGateway) -> None:
+    await peer_gateway.join()
     await until(lambda: rig.gateway is not None and 2 in rig.gateway.image.members("gateway"))
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_of_a_gateway_that_joined_it_hears_once_and_need_not_move(rig: Rig, neighbour: Neighbour) -> None:
+async def test_of_a_gateway_that_joined_it_hears_once_and_need_not_move(rig: Rig, peer_gateway: FakePeerGateway) -> None:
     await rig.start()
     client = await rig.client(1)
     assert await hears(client, idempotent(0)) == {}
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     now = await brokers(await rig.client())
     assert await hears(client, idempotent(1)) == {2: now[2]}
     assert await hears(client, idempotent(2)) == {}
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_of_a_gateway_that_left_it_hears_too(rig: Rig, neighbour: Neighbour) -> None:
+async def test_of_a_gateway_that_left_it_hears_too(rig: Rig, peer_gateway: FakePeerGateway) -> None:
     await rig.start()
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     client = await rig.client(1)
     assert await hears(client, idempotent(0)) == {}
-    await neighbour.leave()
+    await peer_gateway.leave()
     await until(lambda: rig.gateway is not None and 2 not in rig.gateway.image.members("gateway"))
     assert await hears(client, idempotent(1)) == {2: rig.port_base + 2}
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_from_a_gateway_that_leaves_it_is_sent_away(rig: Rig, neighbour: Neighbour) -> None:
+async def test_from_a_gateway_that_leaves_it_is_sent_away(rig: Rig, peer_gateway: FakePeerGateway) -> None:
     gateway = await rig.start()
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     client = await rig.client(1)
     assert await hears(client, idempotent(0)) == {}
     stopping = asyncio.create_task(gateway.stop())
@@ -82,48 +83,50 @@ async def test_from_a_gateway_that_leaves_it_is_sent_away(rig: Rig, neighbour: N
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_who_asked_for_metadata_since_then_is_told_nothing(rig: Rig, neighbour: Neighbour) -> None:
+async def test_who_asked_for_metadata_since_then_is_told_nothing(rig: Rig, peer_gateway: FakePeerGateway) -> None:
     await rig.start()
     client = await rig.client(1)
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     await brokers(client)
     assert await hears(client, idempotent(0)) == {}
 
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(("version", "batch"), [(9, idempotent(0)), (VERSION, BATCH)], ids=["old client", "not idempotent"])
-async def test_others_are_told_nothing(rig: Rig, neighbour: Neighbour, version: int, batch: bytes) -> None:
+async def test_others_are_told_nothing(rig: Rig, peer_gateway: FakePeerGateway, version: int, batch: bytes) -> None:
     await rig.start()
     client = await rig.client(1)
     assert await hears(client, batch, version) == {}
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     assert [await hears(client, batch, version) for _ in range(2)] == [{}, {}]
 
 
 async def test_while_members_come_and_go_it_is_told_nothing(
-    rig: Rig, neighbour: Neighbour, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, peer_gateway: FakePeerGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All leases of a store that hung end at once, and the gateways register again one after the other."""
+    """All leases expire at once when the store hangs, and the gateways register again one by one."""
     gateway = await rig.start()
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     client = await rig.client(1)
     assert await hears(client, idempotent(0)) == {}
     before = await brokers(await rig.client())
-    monkeypatch.setattr(news, "SETTLED_S", 3600.0)
-    await neighbour.leave()
+    monkeypatch.setattr(endpoint_hints, "SETTLED_S", 3600.0)
+    await peer_gateway.leave()
     await until(lambda: 2 not in gateway.image.members("gateway"))
     assert await hears(client, idempotent(1)) == {}
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     assert await hears(client, idempotent(2)) == {}
-    monkeypatch.setattr(news, "SETTLED_S", 0.0)
+    monkeypatch.setattr(endpoint_hints, "SETTLED_S", 0.0)
     assert await brokers(await rig.client()) == before
     assert await hears(client, idempotent(3)) == {}
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_a_gateway_that_is_no_member_for_a_moment_but_stays_sends_nobody_away(rig: Rig, neighbour: Neighbour) -> None:
+async def test_a_gateway_that_is_no_member_for_a_moment_but_stays_sends_nobody_away(
+    rig: Rig, peer_gateway: FakePeerGateway
+) -> None:
     gateway = await rig.start()
-    await joined(rig, neighbour)
+    await joined(rig, peer_gateway)
     client = await rig.client(1)
     assert await hears(client, idempotent(0)) == {}
     edit = ImageEdit(gateway.image)

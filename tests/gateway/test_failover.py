@@ -1,4 +1,4 @@
-"""Leaders die, restart and move; clients should notice no more than a pause (DESIGN section 4, hiding a failover)."""
+"""Failovers: leaders die, restart and move, and clients see no more than a pause."""
 
 import asyncio
 
@@ -6,37 +6,11 @@ from libs.cluster import keys
 from libs.cluster.records import NodeRecord
 from libs.cluster.store import Delete
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
-from tests.gateway.conftest import TOPIC, Rig, until
+from tests.gateway.conftest import Rig
 from tests.gateway.fake_node import FakeNode
-from tests.gateway.kafka_client import PRODUCE, RawClient, produce_body, read_produced
-
-
-def plain(number: int) -> bytes:
-    return bytes(build_batch([Record(None, str(number).encode())]))
-
-
-def idempotent(number: int) -> bytes:
-    return bytes(build_batch([Record(None, str(number).encode())], producer_id=7, producer_epoch=0, base_sequence=number))
-
-
-def ask(client: RawClient, number: int, batch: bytes, *, partition: int = 0, timeout_ms: int = 20_000, version: int = 9) -> None:
-    body = produce_body(version, [(TOPIC, [(partition, batch)])], timeout_ms=timeout_ms)
-    client.ask(PRODUCE, version, body, correlation_id=number)
-
-
-async def ask_in_turn(client: RawClient, node: FakeNode, *batches: bytes) -> None:
-    """The node holds each before the next is sent: they are requests of their own there."""
-    node.holding = True
-    for number, batch in enumerate(batches):
-        ask(client, number, batch)
-        await until(lambda expected=number + 1: len(node.held) == expected)  # type: ignore[misc]
-
-
-async def error_of(client: RawClient, number: int) -> int:
-    correlation_id, reader = await client.answer(PRODUCE, 9)
-    assert correlation_id == number
-    return read_produced(reader, 9)[0][0].error
+from tests.gateway.kafka_client import PRODUCE, read_produced
+from tests.gateway.produce_requests import ask, ask_in_turn, error_of, idempotent, plain
+from tests.support.polling import until
 
 
 async def restart(rig: Rig, node: FakeNode, epoch: int) -> None:
@@ -138,7 +112,7 @@ async def test_parked_batches_end_with_their_client(rig: Rig) -> None:
     ask(client, 1, plain(1))
     await until(lambda: bool(gateway.data_path.appends.parked))
     await client.close()
-    await until(lambda: not gateway.data_path.appends.parked, 2.0)  # long before their time is up
+    await until(lambda: not gateway.data_path.appends.parked, 2.0)  # long before their deadline
     assert gateway.data_path.appends.parked.bytes == 0
 
 
@@ -182,7 +156,7 @@ async def test_what_comes_while_a_refused_batch_waits_stays_behind_it(rig: Rig) 
 
 
 async def test_a_refusal_with_later_requests_in_flight_is_the_clients_to_handle(rig: Rig) -> None:
-    """Sending the first again would put it behind the second."""
+    """If the gateway sent the first batch again, it would come after the second."""
     await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
@@ -196,7 +170,7 @@ async def test_a_refusal_with_later_requests_in_flight_is_the_clients_to_handle(
 
 
 async def test_a_node_that_stops_cleanly_is_waited_for(rig: Rig) -> None:
-    """BROKER_NOT_AVAILABLE, which its RPC server says, is fatal to a Java producer, and to a Java consumer even more so."""
+    """BROKER_NOT_AVAILABLE, the error of its RPC server, is fatal to Java producers and consumers."""
     gateway = await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
@@ -213,7 +187,7 @@ async def test_a_node_that_stops_cleanly_is_waited_for(rig: Rig) -> None:
 
 
 async def test_a_silent_leaders_batches_leave_for_the_next_one_in_order_when_the_image_names_it(rig: Rig) -> None:
-    """A stopped process keeps its connections: nothing but the image tells that it is gone."""
+    """A stopped process keeps its connections, so only the image shows that it is gone."""
     gateway = await rig.start()
     client = await rig.client(1)
     rig.nodes[1].holding = True
@@ -225,7 +199,7 @@ async def test_a_silent_leaders_batches_leave_for_the_next_one_in_order_when_the
     assert [await error_of(client, number) for number in range(3)] == [0] * 3
     assert rig.nodes[2].stored == [(0, idempotent(number)) for number in range(3)]
     assert gateway.meters.resent_total == 3
-    rig.nodes[1].release(0)  # of a request that nobody waits for any more
+    rig.nodes[1].release(0)  # of a request that was taken back
     while rig.nodes[1].held:
         rig.nodes[1].release(0)
     assert await error_of(client, 3) == 0, "it is still the leader of this one"
@@ -270,7 +244,7 @@ async def test_a_replaced_leader_that_lives_may_still_say_that_it_stored(rig: Ri
 
 
 async def test_a_deposed_leaders_refusals_wait_for_the_image_and_leave_in_order(rig: Rig) -> None:
-    """It knows of the election before the gateway does. Asking it again and again would bring nothing."""
+    """The deposed leader knows of the election before the gateway does. More requests to it would change nothing."""
     gateway = await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
@@ -279,15 +253,15 @@ async def test_a_deposed_leaders_refusals_wait_for_the_image_and_leave_in_order(
     while node.held:
         node.release(0)
     await until(lambda: gateway.data_path.appends.parked.bytes == 3 * len(idempotent(0)))
-    asked = len(node.appends)
+    sent_before = len(node.appends)
     await rig.lead(0, 2, 5)
     assert [await error_of(client, number) for number in range(3)] == [0] * 3
     assert rig.nodes[2].stored == [(0, idempotent(number)) for number in range(3)]
-    assert len(node.appends) == asked
+    assert len(node.appends) == sent_before
 
 
 async def test_what_a_deposed_leader_has_in_its_log_is_not_sent_again_without_a_producer_id(rig: Rig) -> None:
-    """The next leader may have it: it would stand there twice."""
+    """The next leader may have the batch, and would store it twice."""
     await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
@@ -338,7 +312,7 @@ async def test_a_new_storage_nodes_port_opens_and_stays_open_when_it_dies(rig: R
 
 
 async def test_a_lost_lease_is_not_a_death(rig: Rig) -> None:
-    """A node that cannot reach the metadata store any more goes on leading what the partition states say it leads."""
+    """A node that cannot reach the metadata store still leads its partitions, as the partition states say."""
     gateway = await rig.start()
     client = await rig.client(1)
     await rig.store.txn([], [Delete(keys.member("storage", 1))])

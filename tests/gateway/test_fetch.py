@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
+import libs.rpc.socket_stream as socket_stream
 from libs.cluster import keys
 from libs.rpc.contracts.storage import Fetched
+from libs.rpc.descriptors import Ancillary, close_all, received_descriptors
 from libs.wire.errors import ErrorCode
-from services.gateway.exchange import Exchange
-from services.gateway.files import FileGone
-from services.gateway.pending_fetch import PendingFetch
-from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from services.gateway.exchange.exchange import Exchange
+from services.gateway.fetch.pending_fetch import PendingFetch
+from services.gateway.peers.file_descriptors import FileGone
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.fake_gateway import context
-from tests.gateway.kafka_client import FETCH, fetch_body, read_fetched
+from tests.gateway.kafka_client import FETCH, RawClient, fetch_body, read_fetched
+from tests.support.polling import until
 
 VERSIONS = range(4, 19)
 
@@ -25,7 +28,7 @@ def name_of(version: int) -> str | bytes:
 
 
 def with_file(rig: Rig, size: int) -> bytes:
-    """Node 1 answers fetches with a file of so many bytes."""
+    """Lets node 1 answer fetches with a file of so many bytes."""
     content = os.urandom(size)
     path = rig.directory / "00000000000000000000.log"
     Path(path).write_bytes(content)
@@ -122,7 +125,7 @@ async def test_partitions_of_other_leaders_name_them(rig: Rig) -> None:
 
 
 async def test_a_brokers_port_serves_what_that_broker_leads_and_nothing_else(rig: Rig) -> None:
-    """One port per broker id: whoever asks broker 2 must not be answered by broker 1."""
+    """One port per broker id: a client that asks broker 2 must not be answered by broker 1."""
     gateway = await rig.start()
     client = await rig.client(2)
     client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
@@ -170,22 +173,22 @@ async def test_row_49_the_leaders_judgement_of_epochs_and_offsets_is_passed_on(r
     client = await rig.client(1)
     client.ask(FETCH, 12, fetch_body(12, [(TOPIC, [(0, 5)])], leader_epoch=3))
     await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
-    (asked,) = rig.nodes[1].fetches[0].partitions
-    assert (asked.current_leader_epoch, asked.fetch_offset) == (3, 5)
+    (partition,) = rig.nodes[1].fetches[0].partitions
+    assert (partition.current_leader_epoch, partition.fetch_offset) == (3, 5)
     rig.nodes[1].parked_fetches[0].reply([[[ErrorCode.UNKNOWN_LEADER_EPOCH]]])
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].error == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-@pytest.mark.parametrize(("version", "told"), [(10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.OFFSET_NOT_AVAILABLE)])
+@pytest.mark.parametrize(("version", "error"), [(10, ErrorCode.NOT_LEADER_OR_FOLLOWER), (11, ErrorCode.OFFSET_NOT_AVAILABLE)])
 async def test_a_client_that_is_too_old_for_an_offset_that_is_not_available_yet_asks_again(
-    rig: Rig, version: int, told: ErrorCode
+    rig: Rig, version: int, error: ErrorCode
 ) -> None:
     await rig.start()
     client = await rig.client(1)
     client.ask(FETCH, version, fetch_body(version, [(TOPIC, [(0, 5)])]))
     await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
     rig.nodes[1].parked_fetches[0].reply([[[ErrorCode.OFFSET_NOT_AVAILABLE]]])
-    assert read_fetched((await client.answer(FETCH, version))[1], version)[1][0].error == told
+    assert read_fetched((await client.answer(FETCH, version))[1], version)[1][0].error == error
 
 
 async def test_row_36_a_fetch_as_a_replica_is_refused(rig: Rig) -> None:
@@ -242,7 +245,7 @@ async def test_a_fetch_that_is_asked_again_waits_no_longer_than_its_client_does(
     await node.stop()
     await node.start()
     await until(lambda: len(node.fetches) == 2)
-    first, again = [asked.max_wait_ms for asked in node.fetches]
+    first, again = [partition.max_wait_ms for partition in node.fetches]
     assert first == 5000
     assert again < 5000
 
@@ -259,8 +262,47 @@ async def test_a_deleted_file_is_asked_for_again(rig: Rig) -> None:
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
 
 
+async def test_a_deleted_file_is_asked_for_again_by_who_does_not_wait(rig: Rig) -> None:
+    await rig.start()
+    node = rig.nodes[1]
+    content = with_file(rig, 1000)
+    node.file_gone = True
+    client = await rig.client(1)
+    _, (fetched,) = await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=0))
+    assert (fetched.error, fetched.records) == (0, content)
+    assert [request.inline for request in node.fetches] == [False, True]
+
+
+async def test_a_gateway_without_room_for_descriptors_serves_fetches_by_copying(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = await rig.start()
+    content = with_file(rig, 300_000)
+    client = await rig.client(1)
+    body = fetch_body(12, [(TOPIC, [(0, 0)])], max_wait_ms=0)
+    storage_node = gateway.data_path.nodes.storage(1)
+    assert storage_node is not None
+    await storage_node.client.ready(5)
+    connection = storage_node.client.connection
+
+    def no_room(ancillary: Ancillary, flags: int) -> None:
+        close_all(received_descriptors(ancillary, flags) or ())
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket_stream, "received_descriptors", no_room)
+        for _ in range(3):
+            _, (fetched,) = await client.fetch(12, body)
+            assert (fetched.error, fetched.records == content) == (0, True)
+        assert (len(gateway.data_path.files), gateway.meters.files_not_opened) == (0, 3)
+    _, (fetched,) = await client.fetch(12, body)
+    assert fetched.records == content
+    assert len(gateway.data_path.files) == 1
+    assert [request.inline for request in rig.nodes[1].fetches] == [False, True] * 3 + [False]
+    assert storage_node.client.connection is connection
+
+
 async def test_a_file_that_another_process_opened_under_that_number_is_not_taken(rig: Rig) -> None:
-    """The node restarted between its answer and the opening: the number is another partition's file there, perhaps."""
+    """The node restarts between its answer and the opening. The file id may then name another partition's file."""
     gateway = await rig.start()
     with_file(rig, 1000)
     files = gateway.data_path.files
@@ -275,7 +317,7 @@ async def test_a_file_that_another_process_opened_under_that_number_is_not_taken
 
 
 async def test_an_evicted_file_is_read_to_its_end_by_who_has_it(rig: Rig) -> None:
-    """A slow reader, while the only place in the table goes to another incarnation's file."""
+    """A slow client reads while another incarnation's file takes the only place in the table."""
     gateway = await rig.start(sendfile_bytes_min=0, open_files_max=1)
     content = with_file(rig, 20_000_000)
     client = await rig.client(1)
@@ -287,12 +329,34 @@ async def test_an_evicted_file_is_read_to_its_end_by_who_has_it(rig: Rig) -> Non
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
 
 
+async def test_files_that_slow_clients_hold_open_are_bounded_and_the_next_client_gets_copies(rig: Rig) -> None:
+    """An evicted file stays open while an answer sends from it, so a table of bounded size alone bounds nothing."""
+    gateway = await rig.start(sendfile_bytes_min=0, open_files_max=1)
+    files, node = gateway.data_path.files, rig.nodes[1]
+    content = with_file(rig, 20_000_000)
+    request = fetch_body(12, [(TOPIC, [(0, 0)])])
+    slow = [await RawClient.connect(rig.port_base + 1, limit=1 << 16) for _ in range(3)]
+    for number, client in enumerate(slow):
+        client.ask(FETCH, 12, request)
+        await until(lambda: gateway.meters.bytes_out > (number + 1) * 20_000_000)  # noqa: B023
+        files.forget(1, 99)
+    assert (len(files), files.opened_now) == (0, 2)
+    assert node.opened == 2
+    assert [fetch.inline for fetch in node.fetches] == [False, False, False, True]
+    for client in slow:
+        assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
+        await client.close()
+    await until(lambda: files.opened_now == 0)
+    _, (fetched,) = await (await rig.client(1)).fetch(12, request)
+    assert (fetched.records == content, files.opened_now) == (True, 1)
+
+
 async def test_the_stages_of_a_request_are_counted_by_api(rig: Rig) -> None:
     await rig.start()
     with_file(rig, 100)
     client = await rig.client(1)
     await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 0)])]))
-    await client.fetch(12, fetch_body(12, [("nowhere", [(0, 0)])]))  # nobody is asked for this one
+    await client.fetch(12, fetch_body(12, [("nowhere", [(0, 0)])]))  # no node gets this one
     metrics = rig.metrics.render().decode()
     for stage in ("sent", "answered"):
         assert f'penstock_gateway_request_stage_seconds_count{{api="fetch",stage="{stage}"}} 1.0' in metrics
@@ -300,15 +364,19 @@ async def test_the_stages_of_a_request_are_counted_by_api(rig: Rig) -> None:
 
 
 async def test_a_fetch_that_is_parked_at_a_replaced_leader_hears_at_once_who_leads(rig: Rig) -> None:
-    """Also if that one is stopped, or cut off, and will never say so."""
+    """The replaced leader may be stopped or cut off, and never answer."""
     await rig.start()
     rig.nodes[1].holding_fetches = True
     client = await rig.client(1)
     client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
     await until(lambda: len(rig.nodes[1].parked_fetches) == 1)
     await rig.lead(0, 2, 1)
-    _, (told,), endpoints = read_fetched((await client.answer(FETCH, 16))[1], 16)
-    assert (told.error, told.leader, told.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 1)
+    _, (partition_result,), endpoints = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (partition_result.error, partition_result.leader, partition_result.leader_epoch) == (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        2,
+        1,
+    )
     assert endpoints == [(2, "127.0.0.1", rig.port_base + 2)]
     await until(lambda: rig.nodes[1].cancelled == 1)
 
@@ -348,19 +416,25 @@ async def test_while_nobody_leads_a_fetch_waits_for_who_will(rig: Rig) -> None:
     await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
     client = await rig.client(1)
     client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
-    await until(lambda: len(gateway.data_path.unready) == 1)
+    await until(lambda: len(gateway.data_path.delayed_requests) == 1)
     await rig.lead(0, 2, 2)
-    _, (told,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
-    assert (told.error, told.leader, told.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 2)
+    _, (partition_result,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (partition_result.error, partition_result.leader, partition_result.leader_epoch) == (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        2,
+        2,
+    )
     await rig.lead(0, -1, 3)
     await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
     client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=50))
-    _, (told,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
-    assert (told.error, told.leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), "no longer than the client does"
+    _, (partition_result,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (partition_result.error, partition_result.leader) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), (
+        "no longer than the client does"
+    )
     client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], max_wait_ms=60_000))
-    await until(lambda: len(gateway.data_path.unready) == 1)
+    await until(lambda: len(gateway.data_path.delayed_requests) == 1)
     await client.close()
-    await until(lambda: not gateway.data_path.unready)
+    await until(lambda: not gateway.data_path.delayed_requests)
 
 
 async def test_a_follower_in_the_isr_is_asked_by_who_names_a_rack_and_by_nobody_else(rig: Rig) -> None:
@@ -378,28 +452,37 @@ async def test_a_follower_in_the_isr_is_asked_by_who_names_a_rack_and_by_nobody_
     rig.nodes[2].holding_fetches = True
     client.ask(FETCH, 16, fetch_body(16, [(TOPIC_ID, [(0, 0)])], rack="b", max_wait_ms=60_000))
     await until(lambda: len(rig.nodes[2].parked_fetches) == 1)
-    await rig.lead(0, 1, 1)  # it left the ISR: it may be cut off
-    _, (told,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
-    assert (told.error, told.leader, told.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1, 1)
+    await rig.lead(0, 1, 1)  # outside the ISR, where it may be cut off
+    _, (partition_result,), _ = read_fetched((await client.answer(FETCH, 16))[1], 16)
+    assert (partition_result.error, partition_result.leader, partition_result.leader_epoch) == (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize("version", range(11, 19))
 async def test_the_replica_that_a_leader_prefers_is_told_to_every_version_that_names_racks(rig: Rig, version: int) -> None:
     await rig.start()
     with_file(rig, 10)
-    rig.nodes[1].told = Fetched(0, 9, 9, 0, preferred_read_replica=2)
+    rig.nodes[1].fetch_result = Fetched(0, 9, 9, 0, preferred_read_replica=2)
     client = await rig.client(1)
-    for _ in range(3):  # also those that repeat the first
-        _, (told,) = await client.fetch(version, fetch_body(version, [(name_of(version), [(0, 0)])], rack="b"))
-        assert (told.error, told.preferred, told.high_watermark, told.records) == (0, 2, 9, b"")
+    for _ in range(3):  # including polls that match the template
+        _, (partition_result,) = await client.fetch(version, fetch_body(version, [(name_of(version), [(0, 0)])], rack="b"))
+        assert (
+            partition_result.error,
+            partition_result.preferred,
+            partition_result.high_watermark,
+            partition_result.records,
+        ) == (0, 2, 9, b"")
 
 
 @pytest.mark.parametrize("version", range(12, 19))
 async def test_a_client_is_told_where_its_log_leaves_the_leaders(rig: Rig, version: int) -> None:
     await rig.start()
     with_file(rig, 10)
-    rig.nodes[1].told = Fetched(0, 9, 9, 0, diverging_epoch=3, diverging_end_offset=7)
+    rig.nodes[1].fetch_result = Fetched(0, 9, 9, 0, diverging_epoch=3, diverging_end_offset=7)
     client = await rig.client(1)
     for _ in range(3):
-        _, (told,) = await client.fetch(version, fetch_body(version, [(name_of(version), [(0, 8)])]))
-        assert (told.error, told.diverging, told.records) == (0, (3, 7), b"")
+        _, (partition_result,) = await client.fetch(version, fetch_body(version, [(name_of(version), [(0, 8)])]))
+        assert (partition_result.error, partition_result.diverging, partition_result.records) == (0, (3, 7), b"")

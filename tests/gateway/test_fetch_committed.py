@@ -1,10 +1,11 @@
-"""Readers of committed records: what was aborted is told with every answer, and every answer is the leader's."""
+"""Readers of committed records: each answer comes from the leader, and names the aborted transactions."""
 
 import pytest
 
-from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from tests.gateway.backlogs import fill, whole
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.kafka_client import FETCH, Fetched, RawClient, fetch_body
-from tests.gateway.test_read_on import fill, whole
+from tests.support.polling import until
 
 COMMITTED = 1
 ABORTED = ((7, 0), (9, 4))
@@ -31,9 +32,9 @@ async def test_aborted_transactions_are_told_to_committed_readers_alone(rig: Rig
 
 
 async def test_a_committed_reader_of_a_backlog_gets_each_answer_from_the_leader(rig: Rig) -> None:
-    """Regression 57: the list and the data come from the same state, which is the leader's."""
+    """Regression 57: the list and the records come from one state, which is the leader's."""
     await rig.start()
-    made = fill(rig, 12)
+    written = fill(rig, 12)
     client = await rig.client(1)
     offset = 0
     while offset < 24:
@@ -41,13 +42,13 @@ async def test_a_committed_reader_of_a_backlog_gets_each_answer_from_the_leader(
         fetched = await ask(client, 12, offset, isolation=COMMITTED)
         assert fetched.aborted == [(7, offset)]
         batches, following = whole(fetched.records)
-        assert batches == b"".join(made[offset // 2 : following // 2])
+        assert batches == b"".join(written[offset // 2 : following // 2])
         offset = following
     assert len(rig.nodes[1].fetches) == 6
 
 
 async def test_what_others_were_told_takes_a_committed_reader_no_further(rig: Rig) -> None:
-    """A consumer of the same connection reads on past the last stable offset; this one waits there."""
+    """Another consumer of the same connection reads past the last stable offset. This one waits there."""
     await rig.start()
     fill(rig, 12)
     rig.nodes[1].stable_to = rig.nodes[1].backlog[8]

@@ -1,4 +1,4 @@
-"""Requests about one group go to the owner of its shard as they are, and so do answers back."""
+"""The relay of requests about one group to the owner of its shard, and of the answers back, unchanged."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.cluster import keys
-from libs.cluster.owners import Owner
-from libs.cluster.records import GROUP_COORDINATOR
+from libs.cluster.records import GROUP_COORDINATOR, Topic
+from libs.cluster.shard_owners import Owner
 from libs.cluster.store import Delete
-from libs.rpc.contracts.groups import ELEMENTS_MAX, GROUPS_MAX
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS, GROUP_ELEMENTS_MAX, GROUPS_MAX
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import (
     consumer_group_describe,
@@ -26,14 +26,14 @@ from libs.wire.messages import (
     offset_fetch,
     sync_group,
 )
-from services.gateway import asking, coordinators
-from services.gateway.handlers import APIS
-from services.gateway.relay import java_address
-from services.gateway.unready import AGAIN_S
-from tests.gateway.conftest import Rig, until
+from services.gateway.groups.relay import java_address
+from services.gateway.peers import coordinator_request, coordinators
+from services.gateway.peers.delayed_requests import RETRY_S
+from tests.gateway.conftest import Rig
 from tests.gateway.fake_coordinator import heard
-from tests.gateway.groups import Groups, answer, answered, ask, request_body, response_body, send
+from tests.gateway.fake_groups import Groups, answer, answered, ask, request_body, response_body, send
 from tests.gateway.kafka_client import RawClient
+from tests.support.polling import until
 
 GROUP = "some group"
 
@@ -61,9 +61,9 @@ VERSIONS = [(key, version) for key in SINGLE for version in range(APIS[key].min_
 
 @pytest.fixture
 async def groups(rig: Rig) -> AsyncIterator[Groups]:
-    made = Groups(rig)
-    yield made
-    await made.stop()
+    groups_rig = Groups(rig)
+    yield groups_rig
+    await groups_rig.stop()
 
 
 def join(group_id: str = GROUP, padding: int = 0) -> bytes:
@@ -98,16 +98,31 @@ async def test_request_and_answer_travel_as_they_are_in_every_version(groups: Gr
     gateway = groups.rig.gateway
     assert gateway is not None
     for version in range(APIS[key].min_version, APIS[key].max_version + 1):
-        body, told = request_body(key, version, request), response_body(key, version, response)
-        coordinator.answers[key] = told
+        body, expected = request_body(key, version, request), response_body(key, version, response)
+        coordinator.answers[key] = expected
         send(client, key, version, body)
-        assert await answer(client, key, version) == told
+        assert await answer(client, key, version) == expected
         heard_last = coordinator.heard[-1]
         assert heard_last.body == body
         assert (heard_last.ask.api_key, heard_last.ask.api_version) == (key, version)
         assert heard_last.ask.shard == gateway.shards.of(GROUP)
         assert (heard_last.ask.client_id, heard_last.ask.client_host) == ("some-client", "/127.0.0.1")
     assert groups.held_bytes == 0
+
+
+async def test_each_request_names_the_revision_at_which_the_topics_last_changed(groups: Groups) -> None:
+    await groups.start()
+    client, coordinator, rig = await groups.rig.client(1), groups.coordinators[1], groups.rig
+    gateway = rig.gateway
+    assert gateway is not None
+    for name in ("first", "second"):
+        await rig.put(keys.topic(name), Topic(name, name.encode().ljust(16, b".").hex(), 1))
+        changed = rig.store.keyspace.revision
+        await groups.own_all(1)  # an image without a change of topics
+        assert await gateway.wait_for_revision(rig.store.keyspace.revision, 10)
+        send(client, ApiKey.HEARTBEAT, 3, beat())
+        await answer(client, ApiKey.HEARTBEAT, 3)
+        assert coordinator.heard[-1].ask.topics_revision == changed
 
 
 async def test_each_shard_has_its_own_owner(groups: Groups) -> None:
@@ -192,7 +207,7 @@ NAME_SEVERAL = [
 
 @pytest.mark.parametrize("key", NAME_SEVERAL)
 async def test_countless_groups_close_the_connection_before_they_are_read(groups: Groups, key: ApiKey) -> None:
-    """Splitting them held up all other clients for seconds."""
+    """Regression: splitting so many groups delayed all other clients for seconds."""
     await groups.start()
     client = await groups.rig.client(1)
     send(client, key, *naming(key, GROUPS_MAX + 1))
@@ -222,7 +237,7 @@ async def test_countless_elements_are_not_read_either_where_nobody_answers(group
     await groups.start()
     groups.coordinators[1].error = ErrorCode.UNKNOWN_SERVER_ERROR
     client = await groups.rig.client(1)
-    send(client, ApiKey.OFFSET_FETCH, 8, one_group_of(ELEMENTS_MAX - 2 + surplus))
+    send(client, ApiKey.OFFSET_FETCH, 8, one_group_of(GROUP_ELEMENTS_MAX - 2 + surplus))
     if surplus:
         assert await client.ended()
     else:
@@ -250,13 +265,13 @@ async def test_what_cannot_be_refused_closes_the_connection(groups: Groups) -> N
 
 async def test_an_empty_group_id_is_the_coordinators_to_refuse(groups: Groups) -> None:
     await groups.start()
-    told = response_body(
+    expected = response_body(
         ApiKey.JOIN_GROUP, 5, join_group.JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name="")
     )
-    groups.coordinators[1].answers[ApiKey.JOIN_GROUP] = told
+    groups.coordinators[1].answers[ApiKey.JOIN_GROUP] = expected
     client = await groups.rig.client(1)
     send(client, ApiKey.JOIN_GROUP, 5, join(""))
-    assert await answer(client, ApiKey.JOIN_GROUP, 5) == told
+    assert await answer(client, ApiKey.JOIN_GROUP, 5) == expected
 
 
 async def test_a_coordinator_that_speaks_nonsense_is_unknown_trouble(groups: Groups) -> None:
@@ -320,7 +335,7 @@ async def test_what_was_refused_without_effect_goes_to_the_next_owner(groups: Gr
     )
     await groups.own_all(2)
     assert await commit_error(client) == 0
-    assert [one.body for one in groups.coordinators[2].heard] == [commit()]
+    assert [heard_request.body for heard_request in groups.coordinators[2].heard] == [commit()]
 
 
 async def test_a_shard_that_nobody_owns_is_waited_for(groups: Groups) -> None:
@@ -331,10 +346,10 @@ async def test_a_shard_that_nobody_owns_is_waited_for(groups: Groups) -> None:
     send(client, ApiKey.JOIN_GROUP, 5, join())
     await groups.waiting(1)
     assert groups.coordinators[1].heard == []
-    told = response_body(ApiKey.JOIN_GROUP, 5, join_group.JoinGroupResponse(protocol_name="range", member_id="m"))
-    groups.coordinators[2].answers[ApiKey.JOIN_GROUP] = told
+    expected = response_body(ApiKey.JOIN_GROUP, 5, join_group.JoinGroupResponse(protocol_name="range", member_id="m"))
+    groups.coordinators[2].answers[ApiKey.JOIN_GROUP] = expected
     await groups.own_all(2)
-    assert await answer(client, ApiKey.JOIN_GROUP, 5) == told
+    assert await answer(client, ApiKey.JOIN_GROUP, 5) == expected
 
 
 async def test_an_owner_that_restarts_is_waited_for_until_it_owns_the_shard_again(groups: Groups) -> None:
@@ -347,9 +362,9 @@ async def test_an_owner_that_restarts_is_waited_for_until_it_owns_the_shard_agai
     send(client, ApiKey.HEARTBEAT, 3, beat())
     await groups.waiting(1)
     assert coordinator.heard == []
-    told = coordinator.answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
+    expected = coordinator.answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
     await groups.own_all(1)
-    assert await answer(client, ApiKey.HEARTBEAT, 3) == told
+    assert await answer(client, ApiKey.HEARTBEAT, 3) == expected
 
 
 async def test_one_that_is_shutting_down_did_not_look_at_it(groups: Groups) -> None:
@@ -358,15 +373,15 @@ async def test_one_that_is_shutting_down_did_not_look_at_it(groups: Groups) -> N
     client = await groups.rig.client(1)
     send(client, ApiKey.JOIN_GROUP, 5, join())
     await groups.waiting(1)
-    told = response_body(ApiKey.JOIN_GROUP, 5, join_group.JoinGroupResponse(protocol_name="range", member_id="m"))
-    groups.coordinators[2].answers[ApiKey.JOIN_GROUP] = told
+    expected = response_body(ApiKey.JOIN_GROUP, 5, join_group.JoinGroupResponse(protocol_name="range", member_id="m"))
+    groups.coordinators[2].answers[ApiKey.JOIN_GROUP] = expected
     await groups.own_all(2)
-    assert await answer(client, ApiKey.JOIN_GROUP, 5) == told
+    assert await answer(client, ApiKey.JOIN_GROUP, 5) == expected
 
 
 async def test_the_patience_of_heartbeats_ends_before_that_of_others(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "HEARTBEAT_PATIENCE_S", 0.05)
-    monkeypatch.setattr(asking, "PATIENCE_S", 3600)
+    monkeypatch.setattr(coordinator_request, "HEARTBEAT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(coordinator_request, "TIMEOUT_S", 3600)
     await groups.start()
     await groups.own_all(0)
     await groups.settled()
@@ -380,12 +395,14 @@ async def test_the_patience_of_heartbeats_ends_before_that_of_others(groups: Gro
 
 
 def test_a_heartbeat_behind_a_commit_is_answered_before_librdkafka_gives_it_up() -> None:
-    assert asking.PATIENCE_S + asking.HEARTBEAT_PATIENCE_S < 5.0
-    assert asking.PATIENCE_S + asking.HEARTBEAT_PATIENCE_S + 2 * AGAIN_S <= 5.0, "either may be noticed so much later"
+    assert coordinator_request.TIMEOUT_S + coordinator_request.HEARTBEAT_TIMEOUT_S < 5.0
+    assert coordinator_request.TIMEOUT_S + coordinator_request.HEARTBEAT_TIMEOUT_S + 2 * RETRY_S <= 5.0, (
+        "either may be noticed so much later"
+    )
 
 
 async def test_patience_ends(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(coordinator_request, "TIMEOUT_S", 0.05)
     await groups.start()
     await groups.own_all(0)
     await groups.settled()
@@ -430,18 +447,18 @@ async def test_reads_that_were_not_answered_are_asked_again(groups: Groups) -> N
     send(client, ApiKey.OFFSET_FETCH, 8, request_body(ApiKey.OFFSET_FETCH, 8, request))
     await heard(coordinator, 1)
     response = offset_fetch.OffsetFetchResponse(groups=[offset_fetch.OffsetFetchResponseGroup(GROUP)])
-    told = coordinator.answers[ApiKey.OFFSET_FETCH] = response_body(ApiKey.OFFSET_FETCH, 8, response)
+    expected = coordinator.answers[ApiKey.OFFSET_FETCH] = response_body(ApiKey.OFFSET_FETCH, 8, response)
     await coordinator.restart()
     await groups.register(coordinator)
     await groups.own_all(1)
-    assert await answer(client, ApiKey.OFFSET_FETCH, 8) == told
+    assert await answer(client, ApiKey.OFFSET_FETCH, 8) == expected
     assert len(coordinator.heard) == 2
 
 
 async def test_a_parked_join_is_told_when_its_owner_is_another_and_silent(
     groups: Groups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "LAST_WORD_S", 0.05)
+    monkeypatch.setattr(coordinator_request, "FORMER_OWNER_TIMEOUT_S", 0.05)
     await groups.start()
     groups.coordinators[1].holding = True
     client = await groups.rig.client(1)
@@ -462,22 +479,24 @@ async def test_a_former_owner_has_the_last_word(groups: Groups) -> None:
     await heard(coordinator, 1)
     await groups.own_all(2)
     await groups.settled()
-    told = coordinator.answers[ApiKey.JOIN_GROUP] = response_body(
+    expected = coordinator.answers[ApiKey.JOIN_GROUP] = response_body(
         ApiKey.JOIN_GROUP, 5, join_group.JoinGroupResponse(protocol_name="range", member_id="m")
     )
     coordinator.release()
-    assert await answer(client, ApiKey.JOIN_GROUP, 5) == told
+    assert await answer(client, ApiKey.JOIN_GROUP, 5) == expected
 
 
 async def test_a_read_at_a_former_owner_goes_to_the_new_one_at_once(groups: Groups) -> None:
     await groups.start()
     groups.coordinators[1].holding = True
-    told = groups.coordinators[2].answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
+    expected = groups.coordinators[2].answers[ApiKey.HEARTBEAT] = response_body(
+        ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse()
+    )
     client = await groups.rig.client(1)
     send(client, ApiKey.HEARTBEAT, 3, beat())
     await heard(groups.coordinators[1], 1)
     await groups.own_all(2)
-    assert await answer(client, ApiKey.HEARTBEAT, 3) == told
+    assert await answer(client, ApiKey.HEARTBEAT, 3) == expected
 
 
 async def test_a_lost_lease_is_not_a_death(groups: Groups) -> None:
@@ -516,7 +535,7 @@ async def test_a_join_ends_when_its_client_hangs_up(groups: Groups) -> None:
 
 
 async def test_who_hangs_up_behind_its_join_has_left_the_group(groups: Groups) -> None:
-    """librdkafka closes so while its join waits: the leaving comes after the join, and is not waited for."""
+    """librdkafka closes like this while its join waits: it sends LeaveGroup behind the join, and does not wait for its answer."""
     await groups.start()
     groups.coordinators[1].holding = True
     client = await groups.rig.client(1)
@@ -541,13 +560,15 @@ async def test_a_parked_join_holds_its_own_connection_only(groups: Groups) -> No
     send(client, ApiKey.HEARTBEAT, 3, beat())
     await heard(groups.coordinators[1], 1)
     groups.coordinators[1].holding = False
-    told = groups.coordinators[1].answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
+    expected = groups.coordinators[1].answers[ApiKey.HEARTBEAT] = response_body(
+        ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse()
+    )
     send(other, ApiKey.HEARTBEAT, 3, beat())
-    assert await answer(other, ApiKey.HEARTBEAT, 3) == told
+    assert await answer(other, ApiKey.HEARTBEAT, 3) == expected
     assert len(groups.coordinators[1].heard) == 2
     groups.coordinators[1].release()
     await answer(client, ApiKey.JOIN_GROUP, 5)
-    assert await answer(client, ApiKey.HEARTBEAT, 3) == told
+    assert await answer(client, ApiKey.HEARTBEAT, 3) == expected
 
 
 async def test_parked_joins_leave_room_for_others(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -561,9 +582,9 @@ async def test_parked_joins_leave_room_for_others(groups: Groups, monkeypatch: p
     send(late, ApiKey.JOIN_GROUP, 5, join(padding=15_000))
     assert (await answered(late, ApiKey.JOIN_GROUP, 5)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     coordinator.holding = False
-    told = coordinator.answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
+    expected = coordinator.answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
     send(other, ApiKey.HEARTBEAT, 3, beat())
-    assert await answer(other, ApiKey.HEARTBEAT, 3) == told
+    assert await answer(other, ApiKey.HEARTBEAT, 3) == expected
     coordinator.answers[ApiKey.JOIN_GROUP] = response_body(
         ApiKey.JOIN_GROUP, 5, join_group.JoinGroupResponse(protocol_name="range", member_id="m")
     )
@@ -579,10 +600,12 @@ async def test_a_join_of_90_mb_is_refused_and_harms_nobody_else(groups: Groups) 
     assert (await answered(client, ApiKey.JOIN_GROUP, 5)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert groups.coordinators[1].heard == []
     assert groups.held_bytes == 0
-    told = groups.coordinators[1].answers[ApiKey.HEARTBEAT] = response_body(ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse())
+    expected = groups.coordinators[1].answers[ApiKey.HEARTBEAT] = response_body(
+        ApiKey.HEARTBEAT, 3, heartbeat.HeartbeatResponse()
+    )
     for each in (client, other):
         send(each, ApiKey.HEARTBEAT, 3, beat())
-        assert await answer(each, ApiKey.HEARTBEAT, 3) == told
+        assert await answer(each, ApiKey.HEARTBEAT, 3) == expected
 
 
 async def test_a_gateway_that_ends_sends_those_who_wait_elsewhere(groups: Groups) -> None:
@@ -605,6 +628,6 @@ async def test_a_silent_client_that_waits_is_not_idle(groups: Groups) -> None:
     client, idle = await groups.rig.client(1), await groups.rig.client(1)
     send(client, ApiKey.JOIN_GROUP, 5, join())
     await heard(groups.coordinators[1], 1)
-    assert await idle.ended()  # the sweep has looked at both
+    assert await idle.ended()  # the sweep has checked both
     groups.coordinators[1].release()
     await answer(client, ApiKey.JOIN_GROUP, 5)

@@ -1,22 +1,22 @@
-"""Requests about several groups are split by shard, and their answers put together in the order asked."""
+"""Requests about several groups: split by shard, and answered in the order of the request."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, delete_groups, describe_groups, list_groups, offset_fetch
 from libs.wire.primitives import Reader
-from services.gateway import asking
 from services.gateway.handlers import consumer_group_describe as consumer_group_describe_handler
 from services.gateway.handlers import delete_groups as delete_groups_handler
 from services.gateway.handlers import describe_groups as describe_groups_handler
 from services.gateway.handlers import list_groups as list_groups_handler
 from services.gateway.handlers import offset_fetch as offset_fetch_handler
+from services.gateway.peers import coordinator_request
 from tests.gateway.conftest import Rig
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
-from tests.gateway.groups import SHARDS, Groups, ask, request_body, response_body
+from tests.gateway.fake_groups import SHARDS, Groups, ask, request_body, response_body
 
 NAMES = [f"group {number}" for number in range(12)] + ["group 3"]
 """Of several shards, and one of them twice."""
@@ -47,7 +47,7 @@ async def test_groups_are_described_in_the_order_asked(gateway: FakeGateway, ver
     response = await describe_groups_handler.handle(gateway, context(version), request)
     assert [group.group_id for group in response.groups] == NAMES
     assert [group.group_state for group in response.groups] == [f"of {gateway.shards.of(name)}" for name in NAMES]
-    assert len(gateway.asked) == 4
+    assert len(gateway.requests) == 4
 
 
 @pytest.mark.parametrize("version", range(2))
@@ -93,7 +93,7 @@ async def test_offsets_of_several_groups_are_fetched_in_the_order_asked(gateway:
     groups = [offset_fetch.OffsetFetchRequestGroup(name, None, -1, None) for name in NAMES]
     request = offset_fetch.OffsetFetchRequest(groups, require_stable=True)
     response = await offset_fetch_handler.handle(gateway, context(version), request)
-    # Consumers before 3.9 take 15 for fatal here.
+    # Consumers before 3.9 take COORDINATOR_NOT_AVAILABLE as fatal here.
     expected = [(name, ErrorCode.NOT_COORDINATOR if gateway.shards.of(name) == 1 else 0) for name in NAMES]
     assert [(group.group_id, group.error_code) for group in response.groups] == expected
 
@@ -107,7 +107,7 @@ async def test_an_answer_that_is_none_is_unknown_trouble(gateway: FakeGateway, s
 
 async def test_no_groups_are_nobodys(gateway: FakeGateway) -> None:
     assert (await describe_groups_handler.handle(gateway, context(0), describe_groups.DescribeGroupsRequest())).groups == []
-    assert gateway.asked == []
+    assert gateway.requests == []
 
 
 # --- ListGroups -------------------------------------------------------------------------------------------------------
@@ -138,21 +138,21 @@ async def test_filters_reach_every_shard(gateway: FakeGateway) -> None:
     gateway.on_shard = lambda shard, body: (0, listed[shard])
     request = list_groups.ListGroupsRequest(["Stable"], ["consumer"])
     await list_groups_handler.handle(gateway, context(5), request)
-    assert {body for _, _, body in gateway.asked} == {request_body(ApiKey.LIST_GROUPS, 5, request)}
+    assert {body for _, _, body in gateway.requests} == {request_body(ApiKey.LIST_GROUPS, 5, request)}
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ],
 )
-async def test_a_list_that_would_not_be_whole_is_none(gateway: FakeGateway, error: ErrorCode, told: ErrorCode) -> None:
+async def test_a_list_that_would_not_be_whole_is_none(gateway: FakeGateway, error: ErrorCode, expected: ErrorCode) -> None:
     listed = listed_by_shard(5)
     gateway.on_shard = lambda shard, body: (error, b"") if shard == 2 else (0, listed[shard])
     response = await list_groups_handler.handle(gateway, context(5), list_groups.ListGroupsRequest())
-    assert (response.error_code, response.groups) == (told, [])
+    assert (response.error_code, response.groups) == (expected, [])
 
 
 # --- by the wire ------------------------------------------------------------------------------------------------------
@@ -160,13 +160,13 @@ async def test_a_list_that_would_not_be_whole_is_none(gateway: FakeGateway, erro
 
 @pytest.fixture
 async def groups(rig: Rig) -> AsyncIterator[Groups]:
-    made = Groups(rig)
-    yield made
-    await made.stop()
+    groups_rig = Groups(rig)
+    yield groups_rig
+    await groups_rig.stop()
 
 
 async def test_several_groups_are_asked_of_their_owners(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(coordinator_request, "TIMEOUT_S", 0.05)
     await groups.start(owners={0: 1, 1: 2, 2: 1, 3: 0})
     for coordinator in groups.coordinators.values():
         coordinator.error = ErrorCode.REQUEST_TIMED_OUT
@@ -174,11 +174,11 @@ async def test_several_groups_are_asked_of_their_owners(groups: Groups, monkeypa
     response = await ask(client, ApiKey.DELETE_GROUPS, 2, delete_groups.DeleteGroupsRequest(NAMES))
     gateway = groups.rig.gateway
     assert gateway is not None
-    timed_out, nobody = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR
-    expected = [(name, nobody if gateway.shards.of(name) == 3 else timed_out) for name in EACH_ONCE]
+    timed_out, not_coordinator = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_COORDINATOR
+    expected = [(name, not_coordinator if gateway.shards.of(name) == 3 else timed_out) for name in EACH_ONCE]
     assert [(result.group_id, result.error_code) for result in response.results] == expected
-    assert {one.ask.shard for one in groups.coordinators[1].heard} == {0, 2}
-    assert {one.ask.shard for one in groups.coordinators[2].heard} == {1}
+    assert {heard_request.ask.shard for heard_request in groups.coordinators[1].heard} == {0, 2}
+    assert {heard_request.ask.shard for heard_request in groups.coordinators[2].heard} == {1}
     assert groups.held_bytes == 0
 
 

@@ -1,19 +1,19 @@
-"""InitProducerId: ids for idempotent producers, and clear answers while there are no transactions."""
+"""InitProducerId: ids for idempotent producers, and the errors while there are no transactions."""
 
 import pytest
 
 from libs.rpc.errors import RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.init_producer_id import InitProducerIdRequest
+from services.gateway.exchange.request_context import ControllerUnavailable
 from services.gateway.handlers import init_producer_id
-from services.gateway.state import ControllerUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context
 
 
 async def test_an_idempotent_producer_gets_an_id_and_epoch_0() -> None:
     gateway = FakeGateway(Cluster())
     gateway.producer_ids = lambda: 4000
-    # The timeout means nothing without a transactional id, and clients send what they like.
+    # Without a transactional id the timeout means nothing, and clients send any value.
     response = await init_producer_id.handle(gateway, context(5), InitProducerIdRequest(None, transaction_timeout_ms=-1))
     assert (response.error_code, response.producer_id, response.producer_epoch) == (0, 4000, 0)
 

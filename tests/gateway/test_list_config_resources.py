@@ -1,4 +1,4 @@
-"""ListConfigResources: what has configs, or may have."""
+"""ListConfigResources: the resources that have configs, or may have."""
 
 import pytest
 
@@ -46,8 +46,8 @@ async def ask(types: list[int], version: int = 1) -> wire.ListConfigResourcesRes
 )
 async def test_what_there_is_of_each_type_asked_for_is_listed_once(types: list[int], listed: set[tuple[int, str]]) -> None:
     response = await ask(types)
-    found = [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
-    assert (response.error_code, set(found), len(found)) == (ErrorCode.NONE, listed, len(listed))
+    resources = [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
+    assert (response.error_code, set(resources), len(resources)) == (ErrorCode.NONE, listed, len(listed))
 
 
 @pytest.mark.parametrize("types", [[0], [3], [TOPIC, 64], [-1]])

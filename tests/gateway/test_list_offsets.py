@@ -1,4 +1,4 @@
-"""ListOffsets: each leader is asked for its partitions, and one that is gone is waited for."""
+"""ListOffsets: requests to each leader, and the wait for a leader that is gone."""
 
 import asyncio
 
@@ -15,8 +15,8 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from services.gateway.exchange.request_context import NodeUnavailable
 from services.gateway.handlers import list_offsets
-from services.gateway.state import NodeUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
 
@@ -31,27 +31,27 @@ async def ask(
     gateway: FakeGateway, request: ListOffsetsRequest, version: int = 10
 ) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
     response = await list_offsets.handle(gateway, context(version), request)
-    found = {(topic.name, p.partition_index): p for topic in response.topics for p in topic.partitions}
-    assert sum(len(topic.partitions) for topic in response.topics) == len(found)
-    return found
+    answers = {(topic.name, p.partition_index): p for topic in response.topics for p in topic.partitions}
+    assert sum(len(topic.partitions) for topic in response.topics) == len(answers)
+    return answers
 
 
 def echo(node_id: int, body: ListOffsets) -> ListOffsetsReply:
-    """The offset tells who answered what."""
+    """An answer whose offsets tell which node gave it."""
     return ListOffsetsReply(tuple(ListedOffset(0, node_id * 100 + p.partition, 17, 5) for p in body.partitions))
 
 
 async def test_each_leader_is_asked_for_what_it_leads() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1, 2), "b": (1,)}))
     gateway.on_storage = echo
-    found = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -2), ("b", 0, 1234)))
-    assert {key: (p.error_code, p.offset, p.timestamp, p.leader_epoch) for key, p in found.items()} == {
+    answers = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -2), ("b", 0, 1234)))
+    assert {key: (p.error_code, p.offset, p.timestamp, p.leader_epoch) for key, p in answers.items()} == {
         ("a", 0): (0, 100, 17, 5),
         ("a", 1): (0, 201, 17, 5),
         ("b", 0): (0, 100, 17, 5),
     }
     first = (ListOffsetsPartition(topic_id_of("a"), 0, -1, 4), ListOffsetsPartition(topic_id_of("b"), 0, 1234, 4))
-    assert [(node, body) for node, _, body, _ in gateway.asked] == [
+    assert [(node, body) for node, _, body, _ in gateway.requests] == [
         (1, ListOffsets(1, first, -1)),
         (2, ListOffsets(1, (ListOffsetsPartition(topic_id_of("a"), 1, -2, 4),), -1)),
     ]
@@ -76,17 +76,17 @@ async def test_each_leader_is_asked_for_what_it_leads() -> None:
 async def test_a_special_timestamp_is_served_from_its_version_on(timestamp: int, version: int, served: bool) -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = echo
-    found = await ask(gateway, wanting(("a", 0, timestamp)), version)
-    assert found["a", 0].error_code == (0 if served else ErrorCode.UNSUPPORTED_VERSION)
-    assert bool(gateway.asked) == served
+    answers = await ask(gateway, wanting(("a", 0, timestamp)), version)
+    assert answers["a", 0].error_code == (0 if served else ErrorCode.UNSUPPORTED_VERSION)
+    assert bool(gateway.requests) == served
 
 
 async def test_what_does_not_exist_is_error_3_and_what_is_asked_twice_42() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1, 1)}))
     gateway.on_storage = echo
     request = wanting(("a", 0, -1), ("a", 0, -2), ("a", 1, -1), ("a", 2, -1), ("a", -1, -1), ("nobody", 0, -1))
-    found = await ask(gateway, request)
-    assert {key: p.error_code for key, p in found.items()} == {
+    answers = await ask(gateway, request)
+    assert {key: p.error_code for key, p in answers.items()} == {
         ("a", 0): ErrorCode.INVALID_REQUEST,
         ("a", 1): 0,
         ("a", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -112,9 +112,9 @@ async def test_a_leader_that_is_gone_is_waited_for(failure: Exception | None) ->
         gateway.image = cluster.image(revision)
 
     gateway.on_storage, gateway.on_wait = storage, elect
-    found = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -1), timeout_ms=10_000))
-    assert [p.offset for p in found.values()] == [300, 201]
-    assert [node for node, *_ in gateway.asked] == [1, 2, 3]  # what was answered is not asked again
+    answers = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -1), timeout_ms=10_000))
+    assert [p.offset for p in answers.values()] == [300, 201]
+    assert [node for node, *_ in gateway.requests] == [1, 2, 3]  # a key with a final answer is not requested again
     assert gateway.waited_for == [8]
 
 
@@ -126,9 +126,9 @@ async def test_a_leader_that_stays_away_is_error_6_when_patience_ends() -> None:
 
     gateway.on_storage = away
     async with asyncio.timeout(5):
-        found = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -1), timeout_ms=20))
-    assert {p.error_code for p in found.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    assert {(p.offset, p.timestamp, p.leader_epoch) for p in found.values()} == {(-1, -1, -1)}
+        answers = await ask(gateway, wanting(("a", 0, -1), ("a", 1, -1), timeout_ms=20))
+    assert {p.error_code for p in answers.values()} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert {(p.offset, p.timestamp, p.leader_epoch) for p in answers.values()} == {(-1, -1, -1)}
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR])
@@ -136,14 +136,14 @@ async def test_other_errors_of_the_leader_reach_the_client(error: ErrorCode) -> 
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(error),))
     assert (await ask(gateway, wanting(("a", 0, -1))))["a", 0].error_code == error
-    assert len(gateway.asked) == 1
+    assert len(gateway.requests) == 1
 
 
 @pytest.mark.parametrize(("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)])
 async def test_versions_that_do_not_know_error_78_are_told_5(
     version: int, error: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_offsets, "PATIENCE_S_MAX", 0.02)
+    monkeypatch.setattr(list_offsets, "TIMEOUT_S_MAX", 0.02)
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(ErrorCode.OFFSET_NOT_AVAILABLE),))
     assert (await ask(gateway, wanting(("a", 0, -1)), version))["a", 0].error_code == error
@@ -161,13 +161,13 @@ async def test_a_leader_that_has_not_caught_up_yet_is_waited_for() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
 
     def behind_at_first(node_id: int, body: ListOffsets) -> ListOffsetsReply:
-        if len(gateway.asked) < 3:
+        if len(gateway.requests) < 3:
             return ListOffsetsReply((ListedOffset(ErrorCode.OFFSET_NOT_AVAILABLE),))
         return echo(node_id, body)
 
     gateway.on_storage = behind_at_first
-    found = (await ask(gateway, wanting(("a", 0, -1), timeout_ms=10_000)))["a", 0]
-    assert (found.error_code, found.offset) == (0, 100)
+    answers = (await ask(gateway, wanting(("a", 0, -1), timeout_ms=10_000)))["a", 0]
+    assert (answers.error_code, answers.offset) == (0, 100)
 
 
 @pytest.mark.parametrize("version", [1, 5, 11])

@@ -1,4 +1,4 @@
-"""Metadata: who is alive, who leads, and what becomes of topics that are not there."""
+"""Metadata: live brokers, leaders, and topics that do not exist."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from libs.rpc.errors import DeadlineExceeded, RpcError
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataTopic, RequestedTopic, write_response
 from libs.wire.primitives import Writer
+from services.gateway.exchange.request_context import ControllerUnavailable
 from services.gateway.handlers import metadata
-from services.gateway.state import ControllerUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
 
 async def ask(gateway: FakeGateway, version: int, request: MetadataRequest, broker_id: int = -1) -> MetadataResponse:
     response = await metadata.handle(gateway, context(version, broker_id), request)
-    write_response(Writer(), response, version)  # what a handler answers, its version can carry
+    write_response(Writer(), response, version)  # the version's codec can write each answer of the handler
     return response
 
 
@@ -41,7 +41,7 @@ async def test_all_topics_and_all_live_brokers_are_told(version: int) -> None:
     assert response.cluster_id == "test-cluster"
     assert {topic.name: [p.leader_id for p in topic.partitions] for topic in response.topics} == {"a": [1, 2], "b": [3]}
     assert all(topic.topic_id == topic_id_of(topic.name or "") for topic in response.topics)
-    assert not gateway.asked
+    assert not gateway.requests
 
 
 async def test_an_empty_list_asks_for_no_topics() -> None:
@@ -58,8 +58,27 @@ async def test_the_controller_is_the_live_broker_that_was_asked_else_the_first()
     assert (await ask(FakeGateway(Cluster(alive=())), 12, MetadataRequest([]))).controller_id == -1
 
 
+@pytest.mark.parametrize("version", range(14))
+async def test_a_fenced_broker_is_still_named_and_its_replicas_are_offline(version: int) -> None:
+    """librdkafka closes its connection to a broker that is no longer named, with its requests there."""
+    topics = {"a": (1, 4, -1)}
+    gateway = FakeGateway(Cluster(alive=(1, 2, 5), dead=(3, 4), topics=topics, replicas={"a": (4, 1)}, racks={4: "z4"}))
+    gateway.listed_fenced = {4}
+    response = await ask(gateway, version, named("a"), broker_id=4)
+    assert [tuple(broker) for broker in response.brokers] == [
+        (1, "gateway", 9093, None),
+        (2, "gateway", 9094, None),
+        (4, "gateway", 9096, "z4"),
+        (5, "gateway", 9097, None),
+    ]
+    assert response.controller_id == 1
+    assert [p.leader_id for p in only(response).partitions] == [1, -1, -1]
+    assert [p.error_code for p in only(response).partitions][1:] == [ErrorCode.LEADER_NOT_AVAILABLE] * 2
+    assert {tuple(p.offline) for p in only(response).partitions} == {(4,)}
+
+
 async def test_while_no_broker_lives_the_known_ones_are_named_and_lead_nothing() -> None:
-    """A metadata store that was stopped lets all leases end at once. Told of no broker, librdkafka asks nobody again."""
+    """A metadata store that was stopped lets all leases expire at once. If no broker is named, librdkafka asks none again."""
     response = await ask(
         FakeGateway(Cluster(alive=(), dead=(1, 2), topics={"a": (1,)}, racks={2: "z2"})), 12, MetadataRequest(None)
     )
@@ -100,7 +119,7 @@ async def test_a_leader_that_the_listener_does_not_reach_is_told_apart_from_vers
 async def test_an_impossible_topic_name_is_error_17_and_nobody_is_asked_to_create_it(name: str) -> None:
     gateway = FakeGateway(Cluster())
     assert only(await ask(gateway, 9, named(name))).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert not gateway.asked
+    assert not gateway.requests
 
 
 @pytest.mark.parametrize("allow", [False, True])
@@ -109,7 +128,7 @@ async def test_a_missing_topic_is_error_3_where_creation_is_off(allow: bool) -> 
     gateway = FakeGateway(off)
     response = await ask(gateway, 9, named("new", allow_auto_topic_creation=allow))
     assert only(response).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert not gateway.asked
+    assert not gateway.requests
 
 
 async def test_a_missing_topic_is_created_and_is_in_the_same_answer() -> None:
@@ -151,10 +170,10 @@ async def test_why_a_topic_cannot_be_created_is_told() -> None:
 async def test_the_topic_of_groups_is_created_on_demand_as_coordinators_want_it() -> None:
     cluster = Cluster()
     gateway = FakeGateway(cluster)
-    asked: list[object] = []
+    requested: list[object] = []
 
     def create(method: str, body: object) -> TopicsReply:
-        asked.append(body)
+        requested.append(body)
         name = "new" if isinstance(body, CreateTopics) else "__consumer_offsets"
         cluster.topics[name] = (1,)
         gateway.image = cluster.image(9)
@@ -162,16 +181,16 @@ async def test_the_topic_of_groups_is_created_on_demand_as_coordinators_want_it(
 
     gateway.on_controller = create
     response = await ask(gateway, 9, named("__consumer_offsets", "new"))
-    assert asked == [CreateTopics((NewTopic("new", -1, -1),)), CreateInternalTopic("__consumer_offsets")]
+    assert requested == [CreateTopics((NewTopic("new", -1, -1),)), CreateInternalTopic("__consumer_offsets")]
     assert [(t.name, t.error_code, t.is_internal) for t in response.topics] == [
         ("__consumer_offsets", 0, True),
         ("new", 0, False),
     ]
-    asked.clear()
+    requested.clear()
     gateway.image = Cluster().image(1)
     unasked = only(await ask(gateway, 9, named("__consumer_offsets", allow_auto_topic_creation=False)))
     assert (unasked.error_code, unasked.is_internal) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
-    assert asked == []
+    assert requested == []
 
 
 async def test_internal_topics_that_nobody_would_own_are_not_created_on_demand() -> None:
@@ -179,7 +198,7 @@ async def test_internal_topics_that_nobody_would_own_are_not_created_on_demand()
     topic = only(await ask(gateway, 9, named("__transaction_state")))
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert topic.is_internal
-    assert not gateway.asked
+    assert not gateway.requests
 
 
 async def test_topics_are_found_by_id_and_an_unknown_id_is_error_100() -> None:
@@ -198,13 +217,13 @@ async def test_ids_are_an_invalid_request_in_versions_10_and_11(version: int, to
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     response = await ask(gateway, version, MetadataRequest([topic]))
     assert only(response).error_code == ErrorCode.INVALID_REQUEST
-    assert not gateway.asked
+    assert not gateway.requests
 
 
 async def test_authorized_operations_are_told_only_to_who_asks() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     response = await ask(gateway, 8, named("a"))
     assert (response.cluster_authorized_operations, only(response).authorized_operations) == (-(2**31), -(2**31))
-    asking = named("a", include_cluster_authorized_operations=True, include_topic_authorized_operations=True)
-    response = await ask(gateway, 8, asking)
+    request = named("a", include_cluster_authorized_operations=True, include_topic_authorized_operations=True)
+    response = await ask(gateway, 8, request)
     assert (response.cluster_authorized_operations, only(response).authorized_operations) == (8096, 3576)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: each leader is asked where an epoch ends, and one that is replaced meanwhile is not waited for."""
+"""OffsetForLeaderEpoch: requests to each leader. A leader that is replaced meanwhile is not waited for."""
 
 import asyncio
 from typing import TypeVar
@@ -12,8 +12,8 @@ from libs.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from services.gateway.exchange.request_context import NodeUnavailable
 from services.gateway.handlers import offset_for_leader_epoch
-from services.gateway.state import NodeUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
 T = TypeVar("T")
@@ -41,10 +41,10 @@ def echo(node_id: int, body: EndOfEpoch) -> EndOfEpochReply:
 async def test_each_leader_is_asked_for_what_it_leads() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1, 2), "b": (1,)}))
     gateway.on_storage = echo
-    found = await ask(gateway, wanting(("a", 0, 5, 3), ("a", 1, -1, 4), ("b", 0, 5, 5)))
-    assert found == {("a", 0): (0, 3, 10), ("a", 1): (0, 4, 20), ("b", 0): (0, 5, 10)}
+    answers = await ask(gateway, wanting(("a", 0, 5, 3), ("a", 1, -1, 4), ("b", 0, 5, 5)))
+    assert answers == {("a", 0): (0, 3, 10), ("a", 1): (0, 4, 20), ("b", 0): (0, 5, 10)}
     first = (EpochPartition(topic_id_of("a"), 0, 3, 5), EpochPartition(topic_id_of("b"), 0, 5, 5))
-    assert [(node, method, body) for node, method, body, _ in gateway.asked] == [
+    assert [(node, method, body) for node, method, body, _ in gateway.requests] == [
         (1, END_OF_EPOCH, EndOfEpoch(first)),
         (2, END_OF_EPOCH, EndOfEpoch((EpochPartition(topic_id_of("a"), 1, 4, -1),))),
     ]
@@ -81,16 +81,16 @@ async def test_a_leader_that_is_gone_is_waited_for() -> None:
 
 
 class OneIsSilent(FakeGateway):
-    """Node 1 never answers; `news` is set when the image moves."""
+    """Node 1 never answers. `image_changed` is set when the image moves."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self.news = asyncio.Event()
+        self.image_changed = asyncio.Event()
         self.cancelled = False
 
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
         if node_id == 1:
-            self.asked.append((node_id, method, body, timeout_s))
+            self.requests.append((node_id, method, body, timeout_s))
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -100,19 +100,19 @@ class OneIsSilent(FakeGateway):
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
         self.waited_for.append(revision)
-        await self.news.wait()
+        await self.image_changed.wait()
         return True
 
 
 async def test_a_silent_leader_is_given_up_when_the_image_names_another() -> None:
     gateway = OneIsSilent(Cluster(topics={"a": (1, 2)}))
     gateway.on_storage = echo
-    asking = asyncio.ensure_future(ask(gateway, wanting(("a", 0, -1, 3), ("a", 1, -1, 3))))
+    answering = asyncio.ensure_future(ask(gateway, wanting(("a", 0, -1, 3), ("a", 1, -1, 3))))
     async with asyncio.timeout(60):
         while not gateway.waited_for:  # noqa: ASYNC110 - the fake announces nothing
             await asyncio.sleep(0.002)
-        assert not asking.done()
+        assert not answering.done()
         gateway.image = Cluster(topics={"a": (2, 2)}).image(8)
-        gateway.news.set()
-        assert await asking == {("a", 0): (0, 3, 20), ("a", 1): (0, 3, 20)}
+        gateway.image_changed.set()
+        assert await answering == {("a", 0): (0, 3, 20), ("a", 1): (0, 3, 20)}
     assert gateway.cancelled

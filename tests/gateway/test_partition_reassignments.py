@@ -1,4 +1,4 @@
-"""Reassignments, elections and log directories: what the controller and the nodes are asked, and how that reaches the client."""
+"""Reassignments, elections and log directories: the requests to controller and nodes, and the answers to the client."""
 
 import pytest
 
@@ -26,13 +26,13 @@ from libs.wire.messages import describe_log_dirs as dirs_wire
 from libs.wire.messages import elect_leaders as elect_wire
 from libs.wire.messages import list_partition_reassignments as list_wire
 from libs.wire.primitives import Writer
+from services.gateway.exchange.request_context import ControllerUnavailable, NodeUnavailable
 from services.gateway.handlers import (
     alter_partition_reassignments,
     describe_log_dirs,
     elect_leaders,
     list_partition_reassignments,
 )
-from services.gateway.state import ControllerUnavailable, NodeUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
 
@@ -57,7 +57,7 @@ async def test_targets_and_cancellations_reach_the_controller_and_each_is_answer
     response = await alter_partition_reassignments.handle(gateway, context(1), request)
     alter_wire.write_response(Writer(), response, 1)
     wanted = (Reassignment("a", 0, (3, 1)), Reassignment("a", 1, None), Reassignment("b", 0, ()))
-    assert gateway.asked == [(ALTER_REASSIGNMENTS, AlterReassignments(wanted, False), 2.0)]
+    assert gateway.requests == [(ALTER_REASSIGNMENTS, AlterReassignments(wanted, False), 2.0)]
     assert gateway.waited_for == [12]
     answered = [(t.name, p.partition_index, p.error_code, p.error_message) for t in response.responses for p in t.partitions]
     assert answered == [("a", 0, 0, None), ("a", 1, 85, "none"), ("b", 0, 39, "no")]
@@ -89,10 +89,10 @@ async def test_what_is_being_moved_is_listed_and_nothing_else() -> None:
             for p in topic.partitions
         ]
 
-    found = [("a", 1, [3, 1], [3], [1])]
-    assert await listed(None) == found
+    partitions = [("a", 1, [3, 1], [3], [1])]
+    assert await listed(None) == partitions
     named = list_wire.ListPartitionReassignmentsTopics
-    assert await listed([named("a", [0, 1, 9, -1]), named("b", [0]), named("x", [0])]) == found
+    assert await listed([named("a", [0, 1, 9, -1]), named("b", [0]), named("x", [0])]) == partitions
     assert await listed([named("a", [0])]) == []
 
 
@@ -106,7 +106,7 @@ async def test_elections_reach_the_controller_and_version_0_knows_only_preferred
     topics = [elect_wire.TopicPartitions("a", [0, 2]), elect_wire.TopicPartitions("b", [1]), elect_wire.TopicPartitions("c")]
     response = await elect_leaders.handle(gateway, context(version), elect_wire.ElectLeadersRequest(asked_for, topics, 3000))
     elect_wire.write_response(Writer(), response, version)
-    assert gateway.asked == [(ELECT_LEADERS, ElectLeaders(meant, (("a", 0), ("a", 2), ("b", 1))), 3.0)]
+    assert gateway.requests == [(ELECT_LEADERS, ElectLeaders(meant, (("a", 0), ("a", 2), ("b", 1))), 3.0)]
     answered = {t.topic: [(p.partition_id, p.error_code) for p in t.partition_result] for t in response.replica_election_results}
     assert answered == {"a": [(0, 0), (2, 80)], "b": [(1, 84)], "c": []}
 
@@ -115,7 +115,7 @@ async def test_an_election_of_all_partitions_names_none() -> None:
     gateway = FakeGateway(Cluster())
     gateway.on_controller = lambda method, body: ElectLeadersReply((), 12)
     await elect_leaders.handle(gateway, context(2), elect_wire.ElectLeadersRequest(0, None))
-    assert gateway.asked[0][1] == ElectLeaders(PREFERRED, None)
+    assert gateway.requests[0][1] == ElectLeaders(PREFERRED, None)
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -134,25 +134,25 @@ async def test_the_log_directories_of_the_node_that_was_addressed_are_described(
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     full = LogDir(0, "/one", 100, 40, (LogInDir("a", 0, 7, 2), LogInDir("a", 1, 8, 0), LogInDir("b", 0, 9, 0)))
     gateway.on_storage = lambda node_id, body: LogDirsReply((full, LogDir(56, "/two")))
-    asked = [dirs_wire.DescribableLogDirTopic("a", [0, 1]), dirs_wire.DescribableLogDirTopic("x", [0])]
-    response = await describe_log_dirs.handle(gateway, context(4, 2), dirs_wire.DescribeLogDirsRequest(asked))
+    topics = [dirs_wire.DescribableLogDirTopic("a", [0, 1]), dirs_wire.DescribableLogDirTopic("x", [0])]
+    response = await describe_log_dirs.handle(gateway, context(4, 2), dirs_wire.DescribeLogDirsRequest(topics))
     dirs_wire.write_response(Writer(), response, 4)
     topic_id = topic_id_of("a")
-    assert gateway.asked[0][0] == 2
-    assert gateway.asked[0][2] == DescribeLogDirs(((topic_id, 0), (topic_id, 1)))
-    one, two = response.results
-    assert (one.error_code, one.log_dir, one.total_bytes, one.usable_bytes) == (0, "/one", 100, 40)
-    found = {t.name: [(p.partition_index, p.partition_size, p.offset_lag) for p in t.partitions] for t in one.topics}
-    assert found == {"a": [(0, 7, 2), (1, 8, 0)], "b": [(0, 9, 0)]}
-    assert (two.error_code, two.log_dir, two.topics) == (56, "/two", [])
+    assert gateway.requests[0][0] == 2
+    assert gateway.requests[0][2] == DescribeLogDirs(((topic_id, 0), (topic_id, 1)))
+    first, second = response.results
+    assert (first.error_code, first.log_dir, first.total_bytes, first.usable_bytes) == (0, "/one", 100, 40)
+    partitions = {t.name: [(p.partition_index, p.partition_size, p.offset_lag) for p in t.partitions] for t in first.topics}
+    assert partitions == {"a": [(0, 7, 2), (1, 8, 0)], "b": [(0, 9, 0)]}
+    assert (second.error_code, second.log_dir, second.topics) == (56, "/two", [])
 
 
 async def test_all_directories_of_any_node_are_described_on_the_bootstrap_port_and_a_dead_node_is_named_so() -> None:
     gateway = FakeGateway(Cluster())
     gateway.on_storage = lambda node_id, body: LogDirsReply(())
     await describe_log_dirs.handle(gateway, context(1), dirs_wire.DescribeLogDirsRequest(None))
-    assert gateway.asked[0][0] == 1
-    assert gateway.asked[0][2] == DescribeLogDirs(None)
+    assert gateway.requests[0][0] == 1
+    assert gateway.requests[0][2] == DescribeLogDirs(None)
 
     def gone(node_id: int, body: object) -> object:
         raise NodeUnavailable(node_id)

@@ -1,9 +1,9 @@
-"""What a Fetch that waits does in a task of its own."""
+"""The tasks of a Fetch that waits."""
 
 import asyncio
 import contextlib
 
-from services.gateway.pending_fetch import PendingFetch
+from services.gateway.fetch.pending_fetch import PendingFetch
 
 
 async def test_a_hang_up_before_the_tasks_first_turn_makes_nothing_that_nobody_awaits() -> None:

@@ -5,22 +5,19 @@ import gc
 import pytest
 
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
-from services.gateway.batch import Batch
-from services.gateway.exchange import Exchange
-from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from libs.wire.record_batches.records import Record, build_batch
+from services.gateway.appends.batch import Batch
+from services.gateway.exchange.exchange import Exchange
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.kafka_client import PRODUCE, frame, produce_body, read_produced
+from tests.gateway.produce_requests import BATCH, idempotent
+from tests.support.polling import until
 
 VERSIONS = range(3, 14)
-BATCH = bytes(build_batch([Record(None, b"one")]))
 
 
 def numbered(number: int) -> bytes:
     return bytes(build_batch([Record(None, str(number).encode())]))
-
-
-def idempotent(number: int) -> bytes:
-    return bytes(build_batch([Record(None, str(number).encode())], producer_id=7, producer_epoch=0, base_sequence=number))
 
 
 def name_of(version: int) -> str | bytes:
@@ -65,7 +62,7 @@ async def test_answers_leave_in_request_order_whatever_the_nodes_do(rig: Rig) ->
 async def test_requests_for_one_partition_that_come_together_leave_together(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
-    await client.produce(9, produce_body(9, [(TOPIC, [(0, BATCH)])]))  # its shape is known from here on
+    await client.produce(9, produce_body(9, [(TOPIC, [(0, BATCH)])]))  # its template is known from now on
     requests = [frame(PRODUCE, 9, number, produce_body(9, [(TOPIC, [(number % 2, numbered(number))])])) for number in range(10)]
     client.send(b"".join(requests))
     for number in range(10):
@@ -77,10 +74,10 @@ async def test_requests_for_one_partition_that_come_together_leave_together(rig:
 
 
 async def test_nothing_of_an_answered_request_is_left_for_the_garbage_collector(rig: Rig) -> None:
-    """What is left would hold a receive buffer of 256 KB."""
+    """A cycle would hold a receive buffer of 256 KB."""
     await rig.start()
     client = await rig.client(1)
-    for partition in (0, 0, 9, 0):  # learnt, alike, refused, alike
+    for partition in (0, 0, 9, 0):  # learnt, matched, refused, matched
         await client.produce(9, produce_body(9, [(TOPIC, [(partition, BATCH)])]))
     gc.collect()
     gc.disable()
@@ -125,7 +122,7 @@ async def test_an_error_with_acks_0_closes_the_connection(rig: Rig) -> None:
     assert rig.closed("acks-0") == 1
 
 
-# Rows of bad-inputs.md
+# Bad input
 
 
 async def test_row_18_acks_of_7_are_refused(rig: Rig) -> None:

@@ -1,4 +1,4 @@
-"""Producer ids are unique, and last while the controller is away."""
+"""Producer ids: unique, and available while the controller is away."""
 
 import asyncio
 import shutil
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.rpc.contracts.controller import ProducerIdBlock
-from services.gateway.producer_ids import ProducerIds
-from services.gateway.spare_ids import SpareIds
-from services.gateway.state import ControllerUnavailable
-from tests.gateway.conftest import until
+from services.gateway.exchange.request_context import ControllerUnavailable
+from services.gateway.produce.producer_ids import ProducerIds
+from services.gateway.produce.unused_producer_ids import UnusedProducerIds
+from tests.support.polling import until
 
 
 class Controller:
-    """Hands out blocks of three."""
+    """It hands out blocks of three."""
 
     def __init__(self) -> None:
         self.away = False
@@ -52,7 +52,7 @@ async def test_two_blocks_last_while_the_controller_is_away_and_then_it_is_said(
 
 
 class Lives:
-    """One gateway after the other, over one controller. Each is killed, and closes nothing."""
+    """Incarnations of one gateway, over one controller. Each is killed, and closes nothing."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -61,7 +61,7 @@ class Lives:
         self._all: list[ProducerIds] = []
 
     def start(self, boot_id: str = "boot", directory: Path | None = None) -> ProducerIds:
-        spare = SpareIds(OsFileSystem(), str(directory or self.directory), boot_id)
+        spare = UnusedProducerIds(OsFileSystem(), str(directory or self.directory), boot_id)
         self._all.append(ProducerIds(self.controller.allocate, spare))
         return self._all[-1]
 
@@ -89,7 +89,7 @@ async def test_a_block_that_was_not_begun_outlives_the_process_and_no_id_is_give
         ids = lives.start()
         ids.prefetch()
         await lives.give(ids, given)
-        await until(lambda ids=ids: len(ids._blocks) >= 2)
+        await until(lambda ids=ids: len(ids.blocks) >= 2)
         lives.controller.away = True
         ids.close()
         next_life = lives.start()
@@ -116,7 +116,7 @@ async def test_a_spare_block_counts_only_under_its_kernel_and_as_the_file_that_w
     lives = Lives(home)
     ids = lives.start()
     ids.prefetch()
-    await until(lambda: lives.controller.blocks == 2 and len(ids._blocks) == 2)
+    await until(lambda: lives.controller.blocks == 2 and len(ids.blocks) == 2)
     lives.controller.away = True
     shutil.copytree(home, copy)
     if other == "damage":
@@ -133,6 +133,6 @@ async def test_a_spare_block_that_cannot_be_taken_out_of_its_file_is_not_given_a
             raise PermissionError(path)
 
     controller = Controller()
-    ids = ProducerIds(controller.allocate, SpareIds(Stuck(), str(tmp_path), "boot"))
+    ids = ProducerIds(controller.allocate, UnusedProducerIds(Stuck(), str(tmp_path), "boot"))
     assert [await ids.next() for _ in range(4)] == [3, 4, 5, 6]
     ids.close()

@@ -1,4 +1,4 @@
-"""A request about a group that begins as the last one did goes the same way, without its header being read again."""
+"""Relay templates: a request that begins like the last one takes the same way, without its header being parsed."""
 
 import struct
 from collections.abc import AsyncIterator
@@ -7,29 +7,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.headers import read_request_header
 from libs.wire.messages import heartbeat, offset_commit
 from libs.wire.primitives import Reader
-from services.gateway import relay
-from services.gateway.core.relay_shape import PREFIX_BYTES_MAX, RelayShape
-from services.gateway.data_path import DataPath
-from services.gateway.exchange import Exchange
+from services.gateway.core.relay_template import PREFIX_BYTES_MAX, RelayTemplate
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Exchange
+from services.gateway.groups import relay
 from tests.gateway.conftest import Rig
-from tests.gateway.groups import Groups, answer, request_body, send
+from tests.gateway.fake_groups import Groups, answer, request_body, send
 
 KEYS = {ApiKey.OFFSET_COMMIT: range(2, 11), ApiKey.HEARTBEAT: range(5)}
 
 
 @pytest.fixture
 async def groups(rig: Rig) -> AsyncIterator[Groups]:
-    made = Groups(rig)
-    yield made
-    await made.stop()
+    request_frame = Groups(rig)
+    yield request_frame
+    await request_frame.stop()
 
 
 def read(frame: bytes) -> tuple[int, int, str, str, int, int]:
-    """Version, correlation id, client id, group id, where the request and where what follows its group id begin."""
+    """Version, correlation id, client id, group id, and the positions of the body and of the byte behind the group id."""
     reader = Reader(memoryview(frame))
     header = read_request_header(reader)
     body_at, flexible = reader.position, header.api_version >= (8 if header.api_key is ApiKey.OFFSET_COMMIT else 4)
@@ -59,14 +59,14 @@ FRAMES = st.sampled_from(list(KEYS)).flatmap(
 @given(FRAMES, FRAMES, st.integers(0, 40), st.integers(0, 255), st.booleans(), st.integers(0, 40))
 def test_what_matches_is_what_would_be_read(first: bytes, other: bytes, at: int, byte: int, same: bool, cut: int) -> None:
     version, _, client_id, group_id, body_at, group_end = read(first)
-    shape = RelayShape(memoryview(first), body_at, group_end, version, client_id, group_id)
+    template = RelayTemplate(memoryview(first), body_at, group_end, version, client_id, group_id)
     damaged = bytearray(first if same else other)
     damaged[at % len(damaged)] = byte
     for frame in (first, other, bytes(damaged), bytes(damaged[:cut])):
-        matched = shape.match(memoryview(frame))
+        matched = template.match(memoryview(frame))
         if matched is not None:
             assert read(frame) == (version, matched, client_id, group_id, body_at, group_end)
-    assert shape.match(memoryview(first)) is not None
+    assert template.match(memoryview(first)) is not None
 
 
 async def test_heartbeats_and_commits_alternate_and_change_groups(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,13 +75,13 @@ async def test_heartbeats_and_commits_alternate_and_change_groups(groups: Groups
     gateway = groups.rig.gateway
     assert gateway is not None
     alike: list[bool] = []
-    begin_alike = relay.begin_alike
+    begin_from_template = relay.begin_from_template
 
-    def noted(data_path: DataPath, exchange: Exchange, shape: RelayShape, frame: memoryview) -> bool:
-        alike.append(begin_alike(data_path, exchange, shape, frame))
+    def noted(data_path: DataPath, exchange: Exchange, template: RelayTemplate, frame: memoryview) -> bool:
+        alike.append(begin_from_template(data_path, exchange, template, frame))
         return alike[-1]
 
-    monkeypatch.setattr(relay, "begin_alike", noted)
+    monkeypatch.setattr(relay, "begin_from_template", noted)
     for number, group in enumerate(["g", "g", "g", "other", "other"]):
         commit = offset_commit.OffsetCommitRequest(group, number, "m")
         for key, version, request in (
@@ -90,7 +90,7 @@ async def test_heartbeats_and_commits_alternate_and_change_groups(groups: Groups
         ):
             body = request_body(key, version, request)
             send(client, key, version, body, correlation_id=100 + number)
-            assert await answer(client, key, version) == body  # the fake sends it back
+            assert await answer(client, key, version) == body  # the fake coordinator echoes it
             heard = coordinator.heard[-1]
             assert (heard.body, heard.ask.api_key, heard.ask.api_version) == (body, key, version)
             assert (heard.ask.shard, heard.ask.client_id) == (gateway.shards.of(group), "some-client")
@@ -100,7 +100,7 @@ async def test_heartbeats_and_commits_alternate_and_change_groups(groups: Groups
 async def test_long_names_are_relayed_and_not_remembered(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
     await groups.start()
     client, coordinator = await groups.rig.client(1), groups.coordinators[1]
-    monkeypatch.setattr(relay, "begin_alike", None)
+    monkeypatch.setattr(relay, "begin_from_template", None)
     for number in range(3):
         body = request_body(ApiKey.HEARTBEAT, 4, heartbeat.HeartbeatRequest("g" * PREFIX_BYTES_MAX, number, "m"))
         send(client, ApiKey.HEARTBEAT, 4, body)

@@ -1,4 +1,4 @@
-"""Where the image says that things are."""
+"""Routing: leaders and addresses in one image."""
 
 from collections import Counter
 
@@ -35,13 +35,13 @@ def changed(at: ClusterImage, key: str, record: object) -> ClusterImage:
 
 
 def host_for(at: ClusterImage, node_id: int, client: str = "10.0.0.1", listener: str = "PLAINTEXT") -> str | None:
-    found = Addresses(at).of(node_id, client, listener)
-    return found.host if found is not None else None
+    chosen = Addresses(at).of(node_id, client, listener)
+    return chosen.host if chosen is not None else None
 
 
 def hosts(at: Routes, *node_ids: int) -> set[str | None]:
-    found = [at.addresses.of(node_id, "10.0.0.1", "PLAINTEXT") for node_id in node_ids]
-    return {listener.host if listener is not None else None for listener in found}
+    listeners = [at.addresses.of(node_id, "10.0.0.1", "PLAINTEXT") for node_id in node_ids]
+    return {listener.host if listener is not None else None for listener in listeners}
 
 
 def test_a_gateway_on_the_nodes_host_comes_first_then_one_in_its_zone() -> None:
@@ -76,12 +76,12 @@ def test_the_death_of_a_gateway_moves_only_its_own_clients() -> None:
 
 @pytest.mark.parametrize(("nodes", "gateways"), [(2, 2), (3, 2), (4, 3), (7, 3), (100, 6)])
 def test_every_client_finds_brokers_at_every_gateway_and_as_many_at_each(nodes: int, gateways: int) -> None:
-    """Who finds them all at one of two loses everything with it, and has nobody to ask for the other."""
+    """A client that has all brokers at one gateway loses them all with it, and then knows no other gateway."""
     at = Addresses(image(dict([gateway(n) for n in range(1, gateways + 1)] + [storage(n) for n in range(1, nodes + 1)])))
     for client in (f"10.0.{n}.1" for n in range(20)):
-        found = Counter(at.of(node, client, "PLAINTEXT") for node in range(1, nodes + 1))
-        assert len(found) == gateways
-        assert max(found.values()) - min(found.values()) <= 1
+        brokers_by_listener = Counter(at.of(node, client, "PLAINTEXT") for node in range(1, nodes + 1))
+        assert len(brokers_by_listener) == gateways
+        assert max(brokers_by_listener.values()) - min(brokers_by_listener.values()) <= 1
 
 
 def test_the_death_of_a_gateway_leaves_most_broker_ids_of_the_others_where_they_are() -> None:
@@ -104,8 +104,28 @@ def test_addresses_are_dealt_again_when_members_change_and_not_for_other_changes
     assert Routes(grown, routes).addresses is not routes.addresses
 
 
+def test_the_address_of_a_node_stays_where_it_is_when_the_node_dies() -> None:
+    """Clients are connected there, and Metadata still names the broker."""
+    gateways = [gateway(1, "h1", "a"), gateway(2, "h2", "b"), gateway(3, "h3", "b")]
+    nodes = [(keys.node(n), NodeRecord(n)) for n in (1, 2, 3)]
+    alive = Routes(image(dict([*gateways, *nodes, storage(1, "h1", "a"), storage(2, "h9", "b"), storage(3, "h3", "b")])))
+    for client in (f"10.0.{n}.1" for n in range(20)):
+        before = [alive.addresses.of(node_id, client, "PLAINTEXT") for node_id in (1, 2, 3)]
+        dead = Routes(image(dict([*gateways, *nodes, storage(3, "h3", "b")])), alive)
+        assert [dead.addresses.of(node_id, client, "PLAINTEXT") for node_id in (1, 2, 3)] == before
+        later = Routes(image(dict([*gateways, *nodes])), dead)
+        assert [later.addresses.of(node_id, client, "PLAINTEXT") for node_id in (1, 2, 3)] == before
+    elsewhere = Routes(image(dict([*gateways, *nodes, storage(1, "h3", "b")])), later)
+    assert hosts(elsewhere, 1) == {"gateway-3"}
+    without_gateway = Routes(image(dict([*gateways[1:], *nodes])), later)
+    assert hosts(without_gateway, 1) <= {"gateway-2", "gateway-3"}
+    unregistered = Routes(image(dict([*gateways, *nodes[1:]])), later)
+    assert hosts(unregistered, 1) == {None}
+
+
 def test_while_no_gateway_is_a_member_the_former_ones_are_named() -> None:
-    """A metadata store that was stopped lets all leases end at once, and librdkafka does not come back from "no brokers"."""
+    """A metadata store that was stopped lets all leases expire at once. librdkafka does not recover from an answer without
+    brokers."""
     nodes = [storage(1), storage(2)]
     before = Routes(image(dict([gateway(1), gateway(2), *nodes])))
     without = Routes(image(dict(nodes)), before)

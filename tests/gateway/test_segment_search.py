@@ -1,4 +1,4 @@
-"""The gateway finds in a segment's files what its leader would, or nothing."""
+"""Segment search: the gateway finds in a segment's files what the leader would find, or nothing."""
 
 import random
 import struct
@@ -6,10 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.log import Log
-from libs.wire.records import Record, build_batch
-from services.gateway.core.segment_search import TIME_ENTRY, Found, Index, Place, SegmentFiles, find, find_timestamp, floor
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.log import Log
+from libs.wire.record_batches.records import Record, build_batch
+from services.gateway.core.segment_search import (
+    TIME_ENTRY,
+    FoundBatch,
+    FoundRecord,
+    Index,
+    SegmentFiles,
+    find_batch,
+    find_timestamp,
+    floor,
+)
 from tests.commitlog.harness import append, offset_for_timestamp, open_log
 
 START = 1_700_000_000_000
@@ -17,7 +26,7 @@ CODECS = {"plain": (0,), "mixed": (0, 0, 0, 1, 4)}
 
 
 class Files:
-    """Of a log of one segment. `uncached`: nothing of these is in memory."""
+    """The files of a log with one segment. `uncached` names those that are not in memory."""
 
     def __init__(self, path: Path) -> None:
         self.contents = {suffix: next(path.glob(f"*.{suffix}")).read_bytes() for suffix in ("log", "index", "timeindex")}
@@ -43,7 +52,7 @@ class Files:
 
 
 def filled(path: Path, dice: random.Random, *, batches: int, codecs: tuple[int, ...] = (0,), interval: int = 300) -> Log:
-    """Times rise, but not from record to record."""
+    """A log whose timestamps rise, but not from record to record."""
     log = open_log(path, config=LogConfig(segment_index_bytes=1 << 20, index_interval_bytes=interval))
     for number in range(batches):
         records = [
@@ -51,10 +60,10 @@ def filled(path: Path, dice: random.Random, *, batches: int, codecs: tuple[int, 
             for _ in range(dice.randrange(1, 9))
         ]
         stamp = START + 10 * number if dice.random() < 0.1 else None
-        made = build_batch(
+        batch = build_batch(
             records, base_offset=log.log_end_offset, leader_epoch=3, codec=dice.choice(codecs), log_append_time_ms=stamp
         )
-        append(log, made)
+        append(log, batch)
     return log
 
 
@@ -68,15 +77,15 @@ def test_every_offset_and_timestamp_is_found_where_the_log_finds_it(
     segment = files.of(log)
     end, missed = log.log_end_offset, 0
     for offset in range(end):
-        place, known = find(segment, offset), log._reader.find(offset)
+        place, known = find_batch(segment, offset), log._reader.find(offset)
         assert known is not None
-        assert place == Place(*known[1])
+        assert place == FoundBatch(*known[1])
     for timestamp in range(START - 50, START + 6100, 3):
         expected = offset_for_timestamp(log, timestamp, end)
-        found = find_timestamp(segment, timestamp, 0)
-        missed += found is None and expected is not None
-        assert found is None or found == Found(*expected or ())
-    assert find(segment, end) is None
+        record = find_timestamp(segment, timestamp, 0)
+        missed += record is None and expected is not None
+        assert record is None or record == FoundRecord(*expected or ())
+    assert find_batch(segment, end) is None
     assert missed == 0 or len(codecs) > 1, "what is compressed is the leader's to open"
     log.close(clean=False)
 
@@ -85,7 +94,7 @@ def test_records_before_the_logs_start_do_not_count(tmp_path: Path) -> None:
     log = filled(tmp_path, random.Random(2), batches=50)
     segment = Files(tmp_path).of(log)
     for start in range(0, log.log_end_offset, 7):
-        found = find_timestamp(segment, START, start)
+        record = find_timestamp(segment, START, start)
         known = log._reader.search_timestamp(START, start, log.log_end_offset)
         expected = None
         try:
@@ -94,7 +103,7 @@ def test_records_before_the_logs_start_do_not_count(tmp_path: Path) -> None:
                 step = known.send(step())
         except StopIteration as done:
             expected = done.value
-        assert found == expected
+        assert record == expected
     log.close(clean=False)
 
 
@@ -104,7 +113,7 @@ def test_a_place_in_a_long_index_is_found_in_few_reads(tmp_path: Path) -> None:
     segment = files.of(log)
     lookups = range(0, log.log_end_offset, 100)
     for offset in lookups:
-        assert find(segment, offset) is not None
+        assert find_batch(segment, offset) is not None
     assert files.reads < 5 * len(lookups)
     log.close(clean=False)
 
@@ -116,7 +125,7 @@ def test_what_is_not_in_memory_is_not_waited_for(tmp_path: Path, file: str) -> N
     files.uncached = {file}
     segment = files.of(log)
     assert find_timestamp(segment, START + 500, 0) is None
-    assert (find(segment, 50) is None) == (file != "timeindex")
+    assert (find_batch(segment, 50) is None) == (file != "timeindex")
     log.close(clean=False)
 
 
@@ -134,7 +143,7 @@ def test_indexes_that_lead_astray_are_not_believed(tmp_path: Path) -> None:
                 struct.pack_into(">i", content, at + dice.choice((0, entry - 4)), dice.randrange(-(1 << 31), 1 << 31))
             bent.contents[suffix] = bytes(content)
         offset = dice.randrange(log.log_end_offset)
-        assert find(bent.of(log), offset) in (None, find(segment, offset))
+        assert find_batch(bent.of(log), offset) in (None, find_batch(segment, offset))
     log.close(clean=False)
 
 
@@ -145,9 +154,9 @@ def test_a_search_among_equal_and_uneven_keys_ends() -> None:
         content = b"".join(TIME_ENTRY.pack(key, number) for number, key in enumerate(keys))
         index = Index(lambda at, size, c=content: c[at : at + size], len(keys), 0, START + dice.randrange(10**9))  # type: ignore[misc]
         for key in dice.choices([*keys, START - 1, START + 10**10], k=5):
-            found = floor(index, TIME_ENTRY, key)
-            at_most = [number for number, one in enumerate(keys) if one <= key]
-            assert found == ((keys[at_most[-1]], at_most[-1]) if at_most else (key + 1, 0))
+            record = floor(index, TIME_ENTRY, key)
+            at_most = [number for number, other_key in enumerate(keys) if other_key <= key]
+            assert record == ((keys[at_most[-1]], at_most[-1]) if at_most else (key + 1, 0))
 
 
 def test_headers_that_are_none_end_a_search(tmp_path: Path) -> None:
@@ -157,6 +166,6 @@ def test_headers_that_are_none_end_a_search(tmp_path: Path) -> None:
         content = bytearray(files.contents["log"])
         struct.pack_into(">i", content, position, value)
         files.contents["log"] = bytes(content)
-        assert find(files.of(log), log.log_end_offset - 1) is None
+        assert find_batch(files.of(log), log.log_end_offset - 1) is None
         files = Files(tmp_path)
     log.close(clean=False)

@@ -1,4 +1,5 @@
-"""A consumer that reads a backlog is served without asking its leader each time, and never for longer than that is right."""
+"""The sequential fetch cache: a consumer that reads a backlog is served without a request to the leader each time, for
+`FRESH_S`."""
 
 import errno
 import os
@@ -10,65 +11,38 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
-from libs.wire.records import Record, build_batch
-from services.gateway import read_on
-from services.gateway.core.read_on import BATCHES_MAX, HEADER, after
-from services.gateway.files import OpenedFile
-from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig, until
+from services.gateway.core.sequential_reads import BATCHES_MAX, HEADER, end_of_batches
+from services.gateway.fetch import sequential_fetch_cache
+from services.gateway.peers.file_descriptors import OpenedFile
+from tests.gateway.backlogs import BATCH, batch_at, fill, whole
+from tests.gateway.conftest import TOPIC, TOPIC_ID, Rig
 from tests.gateway.kafka_client import FETCH, RawClient, fetch_body
-
-BATCH = 1000
+from tests.support.polling import until
 
 
 @pytest.fixture(autouse=True)
 def fresh_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is busy may take longer from one fetch to the next than answers are believed."""
-    monkeypatch.setattr(read_on, "FRESH_S", 60.0)
-
-
-def batch_at(offset: int, records: int = 2) -> bytes:
-    value = bytes([offset % 251]) * (BATCH // records)
-    return bytes(build_batch([Record(key=None, value=value) for _ in range(records)], base_offset=offset))
-
-
-def fill(rig: Rig, batches: int) -> list[bytes]:
-    """Node 1 has a log of so many batches of two records."""
-    made = [batch_at(2 * number) for number in range(batches)]
-    path = rig.directory / "00000000000000000000.log"
-    path.write_bytes(b"".join(made))
-    rig.nodes[1].file = path
-    rig.nodes[1].backlog = {2 * number: sum(map(len, made[:number])) for number in range(batches)}
-    return made
-
-
-def whole(records: bytes) -> tuple[bytes, int]:
-    """The whole batches, and the offset after them: what a consumer does with an answer."""
-    position, offset = 0, -1
-    while position + 61 <= len(records):
-        base, length, delta = HEADER.unpack_from(records, position)
-        if position + 12 + length > len(records):
-            break
-        position, offset = position + 12 + length, base + delta + 1
-    return records[:position], offset
+    """A long `FRESH_S`: on a busy machine the next fetch may come late."""
+    monkeypatch.setattr(sequential_fetch_cache, "FRESH_S", 60.0)
 
 
 async def read_all(client: RawClient, end: int, version: int = 12, max_bytes: int = 2600) -> bytes:
     topic = TOPIC_ID if version >= 13 else TOPIC
-    offset, found = 0, b""
+    offset, records = 0, b""
     while offset < end:
         _, (fetched,) = await client.fetch(version, fetch_body(version, [(topic, [(0, offset)])], max_bytes=max_bytes))
         assert (fetched.error, fetched.high_watermark) == (0, end // 2)
         batches, offset = whole(fetched.records)
-        found += batches
-    return found
+        records += batches
+    return records
 
 
 @pytest.mark.parametrize("sendfile_bytes_min", [0, 1 << 30], ids=["sendfile", "pread"])
 @pytest.mark.parametrize("version", [5, 12, 17])
 async def test_a_backlog_is_read_with_few_questions_to_the_leader(rig: Rig, version: int, sendfile_bytes_min: int) -> None:
     await rig.start(sendfile_bytes_min=sendfile_bytes_min)
-    made = fill(rig, 60)
-    assert await read_all(await rig.client(1), 120, version) == b"".join(made)
+    written = fill(rig, 60)
+    assert await read_all(await rig.client(1), 120, version) == b"".join(written)
     assert len(rig.nodes[1].fetches) < 10, "two batches an answer, and hardly an RPC"
 
 
@@ -86,48 +60,48 @@ async def test_an_answer_that_has_left_stands_when_its_file_cannot_be_mapped(rig
         raise OSError(errno.EMFILE, "no descriptor left")
 
     await rig.start(sendfile_bytes_min=0)
-    made = fill(rig, 60)
+    written = fill(rig, 60)
     client = await rig.client(1)
-    monkeypatch.setattr("services.gateway.files.mmap.mmap", refuse)
-    assert await read_all(client, 120) == b"".join(made)
+    monkeypatch.setattr("services.gateway.peers.file_descriptors.mmap.mmap", refuse)
+    assert await read_all(client, 120) == b"".join(written)
     assert rig.gateway is not None
-    assert all(file.users == 0 for file in rig.gateway.data_path.files._files.values())
+    assert not rig.gateway.data_path.files.in_use
 
 
 def file_of(path: Path, batches: int) -> OpenedFile:
     path.write_bytes(b"".join(batch_at(2 * number) for number in range(batches)))
-    return OpenedFile(os.open(path, os.O_RDONLY))
+    return OpenedFile(os.open(path, os.O_RDONLY), lambda: None)
 
 
 def test_a_file_that_is_cut_under_its_mapping_is_the_leaders_to_tell_of(tmp_path: Path) -> None:
-    """As a sector that cannot be read: a touch would be a SIGBUS, and the end of the gateway."""
+    """A read beyond the cut, as of an unreadable sector, would be a SIGBUS and kill the gateway."""
     file = file_of(tmp_path / "log", 40)
     size = os.path.getsize(tmp_path / "log")
-    assert read_on._end_in_file(file, 0, size) == (80, size)
-    assert read_on._end_in_file(file, size // 2, size // 2) == (80, size // 2)
+    assert sequential_fetch_cache._end_in_file(file, 0, size) == (80, size)
+    assert sequential_fetch_cache._end_in_file(file, size // 2, size // 2) == (80, size // 2)
     for length in (size // 2 + 10, 0):
         os.truncate(tmp_path / "log", length)
-        assert read_on._end_in_file(file, size // 2, size // 2) is None
-        assert read_on._end_in_file(file, 0, size) is None
+        assert sequential_fetch_cache._end_in_file(file, size // 2, size // 2) is None
+        assert sequential_fetch_cache._end_in_file(file, 0, size) is None
     file.evict()
 
 
 def test_an_older_kernel_reads_the_headers_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.gateway.files.MADV_POPULATE_READ", 12345)
+    monkeypatch.setattr("services.gateway.peers.file_descriptors.MADV_POPULATE_READ", 12345)
     file = file_of(tmp_path / "log", 40)
     size = os.path.getsize(tmp_path / "log")
-    assert read_on._end_in_file(file, 0, size) == (80, size)
+    assert sequential_fetch_cache._end_in_file(file, 0, size) == (80, size)
     file.evict()
 
 
 async def test_more_than_there_is_is_the_leaders_to_wait_for(rig: Rig) -> None:
     await rig.start()
-    made = fill(rig, 6)
+    written = fill(rig, 6)
     client = await rig.client(1)
     for number in range(4):
         body = fetch_body(12, [(TOPIC, [(0, 2 * number)])], max_bytes=2 * BATCH, min_bytes=2 * BATCH)
         _, (fetched,) = await client.fetch(12, body)
-        assert whole(fetched.records)[0] == made[number]
+        assert whole(fetched.records)[0] == written[number]
     assert len(rig.nodes[1].fetches) == 2
     await client.fetch(12, fetch_body(12, [(TOPIC, [(0, 10)])], max_bytes=2 * BATCH, min_bytes=2 * BATCH))
     assert rig.nodes[1].fetches[-1].partitions[0].fetch_offset == 10
@@ -143,7 +117,7 @@ async def test_an_answer_without_a_whole_batch_is_the_leaders_to_make(rig: Rig) 
 
 
 async def learn(rig: Rig) -> tuple[RawClient, Callable[[int], bytes]]:
-    """A client whose fetch from offset 4 would be served unasked."""
+    """A client whose fetch from offset 4 would be served from the cache."""
     await rig.start()
     fill(rig, 30)
     client = await rig.client(1)
@@ -158,7 +132,7 @@ async def learn(rig: Rig) -> tuple[RawClient, Callable[[int], bytes]]:
 
 
 async def test_what_was_learnt_grows_old(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_on, "FRESH_S", 0.0)
+    monkeypatch.setattr(sequential_fetch_cache, "FRESH_S", 0.0)
     client, body = await learn(rig)
     await client.fetch(12, body(4))
     assert len(rig.nodes[1].fetches) == 3
@@ -181,7 +155,7 @@ async def test_a_new_epoch_is_asked_for(rig: Rig) -> None:
 
 
 async def recreate(rig: Rig) -> bytes:
-    """Another topic of the same name, with the same leader in the same epoch."""
+    """Creates another topic of the same name, with the same leader in the same epoch."""
     topic_id = bytes(range(100, 116))
     await rig.put(keys.partition(topic_id, 0), PartitionState((Replica(1, ""),), 1, 1, 0, 0, (InSync(1, 1),)))
     await rig.put(keys.topic(TOPIC), Topic(TOPIC, topic_id.hex(), 1))
@@ -225,7 +199,7 @@ async def test_a_leader_that_is_gone_is_waited_for(rig: Rig) -> None:
 
 
 async def test_what_an_earlier_process_said_is_asked_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Same leader, same epoch: the image has not heard of the restart yet. The file's number is another file's there."""
+    """Leader and epoch are the same, since the image does not show the restart yet. The file id names another file by now."""
     client, body = await learn(rig)
     assert rig.gateway is not None
     known = rig.gateway.data_path.nodes.storage(1)
@@ -242,12 +216,12 @@ def test_the_end_is_that_of_the_last_whole_batch() -> None:
     def header_at(position: int) -> tuple[int, int, int]:
         return HEADER.unpack_from(batches, position)
 
-    assert after(len(batches), header_at) == (14, len(batches))
-    assert after(len(batches) - 1, header_at) == (12, size)
-    assert after(size + 20, header_at) == (12, size)
-    assert after(100, header_at) is None
-    assert after(len(batches), lambda _position: None) is None
-    assert after(100, lambda _position: (0, -5, 0)) is None
+    assert end_of_batches(len(batches), header_at) == (14, len(batches))
+    assert end_of_batches(len(batches) - 1, header_at) == (12, size)
+    assert end_of_batches(size + 20, header_at) == (12, size)
+    assert end_of_batches(100, header_at) is None
+    assert end_of_batches(len(batches), lambda _position: None) is None
+    assert end_of_batches(100, lambda _position: (0, -5, 0)) is None
 
 
 def test_many_small_batches_are_not_all_looked_at() -> None:
@@ -257,9 +231,9 @@ def test_many_small_batches_are_not_all_looked_at() -> None:
         looked.append(position)
         return 0, 88, 0
 
-    assert after(1 << 20, header_at) is None
+    assert end_of_batches(1 << 20, header_at) is None
     assert len(looked) < BATCHES_MAX / 2
-    assert after(1000, header_at) == (1, 1000)
+    assert end_of_batches(1000, header_at) == (1, 1000)
 
 
 def test_the_header_is_a_batch_header() -> None:

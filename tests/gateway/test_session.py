@@ -19,14 +19,14 @@ class Request(Turn):
 
 
 def drive(kinds: Sequence[bool], choices: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Arrive with all of `kinds`, answering running requests in the order that `choices` picks; (begun, left) numbers."""
+    """Arrives with all of `kinds`, and answers running requests in the order of `choices`. Returns the numbers begun and left."""
     session: Session[Request] = Session(SessionLimits(10_000, 10**9))
     running: list[Request] = []
     begun: list[int] = []
     left: list[int] = []
 
     def begin(request: Request) -> None:
-        # The rule itself: one request at a time, except that Produces may run together.
+        # The rule: one request at a time, except that Produces may run together.
         assert not running or (request.pipelined and all(other.pipelined for other in running))
         running.append(request)
         begun.append(request.number)

@@ -4,8 +4,9 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.records import Member
-from tests.gateway.conftest import HOST_ID, TOPIC, Rig, until
+from tests.gateway.conftest import HOST_ID, TOPIC, Rig
 from tests.gateway.kafka_client import FETCH, fetch_body
+from tests.support.polling import until
 
 NOT_HERE = "unix:/nowhere/to/be/found"
 
@@ -36,6 +37,6 @@ async def test_a_node_without_any_address_that_leads_to_it_is_not_tried_and_said
     assert gateway.data_path.nodes.controller() is None
     said = [record for record in caplog.records if "no address" in record.message]
     assert len(said) == 2
-    # It comes back where it can be reached.
+    # It returns at an address that can be reached.
     await rig.register(rig.nodes[1])
     await until(lambda: gateway.data_path.nodes.ready(1) is not None)

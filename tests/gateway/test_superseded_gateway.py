@@ -1,8 +1,9 @@
-"""Two gateways with one id: the older one goes."""
+"""Two gateways with one id: the older one stops."""
 
 from libs.cluster import keys
 from libs.cluster.records import Member
-from tests.gateway.conftest import Rig, until
+from tests.gateway.conftest import Rig
+from tests.support.polling import until
 
 
 async def test_a_gateway_whose_id_is_taken_says_so_and_stops(rig: Rig) -> None:

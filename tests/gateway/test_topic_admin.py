@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: what the controller is asked, and how its answers reach the client."""
+"""CreateTopics, DeleteTopics and CreatePartitions: the requests to the controller, and the answers to the client."""
 
 import pytest
 
@@ -21,8 +21,8 @@ from libs.wire.messages import create_partitions as partitions_wire
 from libs.wire.messages import create_topics as create_wire
 from libs.wire.messages import delete_topics as delete_wire
 from libs.wire.primitives import NO_UUID, Writer
+from services.gateway.exchange.request_context import ControllerUnavailable
 from services.gateway.handlers import create_partitions, create_topics, delete_topics
-from services.gateway.state import ControllerUnavailable
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
 
@@ -52,7 +52,7 @@ async def test_a_topic_is_created_and_described_with_its_configs() -> None:
     gateway = answering(TopicResult("t", 0, None, topic_id_of("t"), 3, 1))
     topic = create_wire.CreatableTopic("t", 3, 1, configs=[create_wire.CreatableTopicConfig("retention.ms", "1000")])
     response = await create(gateway, create_wire.CreateTopicsRequest([topic], timeout_ms=5000))
-    assert gateway.asked == [(CREATE_TOPICS, CreateTopics((NewTopic("t", 3, 1, (), (("retention.ms", "1000"),)),)), 5.0)]
+    assert gateway.requests == [(CREATE_TOPICS, CreateTopics((NewTopic("t", 3, 1, (), (("retention.ms", "1000"),)),)), 5.0)]
     assert gateway.waited_for == [12]
     (result,) = response.topics
     assert (result.name, result.error_code, result.error_message) == ("t", 0, None)
@@ -67,7 +67,7 @@ async def test_assignments_and_validate_only_reach_the_controller() -> None:
     assignments = [create_wire.CreatableReplicaAssignment(1, [2]), create_wire.CreatableReplicaAssignment(0, [1])]
     topic = create_wire.CreatableTopic("t", -1, -1, assignments)
     await create(gateway, create_wire.CreateTopicsRequest([topic], validate_only=True))
-    assert gateway.asked[0][1] == CreateTopics((NewTopic("t", -1, -1, ((1, (2,)), (0, (1,)))),), validate_only=True)
+    assert gateway.requests[0][1] == CreateTopics((NewTopic("t", -1, -1, ((1, (2,)), (0, (1,)))),), validate_only=True)
 
 
 async def test_a_refused_topic_has_the_words_of_the_controller_and_no_configs() -> None:
@@ -105,7 +105,7 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
     request = delete_wire.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=100)
     response = await delete_topics.handle(gateway, context(version), request)
     delete_wire.write_response(Writer(), response, version)
-    assert gateway.asked == [(DELETE_TOPICS, DeleteTopics((TopicRef("a"), TopicRef("b"))), 0.1)]
+    assert gateway.requests == [(DELETE_TOPICS, DeleteTopics((TopicRef("a"), TopicRef("b"))), 0.1)]
     assert [(r.name, r.error_code, r.error_message) for r in response.responses] == [("a", 0, None), ("b", 3, "no such topic")]
 
 
@@ -113,7 +113,7 @@ async def test_topics_are_deleted_by_id_and_an_unknown_id_has_no_name() -> None:
     gateway = answering(TopicResult("a", 0, None, topic_id_of("a")), TopicResult("", 100, "no such id", b"\7" * 16))
     states = [delete_wire.DeleteTopicState(None, topic_id_of("a")), delete_wire.DeleteTopicState(None, b"\7" * 16)]
     response = await delete_topics.handle(gateway, context(6), delete_wire.DeleteTopicsRequest(states))
-    assert gateway.asked[0][1] == DeleteTopics((TopicRef(None, topic_id_of("a")), TopicRef(None, b"\7" * 16)))
+    assert gateway.requests[0][1] == DeleteTopics((TopicRef(None, topic_id_of("a")), TopicRef(None, b"\7" * 16)))
     assert [(r.name, r.topic_id, r.error_code) for r in response.responses] == [
         ("a", topic_id_of("a"), 0),
         (None, b"\7" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -136,5 +136,5 @@ async def test_partitions_are_added() -> None:
     request = partitions_wire.CreatePartitionsRequest(topics, timeout_ms=1000, validate_only=True)
     response = await create_partitions.handle(gateway, context(3), request)
     wanted = CreatePartitions((MorePartitions("a", 4, ((2,),)), MorePartitions("b", 1)), validate_only=True)
-    assert gateway.asked == [(CREATE_PARTITIONS, wanted, 1.0)]
+    assert gateway.requests == [(CREATE_PARTITIONS, wanted, 1.0)]
     assert [(r.name, r.error_code, r.error_message) for r in response.results] == [("a", 0, None), ("b", 37, "too few")]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from libs.runtime.peers import Peers
-from services.group_coordinator.service import MakeMachine
+from services.group_coordinator.coordinator import MakeMachine
 from tests.group_coordinator.counting import Counting
 from tests.group_coordinator.processes import Coordinator
 from tests.storage.cluster import WAIT_S, StorageCluster, storage_cluster
@@ -39,11 +39,11 @@ async def begin(node: StorageCluster, short_dir: Path) -> AsyncIterator[Callable
         cut_off: bool = False,
         hand_over_s: float = WAIT_S / 2,
     ) -> Coordinator:
-        one = Coordinator(node.store, short_dir, node_id, make, peers, hand_over_s)
-        one.store.unavailable = cut_off
-        running.append(one)
-        return await one.start()
+        item = Coordinator(node.store, short_dir, node_id, make, peers, hand_over_s)
+        item.store.unavailable = cut_off
+        running.append(item)
+        return await item.start()
 
     yield start
-    for one in running:
-        await one.stop()
+    for item in running:
+        await item.stop()

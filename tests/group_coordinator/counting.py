@@ -3,16 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.tables import Journal, Table
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.tables import Journal, Table
+from libs.coordinator.timers import TimerKey
 from libs.wire.messages.describe_groups import DescribeGroupsResponse
 from libs.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from libs.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from services.group_coordinator.core.asked import Asked, Reply
-from services.group_coordinator.service import Known
+from services.group_coordinator.coordinator import MachineInputs
+from services.group_coordinator.core.model.requests import Reply, RequestEvent
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Counting:
     """Heartbeat: the next number of its group, in the log, is the error code of the answer. JoinGroup waits for SyncGroup, which
     names it. An instance id "break" makes it raise; "unwritable", give an answer that its version cannot have."""
 
-    def __init__(self, journal: Journal, known: Known) -> None:
+    def __init__(self, journal: Journal, known: MachineInputs) -> None:
         self.known = known
         self.counts: Table[str, int] = Table(journal)
-        self.asked: list[Asked] = []
+        self.asked: list[RequestEvent] = []
 
-    def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Reply, Counted]:
-        assert isinstance(event, Asked)
+    def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Reply, Counted]:
+        assert isinstance(event, RequestEvent)
         self.asked.append(event)
         match event.request:
             case HeartbeatRequest(group_instance_id="break"):

@@ -1,9 +1,9 @@
-"""Topics of tests, whose ids say their names."""
+"""Topics of tests, with ids that contain their names."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 
 Owned = Mapping[str, Iterable[int]]
 """Topic → partitions."""
@@ -13,8 +13,8 @@ def topic_id(name: str) -> bytes:
     return name.encode().ljust(16, b".")
 
 
-def topic_name(found: bytes) -> str:
-    return found.rstrip(b".").decode()
+def topic_name(result: bytes) -> str:
+    return result.rstrip(b".").decode()
 
 
 def given(reply: Any) -> dict[str, list[int]] | None:

@@ -4,14 +4,14 @@ from abc import ABC, abstractmethod
 from itertools import count
 from typing import Any
 
-from libs.runtime.shards.decisions import KeyValue
-from libs.runtime.shards.shard import Shard
-from libs.runtime.shards.tables import Journal
-from services.group_coordinator.core import record_codec
-from services.group_coordinator.core.asked import Asked
+from libs.coordinator.decisions import KeyValue
+from libs.coordinator.shard import Shard
+from libs.coordinator.tables import Journal
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.record_formats import record_codec
 
 
-class Asking:
+class CoordinatorRequest:
     """A request, and what became of it."""
 
     def __init__(self, request: Any) -> None:
@@ -43,7 +43,7 @@ class OneShard(ABC):
         self.under_way: Any = None
         """The append that is not answered yet."""
         self.epoch = 0
-        self.shard: Shard[Asked, Any, Any, Asking]
+        self.shard: Shard[RequestEvent, Any, Any, CoordinatorRequest]
         self._ids = count()
         self.fail_over()
 
@@ -61,7 +61,7 @@ class OneShard(ABC):
         self.settle()
 
     def fence(self, *, stored: bool) -> None:
-        """Another owner takes over, and this one hears of it. What was under way is in the log, or it is not."""
+        """Another owner claims the shard, and this one hears of it. The append in flight is in the log, or it is not."""
         if self.under_way is not None and stored:
             self.store(self.under_way)
         self.under_way, self.holds = None, False
@@ -70,12 +70,12 @@ class OneShard(ABC):
         self.fail_over()
 
     def lose_sight(self, *, stored: bool, for_ms: int = 0) -> None:
-        """Nobody answers an append: it is in the log, or it is not. Until the log is there again so much time goes by."""
+        """An append gets no answer: it is in the log, or it is not. So much time passes until the log is back."""
         planned = self.shard.next_append() if not self.under_way else self.under_way
         self.under_way = None
         if stored and planned is not None:
             self.store(planned)
-        self.shard.unsure()
+        self.shard.outcome_unknown()
         self.answer()
         self.now_ms += for_ms
         self.load()
@@ -123,10 +123,10 @@ class OneShard(ABC):
         """Records of the log from there on."""
         return [record_codec.decode(*kept) for kept in self.log[since:]]
 
-    # -- who asks, and the time ---------------------------------------------------------------------------------------------
+    # -- callers and time ---------------------------------------------------------------------------------------------------
 
-    def submit(self, asking: Asking, version: int, client_id: str, host: str = "/127.0.0.1") -> None:
-        self.shard.submit(Asked(asking.request, version, client_id, host, f"id{next(self._ids)}"), self.now_ms, asking)
+    def submit(self, pending: CoordinatorRequest, version: int, client_id: str, host: str = "/127.0.0.1") -> None:
+        self.shard.submit(RequestEvent(pending.request, version, client_id, host, f"id{next(self._ids)}"), self.now_ms, pending)
         self.settle()
 
     def answer(self) -> None:

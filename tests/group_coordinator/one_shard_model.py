@@ -1,14 +1,14 @@
-"""What happens to a shard's log and to its owners in the models of groups, whatever its groups are."""
+"""Faults of a shard's log and its owners, for the models of groups."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from libs.runtime.shards.states import State as Life
+from libs.coordinator.states import State as Life
 from tests.group_coordinator.one_shard import OneShard
 
 
 class OneShardModel(RuleBasedStateMachine):
-    """Appends are held, refused, or lost with nobody knowing. That owners fail is for each model to say."""
+    """Holds appends, refuses them, or loses them with an unknown outcome. Each model adds the failures of owners."""
 
     stage: OneShard
 

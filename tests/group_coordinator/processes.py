@@ -10,18 +10,19 @@ from typing import Any
 from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
-from libs.cluster.memory_store import MemoryStore
-from libs.cluster.owners import Owner
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR, InSync, Member, PartitionState, Replica
+from libs.cluster.shard_owners import Owner
+from libs.coordinator.states import State
 from libs.rpc.client import Hello, Response, RpcClient
 from libs.rpc.contracts.groups import ASK, Ask
-from libs.rpc.contracts.groups import Asked as Answered
+from libs.rpc.contracts.groups import AskReply as Answered
 from libs.rpc.schema import unpack
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.lifecycle import Lifecycle
 from libs.runtime.peers import Peers
-from libs.runtime.shards.states import State
-from libs.wire.api import ApiKey
+from libs.runtime.process import Environment, Identity
+from libs.wire.api_keys import ApiKey
 from libs.wire.messages import (
     consumer_group_heartbeat,
     delete_groups,
@@ -44,10 +45,11 @@ from libs.wire.messages.offset_fetch import OffsetFetchRequest
 from libs.wire.messages.sync_group import SyncGroupRequest
 from libs.wire.primitives import Reader, Writer
 from services.group_coordinator.config import GroupCoordinatorConfig
-from services.group_coordinator.process import Surroundings, serve
-from services.group_coordinator.service import GroupCoordinator, MakeMachine
+from services.group_coordinator.coordinator import GroupCoordinator, MakeMachine
+from services.group_coordinator.process import serve
 from tests.group_coordinator.counting import Counting
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, eventually
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster
+from tests.support.polling import until
 
 TOPIC = "__consumer_offsets"
 WIRE: dict[type, tuple[int, int, Any]] = {
@@ -82,19 +84,17 @@ class Coordinator:
         self.lifecycle = Lifecycle()
         self.address = f"unix:{sockets}/c{node_id}-{self.incarnation}"
         self.config = GroupCoordinatorConfig(
-            node_id, (), "unused", rpc_unix=self.address.removeprefix("unix:"), hand_over_s=hand_over_s
+            node_id=node_id, etcd=(), data_dir="unused", rpc_unix=self.address.removeprefix("unix:"), hand_over_s=hand_over_s
         )
         self.store = store.peer()
         """This process's way to it."""
-        self.world = Surroundings(
+        self.make_machine = make
+        self.world = Environment(
+            identity=Identity(GROUP_COORDINATOR, node_id, self.incarnation, "this-host", "test"),
             clock=SystemClock(),
             store=self.store,
             transport=SocketTransport(),
             random=Random(7),
-            incarnation=self.incarnation,
-            host_id="this-host",
-            version="test",
-            make_machine=make,
             peers=peers(self) if peers is not None else None,
         )
         self.service: GroupCoordinator | None = None
@@ -105,7 +105,7 @@ class Coordinator:
             self.service = coordinator
 
         async with asyncio.timeout(WAIT_S):
-            await serve(self.config, self.world, self.lifecycle, built)
+            await serve(self.config, self.world, self.lifecycle, built, self.make_machine)
         return self
 
     async def stop(self) -> None:
@@ -125,7 +125,7 @@ class Coordinator:
             owned = self.service.shards.owned
             return all(index in owned and owned[index].state is State.SERVING for index in indexes)
 
-        await eventually(all_serve)
+        await until(all_serve)
 
     def machine(self, index: int) -> Any:
         assert self.service is not None
@@ -160,8 +160,14 @@ async def give(node: StorageCluster, topic: bytes, index: int, owner: Owner | No
     """What the controller writes."""
     alive = InSync(NODE_ID, node.incarnation)
     state = PartitionState(
-        *((Replica(NODE_ID, ""),), NODE_ID, node.incarnation, 0, owner_epoch, (alive,)),
-        *(str(owner) if owner is not None else "", owner_epoch),
+        (Replica(NODE_ID, ""),),
+        NODE_ID,
+        node.incarnation,
+        0,
+        owner_epoch,
+        (alive,),
+        str(owner) if owner is not None else "",
+        owner_epoch,
     )
     await node.write(keys.partition(topic, index), encode(state))
 
@@ -172,5 +178,5 @@ async def a_controller(node: StorageCluster) -> None:
 
 
 async def registered(store: MemoryStore, node_id: int) -> Member | None:
-    found = await store.get(keys.member(GROUP_COORDINATOR, node_id))
-    return decode(Member, found.value) if found is not None else None
+    result = await store.get(keys.member(GROUP_COORDINATOR, node_id))
+    return decode(Member, result.value) if result is not None else None

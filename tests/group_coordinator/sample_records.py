@@ -1,10 +1,10 @@
 """One or two records of each kind, with every field set somewhere and left out somewhere; and the bytes of any."""
 
-from services.group_coordinator.core.record_codec import encode
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
     ClassicGroupChanged,
     ClassicGroupRemoved,
     ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupChanged,
     ConsumerGroupRemoved,
@@ -20,7 +20,6 @@ from services.group_coordinator.core.records import (
     Record,
     RegularExpressionRemoved,
     RegularExpressionResolved,
-    SpeaksClassic,
     TargetAssignmentChanged,
     TargetAssignmentRemoved,
     TargetEpochChanged,
@@ -28,12 +27,13 @@ from services.group_coordinator.core.records import (
     TopicPartitions,
     TopicSeen,
 )
+from services.group_coordinator.core.record_formats.record_codec import encode
 
 TOPIC_ID = bytes(range(16))
 PARTITIONS = (TopicPartitions(TOPIC_ID, (0, 2)),)
 CLASSIC_MEMBER = ClassicMember("m-1", "i-1", "client", "/127.0.0.1", 300000, 45000, b"\0\1", b"\0\2")
 NEWCOMER = ClassicMember("m-2", None, "", "/::1", 60000, 10000, b"", b"")
-SPEAKS_CLASSIC = SpeaksClassic(45000, (ClassicProtocol("range", b"\0\1"),))
+SPEAKS_CLASSIC = ClassicMemberMetadata(45000, (ClassicProtocol("range", b"\0\1"),))
 
 SAMPLES: tuple[Record, ...] = (
     OffsetCommitted("g", "t", 3, 1000, 7, "note", 1700000000000, topic_id=TOPIC_ID),

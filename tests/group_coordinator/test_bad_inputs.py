@@ -1,4 +1,4 @@
-"""Rows of what is refused about groups, with Kafka's codes: whoever is refused changes nothing, neither in the log nor here."""
+"""Refused requests about groups, with Kafka's errors: a refused request changes neither the log nor the state."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from libs.wire.errors import ErrorCode
-from services.group_coordinator.core.classic.settings import ClassicSettings
-from services.group_coordinator.core.settings import GroupSettings
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.settings import GroupSettings
+from tests.group_coordinator.consumer_heartbeats import beat, join_consumer
 from tests.group_coordinator.offsets.stage import GroupStage, reads
-from tests.group_coordinator.test_machine import beat, join_consumer
 
 NAMES = [
     " ",
@@ -41,7 +41,7 @@ class Refusing(GroupStage):
         self.fill()
 
     def fill(self) -> None:
-        """Nobody else gets in."""
+        """No other member is accepted."""
         self.group_settings = GroupSettings(ClassicSettings(initial_delay_ms=0, size_max=1), offset_metadata_max=20)
 
     def known(self) -> Any:

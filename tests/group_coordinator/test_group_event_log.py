@@ -1,19 +1,19 @@
-"""A storm of groups does not flood the log, and nothing that was passed over goes uncounted."""
+"""The log of group events: a storm of groups does not flood it, and dropped lines are counted."""
 
 import logging
 from collections.abc import Callable
 
 import pytest
 
-from services.group_coordinator.group_lines import EVERY_S, LINES_MAX, GroupLines
+from services.group_coordinator.telemetry.group_event_log import EVERY_S, LINES_MAX, GroupEventLog
 
 
 class Told:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level(logging.INFO, "services.group_coordinator.group_lines")
+        caplog.set_level(logging.INFO, "services.group_coordinator.telemetry.group_event_log")
         self._caplog = caplog
         self._due: list[Callable[[], None]] = []
-        self.lines = GroupLines(self._later)
+        self.lines = GroupEventLog(self._later)
 
     def _later(self, wait_s: float, over: Callable[[], None]) -> None:
         assert wait_s == EVERY_S
@@ -29,9 +29,9 @@ class Told:
         return not self._due
 
     def take(self) -> list[tuple[str, dict[str, object]]]:
-        found = [(record.message, record.__dict__["fields"]) for record in self._caplog.records]
+        result = [(record.message, record.__dict__["fields"]) for record in self._caplog.records]
         self._caplog.clear()
-        return found
+        return result
 
 
 @pytest.fixture
@@ -41,19 +41,19 @@ def told(caplog: pytest.LogCaptureFixture) -> Told:
 
 def test_a_group_and_kind_of_event_has_one_line_a_second_and_the_rest_is_counted(told: Told) -> None:
     for member in range(200):
-        told.lines.tell("member removed", "g", member_id=f"m{member}")
-    told.lines.tell("group rebalances", "g")
+        told.lines.write("member removed", "g", member_id=f"m{member}")
+    told.lines.write("group rebalances", "g")
     assert told.take() == [("member removed", {"group": "g", "member_id": "m0"}), ("group rebalances", {"group": "g"})]
     told.second_over()
     assert told.take() == [("passed over", {"passed_over": "member removed", "count": 199, "group": "g"})]
-    told.lines.tell("member removed", "g", member_id="m200")
+    told.lines.write("member removed", "g", member_id="m200")
     assert told.take() == [("member removed", {"group": "g", "member_id": "m200"})]
 
 
 def test_thousands_of_groups_are_a_bounded_number_of_lines_and_all_are_counted(told: Told) -> None:
     for number in range(5_000):
-        told.lines.tell("group rebalances", f"g{number}")
-        told.lines.tell("group stable", f"g{number}")
+        told.lines.write("group rebalances", f"g{number}")
+        told.lines.write("group stable", f"g{number}")
     written = told.take()
     told.second_over()
     passed = told.take()
@@ -66,7 +66,7 @@ def test_thousands_of_groups_are_a_bounded_number_of_lines_and_all_are_counted(t
 
 def test_nothing_is_due_while_nothing_happens(told: Told) -> None:
     assert told.idle
-    told.lines.tell("group stable", "g")
+    told.lines.write("group stable", "g")
     told.second_over()
     assert told.idle
     assert [event for event, _ in told.take()] == ["group stable"]
@@ -74,8 +74,8 @@ def test_nothing_is_due_while_nothing_happens(told: Told) -> None:
 
 def test_the_level_of_the_log_changes_nothing_that_is_done(told: Told, caplog: pytest.LogCaptureFixture) -> None:
     """A simulated run is replayed with more said of it, and must be the same run."""
-    caplog.set_level(logging.WARNING, "services.group_coordinator.group_lines")
-    told.lines.tell("group stable", "g")
+    caplog.set_level(logging.WARNING, "services.group_coordinator.telemetry.group_event_log")
+    told.lines.write("group stable", "g")
     assert not told.idle
     told.second_over()
     assert told.idle

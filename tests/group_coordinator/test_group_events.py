@@ -1,17 +1,18 @@
-"""What is told of groups: each event with its reason, when it is committed, once, and nothing of what the log is read for."""
+"""Events of groups: each is observed once, with its reason, when it is committed, and none while a log is loaded."""
 
 from typing import Any
 
 import pytest
 
-from libs.runtime.shards.tables import Journal
+from libs.coordinator.tables import Journal
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
-from services.group_coordinator.core.happened import (
+from services.group_coordinator.core.model.group_events import (
     CLASSIC,
     CONSUMER,
     GroupDeleted,
-    Happened,
+    GroupEvent,
     MemberFenced,
     MemberRemoved,
     OffsetsExpired,
@@ -19,26 +20,24 @@ from services.group_coordinator.core.happened import (
     RebalanceBegan,
     RebalanceEnded,
 )
-from services.group_coordinator.metered import Metered
+from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 from tests.group_coordinator.conversion.stage import Stage, offers
 from tests.group_coordinator.offsets.stage import CHECK_MS, RETENTION_MS, GroupStage
-
-REFUSED = 19
 
 
 class Telling(Stage):
     """With a coordinator's own wrapping of the machine."""
 
     def __init__(self) -> None:
-        self._told: list[Happened] = []
+        self._told: list[GroupEvent] = []
         super().__init__()
 
     def make(self, journal: Journal) -> Any:
-        return Metered(super().make(journal), journal, lambda happened, now_ms: self._told.extend(happened))
+        return ObservedMachine(super().make(journal), journal, lambda events, now_ms: self._told.extend(events))
 
-    def take(self) -> list[Happened]:
-        told, self._told = self._told, []
-        return told
+    def take(self) -> list[GroupEvent]:
+        answer, self._told = self._told, []
+        return answer
 
     def stable(self, **settings: Any) -> list[str]:
         ids = self.classic_group("t")
@@ -48,11 +47,11 @@ class Telling(Stage):
 
 class TellingOffsets(GroupStage):
     def __init__(self) -> None:
-        self.told: list[Happened] = []
+        self.told: list[GroupEvent] = []
         super().__init__()
 
     def make(self, journal: Journal) -> Any:
-        return Metered(super().make(journal), journal, lambda happened, now_ms: self.told.extend(happened))
+        return ObservedMachine(super().make(journal), journal, lambda events, now_ms: self.told.extend(events))
 
 
 @pytest.fixture
@@ -94,7 +93,7 @@ def test_nothing_is_told_before_it_is_committed_nor_what_is_taken_back(stage: Te
     stage.holds = True
     stage.beat("new", 0, "t")
     assert not stage.take(), "the upgrade is not in the log yet"
-    stage.refuse(REFUSED)
+    stage.refuse(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert not stage.take()
     stage.settle()
     stage.beat("new", 0, "t")
@@ -166,7 +165,7 @@ def test_offsets_that_expire_and_groups_that_go_with_them_or_are_deleted_are_tol
     stage.wait(RETENTION_MS + 2 * CHECK_MS)
     assert stage.told[1:] == [
         OffsetsExpired("old", 1, 0, 0),
-        GroupDeleted("old", "nobody was in it, and its offsets expired"),
+        GroupDeleted("old", "it had no members, and its offsets expired"),
     ]
     stage.told.clear()
     stage.commit({("t", 0): 5}, name="mine")

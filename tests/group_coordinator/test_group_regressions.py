@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.group_coordinator.consumer_heartbeats import beat, join_consumer
 from tests.group_coordinator.offsets.stage import HOUR_MS, RETENTION_MS, GroupStage
-from tests.group_coordinator.test_machine import beat, join_consumer
 
 ELSEWHERE = {
     "KAFKA-9752": (
@@ -14,10 +14,8 @@ ELSEWHERE = {
         "::test_a_new_member_waits_no_longer_than_five_minutes_and_the_rebalance_goes_on_without_it"
     ),
     "KAFKA-10284": "group_coordinator/classic/test_static_members.py::test_a_static_members_return_is_in_the_log",
-    "KAFKA-20634": "runtime/shards/test_driver.py::test_an_owner_that_was_replaced_closes_at_its_next_append",
-    "KAFKA-20115": (
-        "runtime/shards/test_driver.py::test_a_shard_that_is_given_up_answers_what_is_under_way_and_refuses_the_rest"
-    ),
+    "KAFKA-20634": "coordinator/test_driver.py::test_an_owner_that_was_replaced_closes_at_its_next_append",
+    "KAFKA-20115": ("coordinator/test_driver.py::test_a_shard_that_is_given_up_answers_what_is_under_way_and_refuses_the_rest"),
 }
 
 
@@ -75,7 +73,7 @@ def test_kafka_4682_offsets_of_an_active_group_do_not_expire() -> None:
 
 
 def test_kafka_8386_a_group_that_was_removed_sends_its_members_to_join_anew() -> None:
-    """They are told that they are unknown, which all clients recover from."""
+    """Members are answered UNKNOWN_MEMBER_ID, from which all clients recover."""
     stage = GroupStage()
     member_id, generation = stage.member("t")
     stage.leave(member_id)

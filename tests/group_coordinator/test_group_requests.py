@@ -1,4 +1,4 @@
-"""What a gateway asks is read from its list as the contract says."""
+"""Requests of gateways are read from their lists as the contract defines them."""
 
 from dataclasses import astuple
 
@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.rpc.contracts.groups import Ask, Asked
+from libs.rpc.contracts.groups import Ask, AskReply
 from libs.rpc.envelope import pack_body
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import pack, unpack
-from services.group_coordinator.api import WELL, _fields
+from services.group_coordinator.protocol.group_requests import SUCCESS, _fields
 
 INTS = st.integers(-(1 << 63), (1 << 63) - 1)
-ASKS = st.builds(Ask, INTS, INTS, INTS, st.text(max_size=5), st.text(max_size=5))
-FIELDS = st.lists(INTS | st.text(max_size=2) | st.booleans() | st.none() | st.binary(max_size=2), max_size=7)
+ASKS = st.builds(Ask, INTS, INTS, INTS, st.text(max_size=5), st.text(max_size=5), INTS)
+FIELDS = st.lists(INTS | st.text(max_size=2) | st.booleans() | st.none() | st.binary(max_size=2), max_size=8)
 
 
 @settings(deadline=None)
@@ -27,13 +27,19 @@ def test_fields_are_those_of_the_contract_whatever_follows_them(ask: Ask, rest: 
 @given(FIELDS | ASKS.flatmap(lambda ask: st.permutations(pack(ask))))
 def test_what_the_contract_refuses_is_refused(body: list[object]) -> None:
     try:
-        wanted = astuple(unpack(Ask, body))
+        expected = astuple(unpack(Ask, body))
     except ContractError:
         with pytest.raises(ContractError):
             _fields(body)
     else:
-        assert tuple(_fields(body)) == wanted
+        assert tuple(_fields(body)) == expected
+
+
+def test_a_gateway_of_an_older_version_names_no_revision() -> None:
+    ask = Ask(3, 8, 9, "a client", "/127.0.0.1")
+    assert tuple(_fields(pack(ask)[:5])) == astuple(ask)
+    assert ask.topics_revision == 0
 
 
 def test_all_is_well_in_the_words_of_the_contract() -> None:
-    assert pack_body(pack(Asked(0))) == WELL
+    assert pack_body(pack(AskReply(0))) == SUCCESS

@@ -10,12 +10,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.owners import Owner
 from libs.cluster.records import ConfigOverrides, PartitionState, Replica
+from libs.cluster.shard_owners import Owner
+from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.tables import Journal
 from libs.rpc.client import RpcClient
 from libs.runtime.admin import NotShown
-from libs.runtime.shards.placement import shard_of
-from libs.runtime.shards.tables import Journal
 from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
@@ -24,16 +24,17 @@ from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from services.group_coordinator.coordinator import GroupCoordinator, group_machine
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
-from services.group_coordinator.core.records import SpeaksClassic
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.records import ClassicMemberMetadata
+from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.gauges import Gauges
-from services.group_coordinator.lag_series import LagSeries
-from services.group_coordinator.seen_consumer import details
-from services.group_coordinator.service import GroupCoordinator, group_machine
+from services.group_coordinator.introspection.consumer_groups import details
+from services.group_coordinator.introspection.lag_metrics import LagMetrics
 from tests.group_coordinator.processes import TOPIC, Coordinator, ask, give
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch
+from tests.support.polling import until
 
 SHARDS = 2
 Begin = Callable[..., Awaitable[Coordinator]]
@@ -41,17 +42,17 @@ Begin = Callable[..., Awaitable[Coordinator]]
 
 @pytest.fixture
 async def owner(node: StorageCluster, begin: Begin) -> Coordinator:
-    """Of all shards, with groups as they are; a rebalance waits for nobody in particular."""
+    """An owner of all shards with groups. Rebalances have no initial delay."""
     await node.write(keys.config("broker", ""), encode(ConfigOverrides({"group.initial.rebalance.delay.ms": "0"})))
     topic = await node.topic(TOPIC, partitions=SHARDS, cleanup_policy="compact")
     data = await node.topic("t")
     for _ in range(5):
         await node.append(data, batch(b"x"))
-    one = await begin(make=group_machine)
+    coordinator = await begin(make=group_machine)
     for index in range(SHARDS):
-        await give(node, topic, index, one.owner, 1)
-    await one.serves(*range(SHARDS))
-    return one
+        await give(node, topic, index, coordinator.owner, 1)
+    await coordinator.serves(*range(SHARDS))
+    return coordinator
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def service(owner: Coordinator) -> GroupCoordinator:
 
 
 async def joined(client: RpcClient, group: str, member_id: str = "", kind: str = "consumer") -> JoinGroupResponse:
-    """Also where a member id has to be asked for first."""
+    """Joins, also if a member id has to be fetched first."""
     request = JoinGroupRequest(
         group, 10_000, 10_000, member_id, protocol_type=kind, protocols=[JoinGroupRequestProtocol("range", b"")]
     )
@@ -102,14 +103,14 @@ async def commit(client: RpcClient, group: str, offset: int, member_id: str = ""
 
 async def looked_at(service: GroupCoordinator, group: str) -> dict:
     """As the admin port writes it."""
-    seen = await service.seen.group(group)
+    seen = await service.group_views.group(group)
     assert not isinstance(seen, NotShown), seen
     return json.loads(json.dumps(seen))
 
 
 async def not_shown(service: GroupCoordinator, group: str) -> tuple[int, dict]:
     """Why not."""
-    seen = await service.seen.group(group)
+    seen = await service.group_views.group(group)
     assert isinstance(seen, NotShown), seen
     return seen.status, json.loads(json.dumps(seen.body))
 
@@ -143,11 +144,11 @@ async def test_a_group_shows_its_members_what_they_read_and_how_far_they_are(
 async def test_rebalances_are_told_with_their_reasons_in_words(owner: Coordinator, service: GroupCoordinator) -> None:
     client = owner.gateway()
     member_id = await stable(client, "g")
-    told = (await looked_at(service, "g"))["rebalances"]
-    assert (told["count"], told["under_way"]) == (1, False)
-    assert f"member {member_id} joined" in told["last_reason"]
+    response = (await looked_at(service, "g"))["rebalances"]
+    assert (response["count"], response["under_way"]) == (1, False)
+    assert f"member {member_id} joined" in response["last_reason"]
     joining = asyncio.ensure_future(joined(owner.gateway(2), "g"))
-    await eventually(lambda: service.seen.groups()["groups"]["g"]["rebalances"]["under_way"])
+    await until(lambda: service.group_views.groups()["groups"]["g"]["rebalances"]["under_way"])
     seen = await looked_at(service, "g")
     assert seen["state"] == "PreparingRebalance"
     assert [each["waits_for"] for each in seen["members"]] == [None, "others to join"]
@@ -174,12 +175,12 @@ async def test_a_group_of_the_consumer_protocol_shows_what_each_has_and_is_to_ha
     )
     assert (seen["rebalances"]["count"], seen["rebalances"]["under_way"]) == (1, False)
     assert "m" in seen["rebalances"]["last_reason"]
-    assert service.seen.groups()["states"] == {"consumer": {"Stable": 1}}
-    found = scraped(service)
-    assert found['penstock_groups_groups{kind="consumer",state="Stable"}'] == 1
-    assert found['penstock_groups_members{kind="consumer"}'] == 1
-    assert found['penstock_groups_rebalances_total{kind="consumer"}'] == 1
-    assert found['penstock_groups_rebalance_seconds_count{kind="consumer"}'] == 1
+    assert service.group_views.groups()["states"] == {"consumer": {"Stable": 1}}
+    result = scraped(service)
+    assert result['penstock_groups_groups{kind="consumer",state="Stable"}'] == 1
+    assert result['penstock_groups_members{kind="consumer"}'] == 1
+    assert result['penstock_groups_rebalances_total{kind="consumer"}'] == 1
+    assert result['penstock_groups_rebalance_seconds_count{kind="consumer"}'] == 1
 
 
 async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, service: GroupCoordinator) -> None:
@@ -187,7 +188,7 @@ async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, servi
     await stable(client, "g")
     await stable(client, "connect", kind="connect")
     await commit(client, "simple", 5)
-    listed = json.loads(json.dumps(service.seen.groups()))
+    listed = json.loads(json.dumps(service.group_views.groups()))
     assert listed["count"] == 3
     assert listed["states"] == {"classic": {"Stable": 2}, "simple": {"Empty": 1}}
     assert list(listed["groups"]) == ["connect", "g", "simple"]
@@ -200,14 +201,14 @@ async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, servi
 
 async def test_of_a_group_that_is_not_there_it_is_told_which(owner: Coordinator, service: GroupCoordinator) -> None:
     shard = shard_of("nobody", SHARDS)
-    told = {"error": "there is no group nobody", "group": "nobody", "shard": shard}
-    assert await not_shown(service, "nobody") == (404, told)
+    response = {"error": "there is no group nobody", "group": "nobody", "shard": shard}
+    assert await not_shown(service, "nobody") == (404, response)
 
 
 async def test_before_there_are_groups_none_is_there(node: StorageCluster, begin: Begin) -> None:
-    one = await begin(make=group_machine)
-    assert one.service is not None
-    assert await not_shown(one.service, "g") == (404, {"error": "there are no groups yet", "group": "g"})
+    coordinator = await begin(make=group_machine)
+    assert coordinator.service is not None
+    assert await not_shown(coordinator.service, "g") == (404, {"error": "there are no groups yet", "group": "g"})
 
 
 async def test_of_a_group_that_another_would_serve_it_is_told_whom_to_ask_and_not_that_it_is_there(
@@ -218,13 +219,18 @@ async def test_of_a_group_that_another_would_serve_it_is_told_whom_to_ask_and_no
     shard = shard_of("g", SHARDS)
     topic = bytes.fromhex(service.image.topics[TOPIC].topic_id)
     await give(node, topic, shard, Owner(9, 99), 2)
-    await eventually(lambda: shard not in service.shards.owned)
-    status, told = await not_shown(service, "g")
-    assert (status, told["error"]) == (421, f"this process does not own shard {shard}: ask group_coordinator-9")
-    assert (told["group"], told["shard"], told["owner"], told["ask"]) == ("g", shard, "9@99", "group_coordinator-9")
-    assert service.seen.groups()["count"] == 0
+    await until(lambda: shard not in service.shards.owned)
+    status, response = await not_shown(service, "g")
+    assert (status, response["error"]) == (421, f"this process does not own shard {shard}: ask group_coordinator-9")
+    assert (response["group"], response["shard"], response["owner"], response["ask"]) == (
+        "g",
+        shard,
+        "9@99",
+        "group_coordinator-9",
+    )
+    assert service.group_views.groups()["count"] == 0
     await give(node, topic, shard, None, 3)
-    await eventually(lambda: service.seen._owner_of(shard) == "")
+    await until(lambda: service.group_views._owner_of(shard) == "")
     assert await not_shown(service, "g") == (
         503,
         {"error": f"nobody owns shard {shard} now", "group": "g", "shard": shard, "owner": None, "ask": None},
@@ -238,16 +244,16 @@ async def test_while_its_shard_is_loaded_a_group_is_to_be_asked_for_again(
     topic = bytes.fromhex(service.image.topics[TOPIC].topic_id)
     nobody_leads = PartitionState((Replica(NODE_ID, ""),), -1, 0, 1, 5, (), str(service.owner), 2)
     await node.write(keys.partition(topic, shard), encode(nobody_leads))
-    await eventually(lambda: service.shards.owned[shard].owner_epoch == 2)
-    status, told = await not_shown(service, "g")
-    assert (status, told["error"]) == (503, f"this process owns shard {shard}, and does not serve it yet")
-    assert (told["owner"], told["ask"], told["shard_state_here"]) == (str(service.owner), None, "claiming")
+    await until(lambda: service.shards.owned[shard].owner_epoch == 2)
+    status, response = await not_shown(service, "g")
+    assert (status, response["error"]) == (503, f"this process owns shard {shard}, and does not serve it yet")
+    assert (response["owner"], response["ask"], response["shard_state_here"]) == (str(service.owner), None, "claiming")
 
 
 def test_a_rack_that_nobody_named_is_none_of_any_member() -> None:
     group = Group.empty(Journal(), "g")
-    for member in (Member("classic", rack_id="", classic=SpeaksClassic(10_000, ())), Member("consumer", rack_id=None)):
-        group.apply(member.asks("g"))
+    for member in (Member("classic", rack_id="", classic=ClassicMemberMetadata(10_000, ())), Member("consumer", rack_id=None)):
+        group.apply(member.metadata_record("g"))
     assert [each["rack"] for each in details(group, TopicsView())["members"]] == [None, None]
 
 
@@ -258,16 +264,16 @@ async def test_metrics_count_groups_rebalances_and_commits(owner: Coordinator, s
         await commit(client, "g", offset, member_id, 1)
     beat = HeartbeatRequest("g", 1, member_id)
     assert (await ask(client, shard_of("g", SHARDS), beat)).error_code == 0
-    found = scraped(service)
-    assert found['penstock_groups_groups{kind="classic",state="Stable"}'] == 1
-    assert found['penstock_groups_members{kind="classic"}'] == 1
-    assert found['penstock_groups_shards{state="serving"}'] == SHARDS
-    assert found['penstock_groups_rebalances_total{kind="classic"}'] == 1
-    assert found['penstock_groups_rebalance_seconds_count{kind="classic"}'] == 1
-    assert found["penstock_groups_offsets_committed_total"] == 2
-    assert found['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
-    assert found["penstock_groups_shard_load_seconds_count"] == SHARDS
-    assert not [name for name in found if "lag" in name], "nobody asked for them"
+    result = scraped(service)
+    assert result['penstock_groups_groups{kind="classic",state="Stable"}'] == 1
+    assert result['penstock_groups_members{kind="classic"}'] == 1
+    assert result['penstock_groups_shards{state="serving"}'] == SHARDS
+    assert result['penstock_groups_rebalances_total{kind="classic"}'] == 1
+    assert result['penstock_groups_rebalance_seconds_count{kind="classic"}'] == 1
+    assert result["penstock_groups_offsets_committed_total"] == 2
+    assert result['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
+    assert result["penstock_groups_shard_load_seconds_count"] == SHARDS
+    assert not [name for name in result if "lag" in name], "nobody asked for them"
 
 
 async def test_requests_are_counted_as_the_help_says_by_shard_and_by_what_gateways_hear(
@@ -278,43 +284,46 @@ async def test_requests_are_counted_as_the_help_says_by_shard_and_by_what_gatewa
         assert (await ask(client, shard, ListGroupsRequest())).error_code == 0
     refused = HeartbeatRequest("nobody", 1, "m")
     assert (await ask(client, shard_of("nobody", SHARDS), refused)).error_code == 25
-    found = scraped(service)
-    assert found['penstock_groups_requests_total{api="ListGroups",error="0"}'] == SHARDS
-    assert found['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
-    told = next(family.documentation for family in service.meters.collect() if family.name == "penstock_groups_requests")
-    assert "one for each shard" in told
-    assert "Error 0 is the group's own answer, which may refuse" in told
+    result = scraped(service)
+    assert result['penstock_groups_requests_total{api="ListGroups",error="0"}'] == SHARDS
+    assert result['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1
+    response = next(family.documentation for family in service.meters.collect() if family.name == "penstock_groups_requests")
+    assert "one for each shard" in response
+    assert "Error 0 is the group's own answer, which may refuse" in response
 
 
 async def test_the_log_tells_what_happens_to_groups(
     owner: Coordinator, service: GroupCoordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "services.group_coordinator.group_lines")
+    caplog.set_level(logging.INFO, "services.group_coordinator.telemetry.group_event_log")
     client = owner.gateway()
     member_id = await stable(client, "g")
     request = LeaveGroupRequest("g", members=[MemberIdentity(member_id)])
     assert (await ask(client, shard_of("g", SHARDS), request)).error_code == 0
-    told = [(record.message, record.__dict__["fields"]) for record in caplog.records]
-    (rebalances, began), (_, ended), (_, removed), *_ = told
+    response = [(record.message, record.__dict__["fields"]) for record in caplog.records]
+    (rebalances, began), (_, ended), (_, removed), *_ = response
     assert (rebalances, began["group"], began["kind"], began["members"], began["generation"]) == (
-        *("group rebalances", "g", "classic"),
-        *(1, 0),
+        "group rebalances",
+        "g",
+        "classic",
+        1,
+        0,
     )
     assert f"member {member_id} joined" in began["reason"]
     assert (ended["members"], ended["generation"]) == (1, 1)
     assert ended["seconds"] >= 0
     assert removed == {"group": "g", "member_id": member_id, "why": "left"}
-    assert [event for event, _ in told][1:] == ["group stable", "member removed", "group empty"]
+    assert [event for event, _ in response][1:] == ["group stable", "member removed", "group empty"]
 
 
 async def test_lag_is_a_metric_of_as_many_partitions_as_are_allowed(owner: Coordinator, service: GroupCoordinator) -> None:
     client = owner.gateway()
     for name, offset in (("a", 1), ("b", 5), ("c", 5)):
         await commit(client, name, offset)
-    service.lag_series = LagSeries(service.seen, service.lag, 2)
+    service.lag_series = LagMetrics(service.group_views, service.lag, 2)
     await service.lag_series.look()
-    found = scraped(service)
-    assert found['penstock_groups_lag_records{group="a",partition="0",topic="t"}'] == 4
-    assert found['penstock_groups_lag_seconds{group="b",partition="0",topic="t"}'] == 0
-    assert found["penstock_groups_lag_series_left_out"] == 1
-    assert not [name for name in found if 'group="c"' in name]
+    result = scraped(service)
+    assert result['penstock_groups_lag_records{group="a",partition="0",topic="t"}'] == 4
+    assert result['penstock_groups_lag_seconds{group="b",partition="0",topic="t"}'] == 0
+    assert result["penstock_groups_lag_series_left_out"] == 1
+    assert not [name for name in result if 'group="c"' in name]

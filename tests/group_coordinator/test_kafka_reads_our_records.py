@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
-from libs.commitlog.filesystem import OsFileSystem
-from libs.wire.records import Record as Stored
-from libs.wire.records import build_batch
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.wire.record_batches.records import Record as Stored
+from libs.wire.record_batches.records import build_batch
 from tests.commitlog.harness import append, open_log
+from tests.compat.kafka.tools import run_tool
 from tests.group_coordinator.sample_records import SAMPLES, written
-from tests.kafka.tools import run_tool
 
 AS_KAFKA_PRINTS_THEM = Path(__file__).with_name("sample_records_as_kafka_prints_them.txt")
 

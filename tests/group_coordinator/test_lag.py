@@ -1,4 +1,4 @@
-"""How far consumers are behind, as the leaders of their partitions say, and only when somebody asks."""
+"""The lag of consumers, as the leaders of their partitions report it, and only on request."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,21 +8,22 @@ import pytest
 
 from libs.clock import SystemClock, WallMs
 from libs.cluster import keys
-from libs.cluster.follower import ImageFollower
+from libs.cluster.image_follower import ImageFollower
 from libs.rpc.client import Hello
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.storage_nodes import StorageNodes
-from libs.wire.batch_layout import Codec
-from libs.wire.records import Record, build_batch
-from services.group_coordinator.core.records import OffsetCommitted
-from services.group_coordinator.lag import RECORDS_BYTES_MAX, RECORDS_LOOKED_AT_MAX, Lag, LagMeter
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually
+from libs.wire.record_batches.batch_layout import Codec
+from libs.wire.record_batches.records import Record, build_batch
+from services.group_coordinator.core.model.records import OffsetCommitted
+from services.group_coordinator.lag.lag_meter import RECORDS_BYTES_MAX, RECORDS_LOOKED_AT_MAX, Lag, LagMeter
+from tests.storage.cluster import WAIT_S, StorageCluster, batch
+from tests.support.polling import until
 
 NOW_MS = 1_700_000_100_000
 
 
 class SetClock(SystemClock):
-    """Of whoever asks. The node's goes on."""
+    """The clock of the meter. The node's goes on."""
 
     def wall_ms(self) -> WallMs:
         return WallMs(NOW_MS)
@@ -37,8 +38,8 @@ class Meter:
 
     async def of(self, *offsets: OffsetCommitted) -> list[Lag]:
         async with asyncio.timeout(WAIT_S):
-            found = await self.lag.of(offsets)
-        return [found[each.topic, each.partition] for each in offsets]
+            result = await self.lag.of(offsets)
+        return [result[each.topic, each.partition] for each in offsets]
 
     def counts(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         """The methods that are called from now on."""
@@ -66,7 +67,7 @@ async def meter(node: StorageCluster) -> AsyncIterator[Meter]:
 
 async def made(node: StorageCluster, meter: Meter, name: str = "t", partitions: int = 1) -> bytes:
     topic = await node.topic(name, partitions=partitions)
-    await eventually(lambda: name in meter.follower.image.topics)
+    await until(lambda: name in meter.follower.image.topics)
     return topic
 
 
@@ -89,7 +90,7 @@ async def test_within_a_batch_each_record_has_its_own_time(node: StorageCluster,
     topic = await made(node, meter)
     records = [Record(None, b"r", NOW_MS - seconds * 1000) for seconds in (50, 40, 30)]
     await node.append(topic, bytes(build_batch(records, codec=codec)))
-    assert [found.seconds for offset in (0, 1, 2) for found in await meter.of(at(offset))] == [50.0, 40.0, 30.0]
+    assert [result.seconds for offset in (0, 1, 2) for result in await meter.of(at(offset))] == [50.0, 40.0, 30.0]
 
 
 @pytest.mark.parametrize("records", [[b"r"] * (RECORDS_LOOKED_AT_MAX + 1), [b"\0" * RECORDS_BYTES_MAX, b"r"]])
@@ -97,7 +98,7 @@ async def test_within_a_large_batch_it_is_that_of_the_first(node: StorageCluster
     topic = await made(node, meter)
     timed = [Record(None, value, NOW_MS - 50_000 + index) for index, value in enumerate(records)]
     await node.append(topic, bytes(build_batch(timed, codec=Codec.GZIP)))
-    assert [found.seconds for found in await meter.of(at(len(records) - 1))] == [50.0]
+    assert [result.seconds for result in await meter.of(at(len(records) - 1))] == [50.0]
 
 
 async def test_what_was_deleted_cannot_be_read_any_more(node: StorageCluster, meter: Meter) -> None:
@@ -116,8 +117,8 @@ async def test_a_record_from_the_future_is_as_old_as_none(node: StorageCluster, 
 
 async def test_topics_that_are_gone_or_made_anew_are_not_known(node: StorageCluster, meter: Meter) -> None:
     topic = await made(node, meter)
-    found = await meter.of(at(0, "nothing"), at(0, partition=7), at(0, topic_id=b"\7" * 16))
-    assert found == [Lag(3)] * 3
+    result = await meter.of(at(0, "nothing"), at(0, partition=7), at(0, topic_id=b"\7" * 16))
+    assert result == [Lag(3)] * 3
     assert await meter.of(at(0, topic_id=topic)) == [Lag(0, 0, 0, 0, 0.0)]
 
 

@@ -1,38 +1,21 @@
-"""All kinds of groups in one shard: whose a group is, who takes it over, and what operators see of it."""
+"""All kinds of groups in one shard: the kind of a group, its change, and the views for operators."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from libs.runtime.shards.decisions import Expired
+from libs.coordinator.decisions import Expired
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from services.group_coordinator.core.asked import Asked
-from services.group_coordinator.core.classic.settings import ClassicSettings
-from services.group_coordinator.core.consumer.settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
-from services.group_coordinator.core.records import ClassicGroupRemoved, ConsumerGroupRemoved
-from services.group_coordinator.core.settings import GroupSettings
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.consumer_settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from services.group_coordinator.core.model.records import ClassicGroupRemoved, ConsumerGroupRemoved
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.model.settings import GroupSettings
+from tests.group_coordinator.consumer_heartbeats import beat, join_consumer
 from tests.group_coordinator.offsets.stage import CHECK_MS, HOUR_MS, RETENTION_MS, GroupStage, reads
-from tests.group_coordinator.one_shard import Asking
-
-
-def beat(stage: GroupStage, member_id: str, epoch: int = 0, *topics: str, name: str = "g") -> Asking:
-    joins = epoch == 0
-    request = ConsumerGroupHeartbeatRequest(
-        name, member_id, epoch, None, None, 60_000 if joins else -1, list(topics) if joins else None, None, None,
-        [] if joins else None,
-    )  # fmt: skip
-    return stage.ask(request, 1)
-
-
-def join_consumer(stage: GroupStage, *topics: str, name: str = "g", member_id: str = "m") -> int:
-    """The only member of its group, and its epoch."""
-    asking = beat(stage, member_id, 0, *topics, name=name)
-    assert asking.error == 0, asking.reply
-    return int(asking.reply.member_epoch)
 
 
 def leave_consumer(stage: GroupStage, name: str = "g", member_id: str = "m") -> None:
@@ -54,19 +37,19 @@ def test_groups_of_each_kind_are_listed_and_described_as_what_they_are() -> None
     assert set(stage.listed(["EMPTY"], ["classic"])) == {"s"}
     assert stage.listed(["odd"]) == stage.listed(types=["odd"]) == stage.listed(["Empty"], ["consumer"]) == {}
     described = {name: stage.describe(name) for name in ("c", "k", "s", "n")}
-    assert {name: (one.error_code, one.error_message, one.group_state) for name, one in described.items()} == {
+    assert {name: (item.error_code, item.error_message, item.group_state) for name, item in described.items()} == {
         "c": (0, None, "Stable"),
         "k": (69, "Group k is not a classic group.", "Dead"),
         "s": (0, None, "Empty"),
         "n": (69, "Group n not found.", "Dead"),
     }
     old = {name: stage.describe(name, version=5) for name in ("k", "n")}
-    assert {name: (one.error_code, one.error_message, one.group_state) for name, one in old.items()} == {
+    assert {name: (item.error_code, item.error_message, item.group_state) for name, item in old.items()} == {
         "k": (0, None, "Dead"),
         "n": (0, None, "Dead"),
     }
-    told = {name: stage.describe_consumer(name) for name in ("c", "k", "s", "n")}
-    assert {name: (one.error_code, one.error_message, one.group_state) for name, one in told.items()} == {
+    answer = {name: stage.describe_consumer(name) for name in ("c", "k", "s", "n")}
+    assert {name: (item.error_code, item.error_message, item.group_state) for name, item in answer.items()} == {
         "c": (69, "Group c is not a consumer group.", ""),
         "k": (0, None, "Stable"),
         "s": (69, "Group s is not a consumer group.", ""),
@@ -92,8 +75,8 @@ def test_filters_are_looked_at_as_often_for_many_groups_as_for_few() -> None:
             join_consumer(stage, "t", name=f"consumer {len(looked_at)} {number}")
             stage.commit({("t", 0): 1}, name=f"simple {len(looked_at)} {number}")
         states, kinds = Counted(["stable", "Empty"]), Counted(["Classic", "consumer"])
-        found = stage.ask(ListGroupsRequest(states, kinds), 5).reply.groups
-        assert len(found) == 30 * (1 + len(looked_at))
+        result = stage.ask(ListGroupsRequest(states, kinds), 5).reply.groups
+        assert len(result) == 30 * (1 + len(looked_at))
         looked_at.append(states.looked_at + kinds.looked_at)
     assert looked_at[0] == looked_at[1]
 
@@ -101,7 +84,7 @@ def test_filters_are_looked_at_as_often_for_many_groups_as_for_few() -> None:
 def test_groups_without_a_name_come_first_and_are_refused_as_consumer_groups() -> None:
     stage = GroupStage()
     reply = stage.ask(ConsumerGroupDescribeRequest(["n", ""]), 1).reply
-    assert [(one.group_id, one.error_code, one.error_message) for one in reply.groups] == [
+    assert [(item.group_id, item.error_code, item.error_message) for item in reply.groups] == [
         ("", 24, None),
         ("n", 69, "Group n not found."),
     ]
@@ -114,7 +97,7 @@ def test_what_an_operator_may_do_is_told_only_where_it_is_asked_and_of_groups_th
     assert stage.describe().authorized_operations == stage.describe("n", operations=True).authorized_operations == -(2**31)
     join_consumer(stage, "t", name="k")
     reply = stage.ask(ConsumerGroupDescribeRequest(["k", "n"], True), 1).reply
-    assert [one.authorized_operations for one in reply.groups] == [3400, -(2**31)]
+    assert [item.authorized_operations for item in reply.groups] == [3400, -(2**31)]
 
 
 # -- from one protocol to the other -------------------------------------------------------------------------------------------
@@ -203,9 +186,9 @@ def test_members_of_the_consumer_protocol_fetch_in_their_epoch(member_id: str | 
     stage = GroupStage()
     known = join_consumer(stage, "t")
     stage.commit({("t", 0): 5}, member_id="m", generation=known)
-    asked = OffsetFetchRequestGroup("g", member_id, known + epoch if member_id else -1, None)
-    (told,) = stage.ask(OffsetFetchRequest([asked]), 9).reply.groups
-    assert (told.error_code, len(told.topics)) == (error, 0 if error else 1)
+    sent = OffsetFetchRequestGroup("g", member_id, known + epoch if member_id else -1, None)
+    (answer,) = stage.ask(OffsetFetchRequest([sent]), 9).reply.groups
+    assert (answer.error_code, len(answer.topics)) == (error, 0 if error else 1)
 
 
 def test_offsets_of_a_consumer_group_get_old_where_nobody_reads_them() -> None:
@@ -243,8 +226,8 @@ def test_an_empty_consumer_group_is_deleted_with_its_offsets() -> None:
 def test_configs_of_a_group_are_kept_within_the_bounds_of_the_cluster() -> None:
     settings = GroupSettings()
     assert settings.within_bounds({}) == {}
-    asked = {HEARTBEAT_INTERVAL: "1", SESSION_TIMEOUT: "70000", "share.session.timeout.ms": "1"}
-    assert settings.within_bounds(asked) == {**asked, HEARTBEAT_INTERVAL: "5000", SESSION_TIMEOUT: "60000"}
+    sent = {HEARTBEAT_INTERVAL: "1", SESSION_TIMEOUT: "70000", "share.session.timeout.ms": "1"}
+    assert settings.within_bounds(sent) == {**sent, HEARTBEAT_INTERVAL: "5000", SESSION_TIMEOUT: "60000"}
     inside = {HEARTBEAT_INTERVAL: "6000", SESSION_TIMEOUT: "50000"}
     assert settings.within_bounds(inside) == inside
 
@@ -256,17 +239,17 @@ def test_settings_of_the_classic_protocol_that_change_count_at_once() -> None:
     assert stage.join(session_ms=7_000, protocols=reads("t")).error == 26
 
 
-# -- what nobody knows --------------------------------------------------------------------------------------------------------
+# -- unknown input ------------------------------------------------------------------------------------------------------------
 
 
 def test_what_nobody_asks_for_is_an_error_of_ours() -> None:
     stage = GroupStage()
     request: Any = object()
     with pytest.raises(AssertionError):
-        stage.machine.decide(Asked(request, 0, "", "", ""), 0)
-    with pytest.raises(ValueError, match="nobody here"):
+        stage.machine.decide(RequestEvent(request, 0, "", "", ""), 0)
+    with pytest.raises(ValueError, match="no part"):
         stage.machine.decide(Expired(("who", "knows")), 0)
-    with pytest.raises(ValueError, match="nobody here"):
+    with pytest.raises(ValueError, match="no part"):
         stage.machine.replay(object())
 
 

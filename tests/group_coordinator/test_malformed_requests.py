@@ -2,29 +2,29 @@
 
 import pytest
 
-from services.group_coordinator.unreadable import EVERY_S, PEERS_MAX, Unreadable
+from services.group_coordinator.protocol.malformed_requests import EVERY_S, PEERS_MAX, MalformedRequestLog
 
 
 class Told:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self.now = 5.0
-        self.unreadable = Unreadable(lambda: self.now)
+        self.unreadable = MalformedRequestLog(lambda: self.now)
         self._caplog = caplog
 
     def tell(self, peer: str = "a") -> None:
-        self.unreadable.tell(peer, "Heartbeat", 4, ValueError("too short"))
+        self.unreadable.write(peer, "Heartbeat", 4, ValueError("too short"))
 
     @property
     def lines(self) -> list[tuple[str, int]]:
-        """Peer, and how many were passed over."""
-        found = [record.__dict__["fields"] for record in self._caplog.records if record.message == "not a request"]
-        return [(line["peer"], line["untold"]) for line in found]
+        """The peers of the lines, each with the number of dropped ones."""
+        result = [record.__dict__["fields"] for record in self._caplog.records if record.message == "malformed request"]
+        return [(line["peer"], line["suppressed"]) for line in result]
 
     @property
     def others(self) -> list[int]:
         """How many of peers that are forgotten, where a line says so."""
-        found = [record.__dict__["fields"] for record in self._caplog.records if record.message == "not a request"]
-        return [line["untold_of_others"] for line in found if "untold_of_others" in line]
+        result = [record.__dict__["fields"] for record in self._caplog.records if record.message == "malformed request"]
+        return [line["suppressed_of_others"] for line in result if "suppressed_of_others" in line]
 
 
 @pytest.fixture
@@ -55,8 +55,8 @@ def test_peers_without_end_are_not_all_remembered(told: Told) -> None:
     for number in range(PEERS_MAX * 3):
         told.tell(str(number))
         told.tell(str(number))
-    assert len(told.unreadable._told) <= PEERS_MAX
-    assert len(told.unreadable._untold) <= PEERS_MAX
+    assert len(told.unreadable._logged_at) <= PEERS_MAX
+    assert len(told.unreadable._suppressed) <= PEERS_MAX
     assert len(told.lines) == PEERS_MAX * 3
 
 

@@ -1,4 +1,4 @@
-"""No words of ours are longer than a string of Kafka's may be, whatever they are about."""
+"""Messages to clients are never longer than a Kafka string, whatever they quote."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +11,18 @@ from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRe
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
 from libs.wire.primitives import STRING_BYTES_MAX
 from services.group_coordinator.core.consumer.regex import LENGTH_MAX
-from services.group_coordinator.core.quoted import quoted
+from services.group_coordinator.core.model.quoting import quoted
 from tests.group_coordinator.offsets.stage import GroupStage
 
 NAME = "x" * STRING_BYTES_MAX
 WIDE = "\N{GRINNING FACE}" * (STRING_BYTES_MAX // 4)
 
 
-def beat(group: str = "k", member_id: str = "m", epoch: int = 0, version: int = 1, **said: Any) -> Callable[[GroupStage], Any]:
+def beat(
+    group: str = "k", member_id: str = "m", epoch: int = 0, version: int = 1, **reported: Any
+) -> Callable[[GroupStage], Any]:
     about: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["t"], "topic_partitions": []}
-    request = ConsumerGroupHeartbeatRequest(group, member_id, epoch, **{**about, **said})
+    request = ConsumerGroupHeartbeatRequest(group, member_id, epoch, **{**about, **reported})
     return lambda stage: stage.ask(request, version).reply
 
 
@@ -44,7 +46,7 @@ def described(stage: GroupStage) -> Any:
     return stage.ask(DescribeGroupsRequest([NAME]), 6).reply.groups[0]
 
 
-def consumer_described(stage: GroupStage) -> Any:
+def describe_as_consumer_group(stage: GroupStage) -> Any:
     return stage.ask(ConsumerGroupDescribeRequest([NAME]), 1).reply.groups[0]
 
 
@@ -55,7 +57,7 @@ def of_consumers(stage: GroupStage) -> Any:
 
 def simple(stage: GroupStage) -> Any:
     stage.commit({("t", 0): 1}, name=NAME)
-    return consumer_described(stage)
+    return describe_as_consumer_group(stage)
 
 
 def cannot_upgrade(stage: GroupStage) -> Any:
@@ -66,8 +68,8 @@ def cannot_upgrade(stage: GroupStage) -> Any:
 SAID = {
     "DescribeGroups, of none": (described, "Group {} not found."),
     "DescribeGroups, of a consumer group": (of_consumers, "Group {} is not a classic group."),
-    "ConsumerGroupDescribe, of none": (consumer_described, "Group {} not found."),
-    "ConsumerGroupDescribe, of a classic group": (classic(consumer_described), "Group {} is not a consumer group."),
+    "ConsumerGroupDescribe, of none": (describe_as_consumer_group, "Group {} not found."),
+    "ConsumerGroupDescribe, of a classic group": (classic(describe_as_consumer_group), "Group {} is not a consumer group."),
     "ConsumerGroupDescribe, of a simple group": (simple, "Group {} is not a consumer group."),
     "a heartbeat to none": (beat(NAME, epoch=1), "Consumer group {} not found."),
     "a leave of none": (beat(NAME, epoch=-1), "Group {} not found."),

@@ -1,4 +1,4 @@
-"""A coordinator process: it registers, owns what the image gives it, and answers what gateways ask for their clients."""
+"""A coordinator process: it registers, owns the shards that the image assigns to it, and answers requests of gateways."""
 
 import asyncio
 import re
@@ -9,15 +9,16 @@ import pytest
 
 from libs.cluster.membership import Superseded
 from libs.cluster.records import GROUP_COORDINATOR
-from libs.commitlog.filesystem import OsFileSystem
-from libs.rpc.contracts.groups import ASK, ELEMENTS_MAX, Ask
-from libs.rpc.contracts.groups import Asked as Answered
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.coordinator.shard_hashing import shard_of
+from libs.rpc.contracts.groups import ASK, Ask
+from libs.rpc.contracts.groups import AskReply as Answered
 from libs.rpc.schema import unpack
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.address_book import AddressBook
 from libs.runtime.peers import Peers
-from libs.runtime.shards.placement import shard_of
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import GROUP_ELEMENTS_MAX
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
@@ -35,8 +36,9 @@ from tests.group_coordinator.processes import (
     registered,
     said,
 )
-from tests.storage.cluster import WAIT_S, StorageCluster, eventually
+from tests.storage.cluster import WAIT_S, StorageCluster
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 SHARDS = 2
 Begin = Callable[..., Awaitable[Coordinator]]
@@ -52,46 +54,55 @@ async def topic(node: StorageCluster) -> bytes:
 @pytest.fixture
 async def owner(node: StorageCluster, topic: bytes, begin: Begin) -> Coordinator:
     """Of all shards."""
-    one = await begin()
+    coordinator = await begin()
     for index in range(SHARDS):
-        await give(node, topic, index, one.owner, 1)
-    await one.serves(*range(SHARDS))
-    return one
+        await give(node, topic, index, coordinator.owner, 1)
+    await coordinator.serves(*range(SHARDS))
+    return coordinator
 
 
 async def test_it_registers_with_its_addresses(node: StorageCluster, begin: Begin) -> None:
-    one = await begin()
+    coordinator = await begin()
     member = await registered(node.store, 1)
     assert member is not None
-    assert (member.role, member.incarnation, member.unix_address) == (GROUP_COORDINATOR, one.incarnation, one.address)
-    assert one.service is not None
-    assert one.service.ready() == (True, "ready, 0 shards")
+    assert (member.role, member.incarnation, member.unix_address) == (
+        GROUP_COORDINATOR,
+        coordinator.incarnation,
+        coordinator.address,
+    )
+    assert coordinator.service is not None
+    assert coordinator.service.ready() == (True, "ready, 0 shards")
 
 
 async def test_what_it_owns_is_served_and_kept_in_the_log(node: StorageCluster, topic: bytes, owner: Coordinator) -> None:
     client = owner.gateway()
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 2
-    assert [found.group_id for found in (await ask(client, SHARD, ListGroupsRequest())).groups] == [GROUP]
+    assert [result.group_id for result in (await ask(client, SHARD, ListGroupsRequest())).groups] == [GROUP]
     assert (await ask(client, 1 - SHARD, ListGroupsRequest())).groups == []
-    asked = owner.machine(SHARD).asked[0]
-    assert (asked.request.group_id, asked.version, asked.client_id, asked.client_host) == (GROUP, 4, "a client", "/127.0.0.1")
+    request = owner.machine(SHARD).asked[0]
+    assert (request.request.group_id, request.version, request.client_id, request.client_host) == (
+        GROUP,
+        4,
+        "a client",
+        "/127.0.0.1",
+    )
     await give(node, topic, SHARD, owner.owner, 2)
-    await eventually(lambda: owner.service is not None and owner.service.shards.owned[SHARD].owner_epoch == 2)
+    await until(lambda: owner.service is not None and owner.service.shards.owned[SHARD].owner_epoch == 2)
     await owner.serves(SHARD)
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 3
 
 
 async def test_without_the_topic_there_is_no_coordinator_yet(begin: Begin) -> None:
-    one = await begin()
-    assert await ask(one.gateway(), 0, HeartbeatRequest(GROUP)) == 15
+    coordinator = await begin()
+    assert await ask(coordinator.gateway(), 0, HeartbeatRequest(GROUP)) == 15
 
 
 async def test_a_shard_of_somebody_else_is_refused(node: StorageCluster, topic: bytes, begin: Begin) -> None:
-    one = await begin()
-    await eventually(lambda: one.service is not None and one.service.shards.count == SHARDS)
-    assert await ask(one.gateway(), SHARD, HeartbeatRequest(GROUP)) == 16
-    assert await ask(one.gateway(), 77, ListGroupsRequest()) == 16
+    coordinator = await begin()
+    await until(lambda: coordinator.service is not None and coordinator.service.shards.count == SHARDS)
+    assert await ask(coordinator.gateway(), SHARD, HeartbeatRequest(GROUP)) == 16
+    assert await ask(coordinator.gateway(), 77, ListGroupsRequest()) == 16
 
 
 async def test_a_group_is_not_decided_by_the_shard_of_another(owner: Coordinator) -> None:
@@ -123,13 +134,13 @@ async def test_what_is_no_request_again_and_again_fills_no_log(owner: Coordinato
     for _ in range(100):
         response = await client.call(ASK, Ask(SHARD, ApiKey.HEARTBEAT, 4, "", "/"), [b"no"], timeout_s=WAIT_S)
         assert unpack(Answered, response.body).error == 42
-    assert 1 <= caplog.messages.count("not a request") < 50  # one a second
+    assert 1 <= caplog.messages.count("malformed request") < 50  # one a second
 
 
 async def test_a_request_of_countless_elements_is_none_before_they_are_read(owner: Coordinator) -> None:
-    """It would take so long that the coordinator, and whoever is asked next, were taken for dead."""
+    """Such a request would take so long that the coordinator, and the next one, would count as dead."""
     client = owner.gateway()
-    for count, error in (ELEMENTS_MAX, 0), (ELEMENTS_MAX + 1, 42):
+    for count, error in (GROUP_ELEMENTS_MAX, 0), (GROUP_ELEMENTS_MAX + 1, 42):
         assignments = [SyncGroupRequestAssignment("m", b"")] * count
         writer = Writer()
         write_request(writer, SyncGroupRequest(GROUP, 1, "m", assignments=assignments), 3)
@@ -191,11 +202,11 @@ async def test_who_may_need_an_id_is_given_a_uuid_that_nobody_had(owner: Coordin
     for _ in range(25):
         await ask(client, SHARD, ConsumerGroupHeartbeatRequest(GROUP))
         await ask(client, SHARD, DeleteGroupsRequest([GROUP]))
-    given = [asked.fresh_id for asked in owner.machine(SHARD).asked]
+    given = [request.fresh_id for request in owner.machine(SHARD).asked]
     joining.cancel()
     assert len(set(given)) == 51
     pattern = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-    assert all(pattern.fullmatch(one) for one in given)
+    assert all(pattern.fullmatch(member_id) for member_id in given)
 
 
 async def test_one_whose_place_is_taken_stops(owner: Coordinator, begin: Begin) -> None:
@@ -212,29 +223,30 @@ async def test_one_whose_place_is_taken_stops(owner: Coordinator, begin: Begin) 
 async def test_one_that_starts_without_the_store_waits_with_the_image_of_a_peer(
     node: StorageCluster, topic: bytes, begin: Begin, tmp_path: Path
 ) -> None:
-    def peers(one: Coordinator) -> Peers:
+    def peers(coordinator: Coordinator) -> Peers:
         return Peers(
-            *(AddressBook(OsFileSystem(), str(tmp_path)), [f"unix:{node.config.rpc_unix}"]),
+            AddressBook(OsFileSystem(), str(tmp_path)),
+            [f"unix:{node.config.rpc_unix}"],
             role=GROUP_COORDINATOR,
-            node_id=one.node_id,
-            incarnation=one.incarnation,
+            node_id=coordinator.node_id,
+            incarnation=coordinator.incarnation,
             version="test",
             host_id="this-host",
             transport=SocketTransport(),
         )
 
-    one = await begin(peers=peers, cut_off=True)
-    service = one.service
+    coordinator = await begin(peers=peers, cut_off=True)
+    service = coordinator.service
     assert service is not None
     ready, why = service.ready()
     assert (ready, "waits for the metadata store" in why) == (False, True)
-    assert await ask(one.gateway(), SHARD, HeartbeatRequest(GROUP)) == 16, "it knows the topic"
+    assert await ask(coordinator.gateway(), SHARD, HeartbeatRequest(GROUP)) == 16, "it knows the topic"
     assert await registered(node.store, 1) is None
-    one.store.unavailable = False
-    await eventually(lambda: service.ready()[0])
-    await give(node, topic, SHARD, one.owner, 1)
-    await one.serves(SHARD)
-    assert (await ask(one.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 1
+    coordinator.store.unavailable = False
+    await until(lambda: service.ready()[0])
+    await give(node, topic, SHARD, coordinator.owner, 1)
+    await coordinator.serves(SHARD)
+    assert (await ask(coordinator.gateway(), SHARD, HeartbeatRequest(GROUP))).error_code == 1
 
 
 async def test_one_that_runs_goes_on_without_the_store(owner: Coordinator) -> None:
@@ -256,14 +268,14 @@ async def test_one_that_stops_says_so_and_serves_until_another_has_its_shards(
     joining = asking(client, SHARD, JoinGroupRequest(GROUP))
     await ask(client, SHARD, HeartbeatRequest(GROUP))
     other = await begin(2)
-    await eventually(lambda: owner.service is not None and owner.service.others and owner.service.image.members("controller"))
+    await until(lambda: owner.service is not None and owner.service.has_successors and owner.service.image.members("controller"))
     stopping = asyncio.create_task(owner.lifecycle.drain())
 
     async def says_so() -> bool:
         member = await registered(node.store, 1)
         return member is not None and member.stopping
 
-    await eventually(says_so)
+    await until(says_so)
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 2
     assert not stopping.done()
     for index in range(SHARDS):
@@ -280,17 +292,17 @@ async def test_one_whose_shards_nobody_moves_stops_all_the_same(
     node: StorageCluster, topic: bytes, begin: Begin, why: str
 ) -> None:
     await a_controller(node)
-    one, other = await begin(1, hand_over_s=0.2), await begin(2)
-    await give(node, topic, SHARD, one.owner, 1)
-    await one.serves(SHARD)
-    service = one.service
+    coordinator, other = await begin(1, hand_over_s=0.2), await begin(2)
+    await give(node, topic, SHARD, coordinator.owner, 1)
+    await coordinator.serves(SHARD)
+    service = coordinator.service
     assert service is not None
-    await eventually(lambda: service.others and service.image.members("controller"))
-    one.store.unavailable = why == "no store"
-    client = one.gateway()
+    await until(lambda: service.has_successors and service.image.members("controller"))
+    coordinator.store.unavailable = why == "no store"
+    client = coordinator.gateway()
     joining = asking(client, SHARD, JoinGroupRequest(GROUP))
     await ask(client, SHARD, HeartbeatRequest(GROUP))
-    assert await one.lifecycle.drain()
+    assert await coordinator.lifecycle.drain()
     assert said(await joining, JoinGroupRequest) == 16
     await give(node, topic, SHARD, other.owner, 2)
     await other.serves(SHARD)
@@ -308,7 +320,7 @@ async def test_one_that_is_alone_stops_at_once_and_answers_what_is_under_way(
     stopping = asyncio.create_task(owner.lifecycle.drain())
     service = owner.service
     assert service is not None
-    await eventually(lambda: not service.shards.owned)
+    await until(lambda: not service.shards.owned)
     disk.release()
     assert said(await answer, HeartbeatRequest).error_code == 1
     assert await stopping

@@ -1,4 +1,4 @@
-"""Coordinators as they are started, asked as a gateway asks them: owners answer, and what was committed outlives them."""
+"""Coordinators as real processes, with requests as a gateway sends them: owners answer, and commits survive them."""
 
 import json
 import signal
@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from libs.cluster.etcd_store import EtcdStore
-from libs.cluster.follower import ImageFollower
-from libs.cluster.owners import Owner
+from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import CONTROLLER, GROUP_COORDINATOR
+from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
+from libs.coordinator.shard_hashing import shard_of
 from libs.rpc.client import Hello, RpcClient
 from libs.rpc.contracts.controller import CREATE_INTERNAL_TOPIC, CreateInternalTopic, TopicsReply
 from libs.rpc.errors import RpcFailure
 from libs.rpc.schema import pack, unpack
 from libs.rpc.socket_transport import SocketTransport
-from libs.runtime.shards.placement import shard_of
 from libs.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -30,9 +30,9 @@ from libs.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from tests.cluster_harness import LocalCluster
 from tests.group_coordinator.processes import ask
-from tests.storage.cluster import eventually
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import until
 
 SHARDS = 50
 GROUPS = [f"group-{number}" for number in range(20)]
@@ -41,7 +41,7 @@ MEMORY_BYTES_MAX = 60 << 20
 
 
 class Caller:
-    """Asks the owners, as its own image names them, and again where nobody answers or somebody else does."""
+    """Sends requests to the owners that its own image names, and retries without an answer or with NOT_COORDINATOR."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.store = EtcdStore((cluster.etcd_endpoint,))
@@ -68,7 +68,7 @@ class Caller:
         return [Owner.named(state.owner) if state is not None else None for state in states]
 
     async def ask(self, group: str, request: object) -> object:
-        found: list[object] = []
+        result: list[object] = []
 
         async def answered() -> bool:
             owner = self.owners()[shard_of(group, SHARDS)]
@@ -81,11 +81,11 @@ class Caller:
             if isinstance(answer, int):
                 assert answer in (14, 15, 16)
                 return False
-            found.append(answer)
+            result.append(answer)
             return True
 
-        await eventually(answered)
-        return found[0]
+        await until(answered)
+        return result[0]
 
     async def commit(self, group: str, offset: int) -> None:
         topic = OffsetCommitRequestTopic(name=GROUP_TOPIC, partitions=[OffsetCommitRequestPartition(0, offset)])
@@ -94,10 +94,10 @@ class Caller:
         assert answer.topics[0].partitions[0].error_code == 0
 
     async def committed(self, group: str) -> int:
-        wanted = OffsetFetchRequestGroup(
+        expected = OffsetFetchRequestGroup(
             group_id=group, topics=[OffsetFetchRequestTopics(name=GROUP_TOPIC, partition_indexes=[0])]
         )
-        answer = await self.ask(group, OffsetFetchRequest(groups=[wanted]))
+        answer = await self.ask(group, OffsetFetchRequest(groups=[expected]))
         assert isinstance(answer, OffsetFetchResponse)
         return answer.groups[0].topics[0].partitions[0].committed_offset
 
@@ -127,7 +127,7 @@ def two() -> LocalCluster:
 
 async def test_two_coordinators_share_the_shards_and_what_is_committed_outlives_them(two: LocalCluster) -> None:
     async with calling(two) as caller:
-        await eventually(lambda: sorted(caller.owners().count(owner) for owner in {*caller.owners()}) == [25, 25])
+        await until(lambda: sorted(caller.owners().count(owner) for owner in {*caller.owners()}) == [25, 25])
         for number, group in enumerate(GROUPS):
             await caller.commit(group, 100 + number)
         for name, number in (("group_coordinator-1", signal.SIGKILL), ("group_coordinator-2", signal.SIGTERM)):
@@ -152,6 +152,6 @@ async def test_it_tells_of_its_shards_and_is_small(two: LocalCluster) -> None:
         def states() -> set[str]:
             return {shard["state"] for shard in json.loads(two.admin("group_coordinator-1", "/debug/shards")).values()}
 
-        await eventually(lambda: states() == {"serving"})  # it may be given some of the other's, or give some to it
+        await until(lambda: states() == {"serving"})  # it may be given some of the other's, or give some to it
         assert "penstock_groups_shard_load_seconds_count" in two.admin("group_coordinator-1", "/metrics")
         assert two.memory_bytes("group_coordinator-1") < MEMORY_BYTES_MAX

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from libs.wire.primitives import NO_UUID
-from services.group_coordinator.core import record_codec, records
-from services.group_coordinator.core.record_codec import decode
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.records import (
     ClassicGroupChanged,
     ClassicMember,
+    ClassicMemberMetadata,
     ConsumerGroupChanged,
     ConsumerMemberChanged,
     CurrentAssignmentChanged,
@@ -26,10 +26,11 @@ from services.group_coordinator.core.records import (
     OffsetRemoved,
     Record,
     RegularExpressionResolved,
-    SpeaksClassic,
     TargetAssignmentChanged,
     TargetEpochChanged,
 )
+from services.group_coordinator.core.record_formats import record_codec
+from services.group_coordinator.core.record_formats.record_codec import decode
 from tests.group_coordinator.sample_records import (
     CLASSIC_MEMBER,
     NEWCOMER,
@@ -307,12 +308,12 @@ def test_a_member_state_of_a_later_kafka_is_unknown() -> None:
 
 
 def test_who_does_not_speak_the_classic_protocol_says_so() -> None:
-    """To Kafka, a member whose record has not this tag speaks it, with a session of 0 ms."""
+    """Kafka takes a member without this tag for a classic one with a session of 0 ms."""
     member = ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None)
     key, value = written(member)
     assert value is not None
     assert value.endswith(bytes([1, 0, 1, 0]))
-    assert decode(key, value[:-4] + bytes([0])) == replace(member, classic=SpeaksClassic(0, ()))
+    assert decode(key, value[:-4] + bytes([0])) == replace(member, classic=ClassicMemberMetadata(0, ()))
 
 
 @pytest.mark.parametrize(
@@ -321,7 +322,7 @@ def test_who_does_not_speak_the_classic_protocol_says_so() -> None:
         OffsetCommitted("g", "t", 0, 1),
         ConsumerGroupChanged("k", 9),
         SAMPLES[10],
-        ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None, SpeaksClassic(0, ())),
+        ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None, ClassicMemberMetadata(0, ())),
         TargetEpochChanged("k", 9),
         TargetAssignmentChanged("k", "m", PARTITIONS),
         CurrentAssignmentChanged("k", "m", 9, 8, MemberState.STABLE, (), ()),

@@ -10,8 +10,8 @@ from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import ConfigOverrides
 from libs.cluster.store import WatchBatch, WatchEvent
-from services.group_coordinator.core.settings import GroupSettings, MigrationPolicy
-from services.group_coordinator.settings import Settings
+from services.group_coordinator.core.model.settings import GroupSettings, MigrationPolicy
+from services.group_coordinator.metadata.settings import Settings
 
 DEFAULTS: Final = {
     "group.min.session.timeout.ms": "6000",

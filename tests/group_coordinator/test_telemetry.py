@@ -1,41 +1,41 @@
-"""What a shard decided is counted and told once it is committed, whatever asked for it."""
+"""Telemetry: decisions are counted and logged once they are committed."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.tables import Journal
+from libs.coordinator.timers import TimerKey
 from libs.wire.messages.heartbeat import HeartbeatRequest
-from services.group_coordinator.core.asked import Asked
-from services.group_coordinator.core.happened import (
+from services.group_coordinator.core.model.group_events import (
     CLASSIC,
     CONSUMER,
     GroupDeleted,
-    Happened,
+    GroupEvent,
     OffsetsExpired,
     ProtocolChanged,
     RebalanceBegan,
     RebalanceEnded,
 )
-from services.group_coordinator.group_lines import GroupLines
-from services.group_coordinator.metered import Metered
-from services.group_coordinator.meters import Meters
-from services.group_coordinator.told import Told
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.telemetry.group_event_log import GroupEventLog
+from services.group_coordinator.telemetry.group_events import GroupEventRecorder
+from services.group_coordinator.telemetry.meters import Meters
+from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 
-ASKED = Asked(HeartbeatRequest(), 4, "", "", "")
+ASKED = RequestEvent(HeartbeatRequest(), 4, "", "", "")
 
 
 class Scripted:
-    """Decides what it was told to."""
+    """A machine that returns prepared decisions."""
 
     def __init__(self) -> None:
-        self.happened: list[Happened] = []
+        self.events: list[GroupEvent] = []
 
-    def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Any, Any]:
-        return Decision(happened=self.happened)
+    def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any]:
+        return Decision(events=self.events)
 
     def replay(self, record: Any) -> None: ...
 
@@ -62,10 +62,12 @@ class Shard:
         self.meters = Meters()
         self.journal = Journal()
         self._machine = Scripted()
-        self._metered = Metered(self._machine, self.journal, Told(self.meters, GroupLines(lambda wait_s, over: None)).tell)
+        self._metered = ObservedMachine(
+            self._machine, self.journal, GroupEventRecorder(self.meters, GroupEventLog(lambda wait_s, over: None)).record
+        )
 
-    def decides(self, now_ms: int, *happened: Happened, commits: bool = True) -> None:
-        self._machine.happened = list(happened)
+    def decides(self, now_ms: int, *events: GroupEvent, commits: bool = True) -> None:
+        self._machine.events = list(events)
         before = self.journal.mark
         self._metered.decide(ASKED, now_ms)
         if commits:
@@ -132,6 +134,6 @@ def test_offsets_that_expired_are_counted() -> None:
 def test_a_shard_goes_on_when_what_happened_cannot_be_told(caplog: pytest.LogCaptureFixture) -> None:
     shard = Shard()
     shard.decides(0, "no fact")  # type: ignore[arg-type]
-    assert [record.message for record in caplog.records] == ["what happened cannot be told"]
+    assert [record.message for record in caplog.records] == ["group events cannot be recorded"]
     shard.decides(0, begun("a"))
     assert shard.rebalances == (1, 0, 0.0)

@@ -9,7 +9,7 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, Member, NodeRecord, PartitionState, Replica, Topic
 from libs.cluster.store import WatchBatch, WatchEvent
-from services.group_coordinator.topics import Topics
+from services.group_coordinator.metadata.topics import Topics
 
 ID = {name: bytes([number]) * 16 for number, name in enumerate("abc", 1)}
 STATE = PartitionState((Replica(1, ""), Replica(2, "")), 1, 1, 0, 0, (InSync(1, 1),))

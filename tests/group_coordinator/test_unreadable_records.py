@@ -1,4 +1,4 @@
-"""What stands in `__consumer_offsets` and cannot be read, and what is not to be written there."""
+"""Records of `__consumer_offsets` that cannot be read, and values that must not be written."""
 
 import struct
 
@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.group_coordinator.core.record_codec import decode, encode
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
     ClassicGroupChanged,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerMemberChanged,
     OffsetCommitted,
     OffsetRemoved,
     Record,
-    SpeaksClassic,
 )
+from services.group_coordinator.core.record_formats.record_codec import decode, encode
 from tests.group_coordinator.sample_records import SAMPLES, written
 
 
@@ -75,7 +75,7 @@ def test_whatever_stands_behind_a_version_only_value_errors_come_out(record: Rec
         ConsumerMemberChanged("k", "m" * 0x8000, None, None, "", "", (), None, -1, None),
         ConsumerMemberChanged("k", "m", None, None, "", "", ("t" * 0x8000,), None, -1, None),
         ConsumerMemberChanged(
-            "k", "m", None, None, "", "", (), None, -1, None, SpeaksClassic(0, (ClassicProtocol("p" * 0x8000, b""),))
+            "k", "m", None, None, "", "", (), None, -1, None, ClassicMemberMetadata(0, (ClassicProtocol("p" * 0x8000, b""),))
         ),
     ],
     ids=["group", "partition", "offset", "protocol", "metadata", "member", "topic", "classic"],

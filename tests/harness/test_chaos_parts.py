@@ -1,4 +1,4 @@
-"""What the chaos runs measure with: gaps, payloads, and recorded ops that the judge can pair."""
+"""The instruments of the chaos runs: gaps, payloads, and recorded ops that the judge can pair."""
 
 import os
 import subprocess
@@ -6,15 +6,15 @@ import sys
 import time
 from pathlib import Path
 
-from services.local.plan import ProcessPlan
-from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
-from tests.chaos.groups import PROTOCOLS, GroupReaders
-from tests.chaos.odd_clock import set_clock, with_odd_clock
-from tests.chaos.recorder import Recorder, key_of, payload_of, value_in
+from services.local.cluster_plan import ProcessPlan
 from tests.history.calls import pair
 from tests.history.judge import judge
 from tests.history.model import Commit, Poll, Position, Send
-from tests.requirements import ROOT
+from tests.support.requirements import ROOT
+from tests.system.chaos.acknowledgement_gaps import acknowledgements, longest_gap_ms, summary
+from tests.system.chaos.groups import PROTOCOLS, GroupReaders
+from tests.system.chaos.recorder import Recorder, key_of, payload_of, value_in
+from tests.system.chaos.skewed_clock import set_clock, with_odd_clock
 
 MS = 1_000_000
 
@@ -75,12 +75,12 @@ def test_groups_that_have_not_read_or_not_committed_all_are_short_of_it() -> Non
     assert len(readers.short({"t-0": 1, "of-no-group-0": 5})) == len(names)
     for name in names:
         readers.has_read(name, "t-0", 1)
-        readers.is_told(name, {"t-0": 2})
+        readers.observe(name, {"t-0": 2})
     assert len(readers.short({"t-0": 1})) == len(names), "the first record was skipped"
     for name in names:
         readers.has_read(name, "t-0", 0)
     assert readers.short({"t-0": 1}) == []
-    readers.is_told(names[0], {"t-0": 1})
+    readers.observe(names[0], {"t-0": 1})
     assert len(readers.complaints) == 1
 
 

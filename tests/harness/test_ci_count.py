@@ -1,11 +1,11 @@
 import subprocess
 import sys
 
-from tests.requirements import ROOT
+from tests.support.requirements import ROOT
 
 
 def count(tmp_path, least: int, **numbers: int) -> str:
-    """What .ci/count.py says of a report with these numbers."""
+    """The output of .ci/count.py for a report with these numbers."""
     attributes = " ".join(f'{name}="{number}"' for name, number in numbers.items())
     report = tmp_path / "report.xml"
     report.write_text(f"<testsuites><testsuite {attributes}/></testsuites>")

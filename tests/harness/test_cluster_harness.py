@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from tests.cluster_harness import LocalCluster
+from tests.support.cluster_harness import LocalCluster
 
 
 def test_a_process_can_be_killed_and_comes_back_ready():

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from tests.chaos.hosts import Hosts, is_router, run_as_router, why_no_hosts
-from tests.requirements import require
+from tests.support.requirements import require
+from tests.system.chaos.hosts import Hosts, is_router, run_as_router, why_no_hosts
 
 PORT = 7001
 

@@ -1,5 +1,5 @@
 from services.local.probe import is_free
-from tests.ports import LAST, reserve_ports
+from tests.support.ports import LAST, reserve_ports
 
 
 def test_two_reservations_never_overlap():

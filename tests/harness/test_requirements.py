@@ -1,7 +1,7 @@
 import pytest
 
-from tests import requirements
-from tests.requirements import require
+from tests.support import requirements
+from tests.support.requirements import require
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from tests.history.judge import judge
 from tests.history.model import read
-from tests.history.report import told
+from tests.history.report import format_verdict
 
 
 def main(paths: list[str]) -> int:
     broken = False
     for path in paths:
         verdict = judge(read(Path(path)))
-        print(f"{path}: {told(verdict)}")
+        print(f"{path}: {format_verdict(verdict)}")
         broken |= bool(verdict.findings)
     return int(broken or not paths)
 

@@ -9,7 +9,7 @@ NEVER = 1 << 62
 
 
 class MalformedHistory(ValueError):
-    """It is the recorder that is wrong, not the cluster."""
+    """A mistake of the recorder, not of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def _shortened(found: Sequence[str]) -> str:
 
 
 def pair(ops: Sequence[Op]) -> list[Call]:
-    """In the order in which they began."""
+    """The calls, in the order in which they began."""
     open_of: dict[int, dict[int, Op]] = {}
     calls = []
     last = -1
@@ -74,14 +74,14 @@ def pair(ops: Sequence[Op]) -> list[Call]:
 def _call(begun: Op, end: Op | None) -> Call:
     """An end without sends leaves those that were begun: a record whose fate nobody knows may have been stored."""
     value = end.value if end is not None and end.value else begun.value
-    told = tuple(sends(value))
+    sent = tuple(sends(value))
     return Call(
         begun.index,
         NEVER if end is None or end.type == "info" else end.index,
         begun.process,
         "info" if end is None else end.type,
         begun.f,
-        told or tuple(sends(begun.value)),
+        sent or tuple(sends(begun.value)),
         tuple(polled(value)),
         tuple(micro for micro in value if isinstance(micro, Commit)),
         tuple(micro for micro in value if isinstance(micro, Position)),

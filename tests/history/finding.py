@@ -1,4 +1,4 @@
-"""What a check found."""
+"""A finding of a check."""
 
 from dataclasses import dataclass
 

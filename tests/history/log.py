@@ -1,4 +1,4 @@
-"""What each partition must have held, from all that anybody saw of it."""
+"""The log of each partition, rebuilt from everything that any client saw of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Evidence:
     logs: dict[Key, KeyLog] = field(default_factory=dict)
 
     def is_committed(self, call: Call) -> bool:
-        """It is ok, or nobody knows and somebody saw of it."""
+        """Whether a transaction is committed: it is ok, or its outcome is unknown and a client saw its records."""
         return call.type == "ok" or (call.type == "info" and any(send.value in self.read for send in call.sends))
 
     def committed_values(self, call: Call) -> set[Value]:

@@ -1,4 +1,4 @@
-"""What a history consists of, as values and as JSON lines.
+"""The parts of a history, as values and as JSON lines.
 
 Keys are partitions, values are unique integers. A process is one producer and one consumer. Its calls come one after the other,
 except for sends, of which a producer may have several under way: then `invoked` tells which one a completion belongs to.
@@ -31,7 +31,7 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Of a group's offsets, within a transaction: the next to read, by partition."""
+    """A commit of a group's offsets within a transaction: the next offset to read, by partition."""
 
     group: str
     offsets: Mapping[Key, Offset]

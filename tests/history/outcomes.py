@@ -1,4 +1,4 @@
-"""What an error says about the call that it ended: `fail`, it did not happen; `info`, nobody knows."""
+"""The outcome of a call by its error. `fail`: it did not happen; `info`: its outcome is unknown."""
 
 from typing import Literal
 

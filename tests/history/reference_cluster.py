@@ -40,7 +40,7 @@ class Under:
     micros: list[Micro] = field(default_factory=list)
 
 
-class Dumb:
+class ReferenceCluster:
     """`defect`: what it does wrong, once, when the chance comes. `planted` says whether it came."""
 
     def __init__(self, seed: int, *, defect: str | None = None) -> None:
@@ -118,14 +118,14 @@ class Dumb:
                 self._store(call.micros[: self._chance.randrange(len(call.micros) + 1)])
             self._say(call.process, "info", call.f, call.micros, call.index)
             return False
-        self._say(call.process, "ok", call.f, self._store(call.micros, is_told=True), call.index)
+        self._say(call.process, "ok", call.f, self._store(call.micros, acknowledged=True), call.index)
         return True
 
-    def _store(self, micros: list[Micro], *, is_told: bool = False) -> list[Micro]:
+    def _store(self, micros: list[Micro], *, acknowledged: bool = False) -> list[Micro]:
         stored: list[Micro] = []
         for micro in micros:
             assert isinstance(micro, Send)
-            offset = self._append(micro) if is_told else self._put(micro.key, micro.value)
+            offset = self._append(micro) if acknowledged else self._put(micro.key, micro.value)
             stored.append(Send(micro.key, micro.value, offset))
         return stored
 
@@ -167,7 +167,7 @@ class Dumb:
         self._say(process, "ok", "send", [Send(key, self._values, self._put(key, self._values))], begun)
 
     def _crash(self, producers: list[int], under_way: list[Under], process: int) -> None:
-        """What it had under way nobody hears of."""
+        """A client dies: the outcome of its calls in flight stays unknown."""
         for call in [call for call in under_way if call.process == process]:
             under_way.remove(call)
             if self._chance.random() < 0.5:

@@ -6,7 +6,7 @@ from tests.history.judge import Verdict
 EXAMPLES = 3
 
 
-def told(verdict: Verdict) -> str:
+def format_verdict(verdict: Verdict) -> str:
     lines = [
         f"{verdict.calls} calls, {verdict.acknowledged} records acknowledged, {verdict.unknown} of unknown fate,"
         f" {verdict.read} read"
@@ -17,13 +17,13 @@ def told(verdict: Verdict) -> str:
         lines.append(f"{kind}: {count}")
         examples = [finding for finding in verdict.findings if finding.kind == kind][:EXAMPLES]
         for finding in examples:
-            lines += _told(finding)
+            lines += _format_finding(finding)
         if count > len(examples):
             lines.append(f"  … and {count - len(examples)} more")
     lines += [f"allowed: {kind}: {count}" for kind, count in verdict.allowed_kinds().items()]
     return "\n".join(lines)
 
 
-def _told(finding: Finding) -> list[str]:
+def _format_finding(finding: Finding) -> list[str]:
     where = "" if finding.key is None else f"{finding.key}: "
     return [f"  {where}{finding.says}", *(f"    {call}" for call in finding.calls[:6])]

@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from tests.history.calls import MalformedHistory
-from tests.history.dumb import DEFECTS, Dumb
 from tests.history.judge import judge
 from tests.history.model import History, Op, Send, read, write
 from tests.history.outcomes import outcome_of_send, outcome_of_transaction
-from tests.history.report import told
+from tests.history.reference_cluster import DEFECTS, ReferenceCluster
+from tests.history.report import format_verdict
 from tests.history.story import history_of
 
 
 @pytest.mark.parametrize("first", range(0, 100, 25))
 def test_nothing_is_found_in_what_a_correct_model_did(first: int) -> None:
     for seed in range(first, first + 25):
-        verdict = judge(Dumb(seed).history(400))
-        assert not verdict.findings, f"seed {seed}: {told(verdict)}"
+        verdict = judge(ReferenceCluster(seed).history(400))
+        assert not verdict.findings, f"seed {seed}: {format_verdict(verdict)}"
         assert verdict.acknowledged > 50
         assert verdict.read > 50
 
@@ -27,25 +27,25 @@ def test_nothing_is_found_in_what_a_correct_model_did(first: int) -> None:
 def test_each_planted_defect_is_found_whenever_it_was_done(defect: str) -> None:
     planted = 0
     for seed in range(20):
-        model = Dumb(seed, defect=defect)
+        model = ReferenceCluster(seed, defect=defect)
         verdict = judge(model.history(400))
         if not model.planted:
-            assert not verdict.findings, f"seed {seed}: {told(verdict)}"
+            assert not verdict.findings, f"seed {seed}: {format_verdict(verdict)}"
             continue
         planted += 1
-        assert DEFECTS[defect] & set(verdict.kinds()), f"seed {seed}: {told(verdict)}"
+        assert DEFECTS[defect] & set(verdict.kinds()), f"seed {seed}: {format_verdict(verdict)}"
     assert planted >= 10
 
 
 def test_a_history_survives_its_file(tmp_path: Path) -> None:
-    history = Dumb(1).history(300)
+    history = ReferenceCluster(1).history(300)
     history = History(history.ops, True, frozenset({1, 2}), {"seed": 1})
     write(history, tmp_path / "history.jsonl")
     assert read(tmp_path / "history.jsonl") == history
 
 
 def test_the_report_names_the_rule_the_place_and_the_calls() -> None:
-    report = told(judge(history_of("0 send a:1@0\n0 send a:2@1\n1 poll a:2@1\n")))
+    report = format_verdict(judge(history_of("0 send a:1@0\n0 send a:2@1\n1 poll a:2@1\n")))
     assert "lost-write: 1" in report
     assert "a: 1 was acknowledged at offset 0; nobody read it, though offset 1 was read" in report
     assert "0..1 process 0 send ok: send a:1@0" in report
@@ -81,7 +81,7 @@ def test_errors_are_sorted_by_what_they_say_of_the_call() -> None:
 
 def test_a_long_history_takes_a_time_in_proportion() -> None:
     def seconds(steps: int) -> float:
-        history = Dumb(3).history(steps)
+        history = ReferenceCluster(3).history(steps)
         begun = time.process_time()
         judge(history)
         return time.process_time() - begun

@@ -11,14 +11,14 @@ import pytest
 
 from services.local import probe, processes
 from services.local.cluster import Cluster
+from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
 from services.local.etcd_setup import etcd_binary
 from services.local.probe import holder_of
 from services.local.run_directory import RunDirectory
-from services.local.shape import Shape
-from tests.clients.waiting import eventually
-from tests.ports import reserve_ports
-from tests.requirements import ROOT, require
+from tests.support.polling import eventually
+from tests.support.ports import reserve_ports
+from tests.support.requirements import ROOT, require
 
 STAND_IN = """
 import http.server, os, signal, sys
@@ -87,6 +87,14 @@ def test_up_again_starts_only_what_is_down(make):
     cluster.up()
     after = {name: cluster.pid_of(name) for name in cluster.plans}
     assert {name for name in before if before[name] != after[name]} == {"storage-2"}
+
+
+def test_settings_that_the_launcher_overrides_are_told_apart_from_those_that_reach_processes(make):
+    cluster = make()
+    own = cluster.plans["gateway-1"].environment["PENSTOCK_ETCD"]
+    given = {"PENSTOCK_ADVERTISED_HOST": "kafka.example.net", "PENSTOCK_NODE_ID": "7", "PENSTOCK_ETCD": own}
+    reaching = {"PENSTOCK_RACK": "a", "MALLOC_ARENA_MAX": "1"}
+    assert cluster.overridden(given | reaching) == ["PENSTOCK_ADVERTISED_HOST", "PENSTOCK_NODE_ID"]
 
 
 def test_another_launcher_finds_and_stops_what_the_first_one_started(make):

@@ -1,4 +1,4 @@
-"""What a newcomer types, on the real services."""
+"""The commands that a newcomer types, on the real services."""
 
 import re
 import socket
@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.ports import reserve_ports
-from tests.requirements import ROOT, require
+from tests.support.ports import reserve_ports
+from tests.support.requirements import ROOT, require
 
 
 @pytest.fixture
@@ -45,7 +45,9 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
     }
 
     assert "all of it is running" in penstock("up")
-    assert any(row[0] == "controller-1" and row[4:6] == ["(in", "office)"] for row in map(str.split, penstock("status")))
+    assert any(
+        row[0] == "controller-1" and row[4:7] == ["(the", "active", "controller)"] for row in map(str.split, penstock("status"))
+    )
 
     refused = penstock("up", f"--port={penstock.port + 1}", succeeds=False)[-1]
     assert "choose another RUN=" in refused
@@ -58,6 +60,19 @@ def test_up_status_down_and_wipe_tell_one_story(penstock, tmp_path):
     assert penstock("up")[-1] == f"bootstrap.servers={bootstrap}"
     penstock("wipe")
     assert not (tmp_path / "run").exists()
+    assert penstock("down") == [f"no cluster in {tmp_path / 'run'}: nothing to stop"]
+    assert not (tmp_path / "run").exists()
+
+
+def test_up_warns_once_of_settings_that_it_overrides(penstock, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_ADVERTISED_HOST", "kafka.example.net")
+    monkeypatch.setenv("PENSTOCK_LISTEN_HOST", "0.0.0.0")
+    with socket.create_server(("127.0.0.1", penstock.port)):
+        said = penstock("up", f"--port={penstock.port}", succeeds=False)
+    assert [line for line in said if line.startswith("warning")] == [
+        "warning: `make up` sets PENSTOCK_ADVERTISED_HOST, PENSTOCK_LISTEN_HOST itself and ignores the environment's "
+        "(docs/settings.md)"
+    ]
 
 
 def test_nothing_is_said_to_be_started_where_a_port_is_taken(penstock):
@@ -98,8 +113,9 @@ def test_wipe_names_the_log_directories_that_it_leaves_and_the_next_cluster_says
     assert "" not in said
 
 
-def test_what_is_no_number_is_told_as_it_is_given_to_make(penstock):
+def test_what_is_no_number_is_told_as_it_is_given_to_make_and_leaves_no_folder(penstock, tmp_path):
     assert penstock("up", "--gateways=two", succeeds=False)[-1] == "penstock: GATEWAYS=two is not a whole number"
+    assert not (tmp_path / "run").exists()
 
 
 def test_status_of_nothing_says_how_to_get_something(penstock):

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from services.local.cluster_plan import plan_cluster
+from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
-from services.local.plan import plan_cluster
 from services.local.run_directory import LONGEST_SOCKET_PATH, RunDirectory
-from services.local.shape import Shape
 
 
 def plans(shape: Shape, run: str = "/run/one") -> list:

@@ -15,15 +15,9 @@ from libs.rpc.server import Accept, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110 — what is waited for knows of no event
-            await asyncio.sleep(0.002)
-
-
 @pytest.fixture
 def short_dir() -> Iterator[str]:
-    """Socket paths must fit into 108 bytes, which pytest's own directories may not."""
+    """A directory with a short path. Socket paths must fit into 108 bytes, which pytest's own directories may not."""
     path = tempfile.mkdtemp(prefix="ps-")
     yield path
     shutil.rmtree(path)
@@ -44,7 +38,7 @@ def address(request: pytest.FixtureRequest, short_dir: str) -> str:
 
 
 class Network:
-    """Makes servers and clients, and closes them at the end."""
+    """A maker of servers and clients, which it closes at the end."""
 
     def __init__(self) -> None:
         self.transport = SocketTransport()

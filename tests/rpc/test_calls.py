@@ -13,7 +13,8 @@ from libs.rpc.envelope import Hello
 from libs.rpc.errors import ContractError, DeadlineExceeded, Disconnected, Overloaded, RpcError, RpcFailure, ShuttingDown
 from libs.rpc.schema import unpack
 from libs.rpc.server import Call
-from tests.rpc.conftest import Network, until
+from tests.rpc.conftest import Network
+from tests.support.polling import until
 
 
 def echo(call: Call) -> None:
@@ -29,17 +30,17 @@ async def test_a_call_brings_its_body_and_payload_back(network: Network, address
 
 
 async def test_contracts_travel_both_ways(network: Network, address: str) -> None:
-    asked: list[OpenFile] = []
+    requests: list[OpenFile] = []
 
     def accept(call: Call) -> None:
-        asked.append(unpack(OpenFile, call.body))
+        requests.append(unpack(OpenFile, call.body))
         call.reply(AppendReply((Appended(0, 5),)))
 
     _, at = await network.serve(address, {OPEN_FILE: accept})
     client = await network.client(at)
     response = await client.call(OPEN_FILE, OpenFile(9), timeout_s=60)
     assert unpack(AppendReply, response.body) == AppendReply((Appended(0, 5),))
-    assert asked == [OpenFile(9)]
+    assert requests == [OpenFile(9)]
 
 
 async def test_calls_are_accepted_in_the_order_in_which_they_were_made_even_before_connecting(
@@ -72,8 +73,8 @@ async def test_many_frames_of_one_read_are_answered_with_one_system_call(network
 
     server, at = await network.serve(address, {"n": waiting.append}, on_turn_end=end_of_turn)
     client = await network.client(at)
-    (connection,) = server._connections.values()
-    ours: Any = client._link.stream  # type: ignore[union-attr]
+    (connection,) = server.open_connections
+    ours: Any = client.connection.stream  # type: ignore[union-attr]
     theirs: Any = connection._stream
     await client.call("n", [], timeout_s=60)
     before = ours.sends, theirs.receives, theirs.sends, ours.receives
@@ -95,17 +96,17 @@ async def test_a_server_may_take_no_more_than_so_many_frames_in_one_turn(network
 
     _, at = await network.serve(address, {"n": waiting.append}, on_turn_end=end_of_turn, frames_per_turn=8)
     client = await network.client(at)
-    answered: list[object] = []
+    replies: list[object] = []
 
     async def ask(number: int) -> None:
-        answered.extend((await client.call("n", [number], timeout_s=60)).body)
+        replies.extend((await client.call("n", [number], timeout_s=60)).body)
 
     for count in (20, 16, 8, 7):
         turns.clear()
-        answered.clear()
+        replies.clear()
         await asyncio.gather(*(ask(number) for number in range(count)))
-        assert answered == list(range(count))
-        assert [number for turn in turns for number in turn] == answered
+        assert replies == list(range(count))
+        assert [number for turn in turns for number in turn] == replies
         assert max(map(len, turns)) == min(count, 8)
 
 
@@ -114,13 +115,13 @@ async def test_frames_that_wait_for_their_turn_go_with_their_connection(network:
 
     def accept(call: Call) -> None:
         accepted.append(call.body[0])
-        (connection,) = server._connections.values()
+        (connection,) = server.open_connections
         connection.close()
 
     server, at = await network.serve(address, {"n": accept}, frames_per_turn=1)
     client = await network.client(at)
-    asked = [asyncio.ensure_future(client.call("n", [number], timeout_s=60)) for number in range(10)]
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    calls = [asyncio.ensure_future(client.call("n", [number], timeout_s=60)) for number in range(10)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert accepted == [0]
     assert all(isinstance(outcome, RpcFailure) for outcome in outcomes)
 
@@ -325,7 +326,7 @@ async def test_what_was_sent_and_lost_says_so(network: Network, address: str) ->
     future = client.call("never", [], timeout_s=60)
     await until(lambda: bool(accepted))
     late = client.call("never", [], timeout_s=60)  # queued in this very turn, not flushed
-    client._link.stream.abort(ConnectionResetError("pulled"))  # type: ignore[union-attr]
+    client.connection.stream.abort(ConnectionResetError("pulled"))  # type: ignore[union-attr]
     with pytest.raises(Disconnected) as raised:
         await future
     assert raised.value.sent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from libs.rpc.event_loop import EARLY, EventLoop, outbox_of
+from libs.rpc.event_loop import EARLY_SENDS_MAX, EventLoop, outbox_of
 
 
 def run(body: Callable[[], Any]) -> Any:
@@ -69,11 +69,11 @@ def test_what_is_added_while_sending_is_sent_after_other_events() -> None:
 
 
 def test_a_failure_to_send_is_told_and_keeps_nobody_from_sending() -> None:
-    told: list[dict[str, Any]] = []
+    contexts: list[dict[str, Any]] = []
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(lambda _loop, context: told.append(context))
+        loop.set_exception_handler(lambda _loop, context: contexts.append(context))
         outbox, done = outbox_of(loop), asyncio.Event()
 
         def fail() -> None:
@@ -85,7 +85,7 @@ def test_a_failure_to_send_is_told_and_keeps_nobody_from_sending() -> None:
             await done.wait()
 
     run(body)
-    assert [str(context["exception"]) for context in told] == ["on purpose"]
+    assert [str(context["exception"]) for context in contexts] == ["on purpose"]
 
 
 @pytest.mark.parametrize("factory", [EventLoop, asyncio.SelectorEventLoop])
@@ -111,12 +111,12 @@ def test_where_many_have_something_to_send_the_first_do_not_wait_for_the_last() 
     async def body() -> list[str]:
         loop = asyncio.get_running_loop()
         outbox, order = outbox_of(loop), list[str]()
-        for number in range(EARLY + 2):
+        for number in range(EARLY_SENDS_MAX + 2):
             outbox.add(partial(order.append, f"send {number}"), partial(order.append, f"early {number}"))
-            if number == EARLY - 2:
+            if number == EARLY_SENDS_MAX - 2:
                 assert order == []
-        assert order == [f"early {number}" for number in range(EARLY)]
+        assert order == [f"early {number}" for number in range(EARLY_SENDS_MAX)]
         await asyncio.sleep(0)
-        return order[EARLY:]
+        return order[EARLY_SENDS_MAX:]
 
-    assert run(body) == [f"send {number}" for number in range(EARLY + 2)]
+    assert run(body) == [f"send {number}" for number in range(EARLY_SENDS_MAX + 2)]

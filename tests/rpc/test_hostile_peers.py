@@ -14,7 +14,8 @@ from libs.rpc.envelope import Hello, Kind, pack_body, pack_frame, pack_hello, un
 from libs.rpc.errors import DeadlineExceeded, Disconnected, RpcError
 from libs.rpc.server import Call, RpcServer
 from libs.wire.frames import FrameReader
-from tests.rpc.conftest import Network, until
+from tests.rpc.conftest import Network
+from tests.support.polling import until
 
 ME = Hello("gateway", 5, 100, "test", 1, "c")
 HELLO = pack_hello(ME)
@@ -32,7 +33,7 @@ class Raw:
         await self.loop.sock_sendall(self.socket, data)
 
     async def receive(self) -> list[tuple[int, int, list[object]]]:
-        """(kind, request id, body) of what comes next; [] at the end of the connection."""
+        """The (kind, request id, body) of the next frame; [] at the end of the connection."""
         while True:
             data = await asyncio.wait_for(self.loop.sock_recv(self.socket, 65_536), 60)
             if not data:
@@ -127,7 +128,11 @@ async def test_a_frame_that_should_not_be_closes_its_connection(scene: Scene, da
     assert scene.server.refused == 1
 
 
-@pytest.mark.parametrize("first", [request(1), request(1, kind=Kind.CANCEL), b"\0\0\0\x05\0\x01\x90\0\0", os.urandom(64)])
+@pytest.mark.parametrize(
+    "first",
+    [request(1), request(1, kind=Kind.CANCEL), b"\0\0\0\x05\0\x01\x90\0\0", os.urandom(64)],
+    ids=["request", "cancel", "empty header", "random bytes"],
+)
 async def test_nothing_but_a_hello_may_come_first(scene: Scene, first: bytes) -> None:
     raw = await scene.raw(hello=first)
     assert await raw.closed()
@@ -179,7 +184,7 @@ async def test_a_frame_past_its_deadline_is_refused(scene: Scene) -> None:
 async def test_a_frame_that_waited_longer_than_it_had_is_refused(scene: Scene) -> None:
     raw = await scene.raw(hello=pack_hello(ME, 1_000_000))
     now_ms = 1_000_000
-    # Says, by the sender's own clock, that it left five seconds before the hello did, with two seconds to live.
+    # By the sender's own clock, the request left five seconds before the hello, with a deadline of two seconds.
     await raw.send(request(1, left_ms=2000, sent_at_ms=now_ms - 5000) + request(2, left_ms=2000, sent_at_ms=now_ms))
     answers = await raw.receive()
     assert [(kind, request_id) for kind, request_id, _ in answers] == [(Kind.ERROR, 1), (Kind.RESPONSE, 2)]
@@ -198,15 +203,15 @@ async def test_a_newer_connection_of_the_same_peer_ends_the_older_one(scene: Sce
 
 async def test_frames_that_were_in_flight_on_the_older_connection_have_no_effect(scene: Scene) -> None:
     older = await scene.raw()
-    accepted = len(scene.server._connections)
+    accepted = scene.server.connections
     connected = socket.socket(socket.AF_UNIX)
     connected.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connected, scene.path)
     newer = Raw(connected)
     scene.raws.append(newer)
-    await until(lambda: len(scene.server._connections) == accepted + 1)
+    await until(lambda: scene.server.connections == accepted + 1)
     # Both are readable in the same turn of the loop: the newer hello first, whatever order the kernel reports.
-    (first, second) = sorted((c for c in scene.server._connections.values()), key=lambda c: c.number)[-2:]
+    (first, second) = sorted((c for c in scene.server.open_connections), key=lambda c: c.number)[-2:]
     older.socket.send(request(1, "hold"))
     newer.socket.send(HELLO)
     second._stream._readable()  # type: ignore[attr-defined]
@@ -231,16 +236,16 @@ async def test_a_peer_of_another_cluster_is_refused(scene: Scene) -> None:
 async def test_clusters_are_told_apart_once_a_process_knows_its_own(network: Network, address: str) -> None:
     known = [""]
     _, at = await network.serve(address, {}, hello=lambda: Hello("storage", 1, 1, "test", 1, known[0]))
-    early = await network.client(at, hello=Hello("gateway", 1, 1, "test", 1, "another"))
-    await early.close()
+    first = await network.client(at, hello=Hello("gateway", 1, 1, "test", 1, "another"))
+    await first.close()
     known[0] = "ours"
     late = await network.client(at, hello=Hello("gateway", 1, 1, "test", 1, "another"), ready=False)
     with pytest.raises(DeadlineExceeded):
         await late.ready(0.2)
     assert late.peer is None
-    ours = await network.client(at, hello=lambda: Hello("gateway", 2, 1, "test", 1, known[0]))
-    assert ours.peer is not None
-    assert ours.peer.cluster_id == "ours"
+    second = await network.client(at, hello=lambda: Hello("gateway", 2, 1, "test", 1, known[0]))
+    assert second.peer is not None
+    assert second.peer.cluster_id == "ours"
 
 
 async def test_peers_that_name_no_node_do_not_end_each_other(scene: Scene) -> None:

@@ -3,12 +3,17 @@
 # ruff: noqa: ASYNC230, ASYNC240 — small files of the test's own; nothing else waits for the loop
 
 import os
+import resource
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from libs.rpc.envelope import Kind, pack_body, pack_frame
+from libs.rpc.errors import Disconnected
 from libs.rpc.server import Call
-from tests.rpc.conftest import Network, until
+from tests.rpc.conftest import Network
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -76,6 +81,63 @@ async def test_descriptors_of_an_answer_that_nobody_waits_for_are_closed(network
     await client.call("echo", [], timeout_s=60)  # the leak check of the fixture looks
 
 
+@pytest.fixture
+def open_files_limit() -> Iterator[int]:
+    """The hard limit of open files. The soft limit is what it was, when the test is over."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("free", [0, 1], ids=["no descriptor is free", "one of two descriptors is free"])
+async def test_an_answer_whose_descriptors_find_no_room_comes_without_them_and_the_connection_lives(
+    network: Network, short_dir: str, segment: Path, open_files_limit: int, free: int
+) -> None:
+    """The kernel drops what the process has no room for (MSG_CTRUNC). The answers around it are whole, each with its own."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    def accept(call: Call) -> None:
+        number = call.body[0]
+        fds = [os.open(segment, os.O_RDONLY), os.open(segment, os.O_RDONLY)]
+        os.lseek(fds[0], 1000 * number, os.SEEK_SET)
+        call.reply([number], [bytes(100_000)], descriptors=fds)  # it has duplicates of its own until they are sent
+        for fd in fds:
+            os.close(fd)
+        if number == 1:
+            # All numbers below were taken, and are so when the answer arrives.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(fds) + free, open_files_limit))
+
+    _, at = await network.serve(f"unix:{short_dir}/s", {"open": accept})
+    client = await network.client(at)
+    connection = client.connection
+    for number in range(4):
+        response = await client.call("open", [number], timeout_s=60)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, open_files_limit))
+        assert (response.body, len(response.payload)) == ([number], 100_000)
+        if number == 1:
+            assert response.descriptors == ()
+        else:
+            assert [os.lseek(fd, 0, os.SEEK_CUR) for fd in response.descriptors] == [1000 * number, 0]
+        for fd in response.descriptors:
+            os.close(fd)
+    assert client.connection is connection
+
+
+async def test_a_frame_that_claims_other_descriptors_than_came_with_it_ends_the_connection(
+    network: Network, short_dir: str, segment: Path
+) -> None:
+    def accept(call: Call) -> None:
+        with open(segment) as file:
+            stream = call._answers._stream  # type: ignore[union-attr]
+            stream.attach_descriptors([file.fileno()])
+            stream.write(pack_frame(Kind.RESPONSE, call.request_id, "", 0, None, pack_body([]), 0, 2))
+
+    _, at = await network.serve(f"unix:{short_dir}/s", {"open": accept})
+    client = await network.client(at)
+    with pytest.raises(Disconnected):
+        await client.call("open", [], timeout_s=60)
+
+
 async def test_descriptors_that_a_caller_sends_unasked_are_closed(network: Network, short_dir: str, segment: Path) -> None:
     def echo(call: Call) -> None:
         call.reply([])
@@ -83,7 +145,7 @@ async def test_descriptors_that_a_caller_sends_unasked_are_closed(network: Netwo
     _, at = await network.serve(f"unix:{short_dir}/s", {"echo": echo})
     client = await network.client(at)
     with open(segment) as file:
-        client._link.stream.attach_descriptors([file.fileno()])  # type: ignore[union-attr]
+        client.connection.stream.attach_descriptors([file.fileno()])  # type: ignore[union-attr]
     await client.call("echo", [], timeout_s=60)
 
 

@@ -3,13 +3,21 @@
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import pytest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
 from libs.runtime.admin import AdminServer, NotShown
+from libs.telemetry.definitions import CounterDefinition
 from libs.telemetry.metrics import Metrics
+
+
+class Things(Collector):
+    def collect(self) -> Iterator[Metric]:
+        yield CounterDefinition(name="penstock_things", help="Things.", healthy="any").sample(1)
 
 
 class Service:
@@ -20,7 +28,7 @@ class Service:
 async def get() -> AsyncIterator["Get"]:
     service = Service()
     metrics = Metrics("test")
-    metrics.counter("penstock_things", "Things.").inc()
+    metrics.registry.register(Things())
     debug = {"partitions": lambda: {"t-0": {"epoch": 3, "id": b"\x01\xff", "isr": {2, 1}}}, "odd": lambda: object}
 
     async def shout(name: str) -> object:
@@ -54,8 +62,8 @@ async def test_readiness_comes_with_its_reason(get: Get) -> None:
     assert await get("/readyz") == (503, "no image of the cluster yet\n")
     get.service.readiness = (True, "")
     assert await get("/readyz") == (200, "ready\n")
-    get.service.readiness = (True, "in office")
-    assert await get("/readyz") == (200, "in office\n")
+    get.service.readiness = (True, "the active controller")
+    assert await get("/readyz") == (200, "the active controller\n")
 
 
 async def test_metrics_are_in_prometheus_format(get: Get) -> None:

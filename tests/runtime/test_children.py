@@ -15,44 +15,8 @@ from pathlib import Path
 import pytest
 
 from libs.runtime.children import LENGTH, ChildDied, ChildProcesses, Children, ChildStalled, InlineChildren, Report
-
-
-def add_one(argument: int, report: Report) -> tuple[int, int]:
-    report(argument * 10)
-    return argument + 1, os.getpid()
-
-
-def refuse(argument: str, report: Report) -> None:
-    raise ValueError(argument)
-
-
-def die(argument: int, report: Report) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def stay(argument: str, report: Report) -> None:
-    Path(argument).write_text(str(os.getpid()))
-    signal.pause()
-
-
-def wait_for(argument: tuple[str, str], report: Report) -> None:
-    Path(argument[0]).touch()
-    while not Path(argument[1]).exists():
-        time.sleep(0.001)
-
-
-def echo(argument: bytes, report: Report) -> bytes:
-    return argument
-
-
-def niceness(argument: None, report: Report) -> int:
-    return os.nice(0)
-
-
-async def _until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not met():  # noqa: ASYNC110 - another process tells
-            await asyncio.sleep(0.01)
+from tests.runtime.child_jobs import add_one, die, echo, niceness, refuse, stay, wait_for
+from tests.support.polling import until
 
 
 def _is_running(pid: int) -> bool:
@@ -127,7 +91,7 @@ def test_a_child_that_tells_of_no_progress_is_killed_and_the_next_job_gets_anoth
         after = children.run(add_one, 1, quiet_s=60)
         with pytest.raises(ChildStalled, match=r"no progress for 5 s"):
             await hung
-        assert progress == list(range(60))  # and so it ran for longer than it may be quiet
+        assert progress == list(range(60))  # so it ran for longer than it may be silent
         assert (await after)[0] == 2
         children.close()
 
@@ -139,10 +103,10 @@ def test_a_cancelled_job_ends_at_once_and_the_next_one_runs(tmp_path: Path) -> N
         children = ChildProcesses("test", 1)
         path = tmp_path / "pid"
         job = children.run(stay, str(path))
-        await _until(lambda: path.exists() and path.read_text() != "")
+        await until(lambda: path.exists() and path.read_text() != "")
         pid = int(path.read_text())
         job.cancel()
-        await _until(lambda: not _is_running(pid))
+        await until(lambda: not _is_running(pid))
         assert (await children.run(add_one, 1))[0] == 2
         children.close()
 
@@ -150,12 +114,12 @@ def test_a_cancelled_job_ends_at_once_and_the_next_one_runs(tmp_path: Path) -> N
 
 
 def test_a_child_that_its_disk_does_not_let_go_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A killed process stays for as long as the kernel waits for a disk on its behalf, and its last write may still come."""
-    let_go, asked = threading.Event(), threading.Event()
+    """A killed process remains while the kernel waits for a disk on its behalf, and its last write may still happen."""
+    let_go, started = threading.Event(), threading.Event()
     wait = subprocess.Popen.wait
 
     def wait_long(process: "subprocess.Popen[bytes]", timeout: float | None = None) -> int:
-        asked.set()
+        started.set()
         assert let_go.wait(60)
         return wait(process, timeout)
 
@@ -163,17 +127,17 @@ def test_a_child_that_its_disk_does_not_let_go_holds_up_nobody(tmp_path: Path, m
         children = ChildProcesses("test", 1)
         killed, path = children.run(die, 0), tmp_path / "pid"
         monkeypatch.setattr(subprocess.Popen, "wait", wait_long)
-        await _until(asked.is_set)
+        await until(started.is_set)
         after = children.run(stay, str(path))
         assert not killed.done()
         let_go.set()
         with pytest.raises(ChildDied):
             await asyncio.wait_for(killed, 60)
-        await _until(lambda: path.exists() and path.read_text() != "")
+        await until(lambda: path.exists() and path.read_text() != "")
         let_go.clear()
-        asked.clear()
+        started.clear()
         children.close()
-        await _until(asked.is_set)
+        await until(started.is_set)
         assert not after.done()
         let_go.set()
         with pytest.raises(ChildDied):
@@ -209,7 +173,7 @@ def test_close_ends_what_runs_and_cancels_what_waits(tmp_path: Path) -> None:
         children = ChildProcesses("test", 1)
         path = tmp_path / "pid"
         running, waiting = children.run(stay, str(path)), children.run(add_one, 1)
-        await _until(lambda: path.exists() and path.read_text() != "")
+        await until(lambda: path.exists() and path.read_text() != "")
         children.close()
         assert waiting.cancelled()
         with pytest.raises(ChildDied):
@@ -234,7 +198,7 @@ def test_children_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None
     program = (
         "import asyncio\n"
         "from libs.runtime.children import ChildProcesses\n"
-        "from tests.runtime.test_children import stay\n"
+        "from tests.runtime.child_jobs import stay\n"
         "async def main():\n"
         f"    await ChildProcesses('test', 1).run(stay, {str(path)!r})\n"
         "asyncio.run(main())\n"

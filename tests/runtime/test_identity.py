@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from libs.clock import WallMs
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.runtime.identity import next_incarnation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,8 +29,8 @@ def test_an_incarnation_rises_even_when_the_clock_goes_back(tmp_path: Path) -> N
 @pytest.mark.parametrize("service", ["controller", "gateway", "storage"])
 async def test_every_service_is_newer_than_its_former_life_whatever_the_clock_says(service: str, tmp_path: Path) -> None:
     last = 1 << 50  # far in the future
-    told = tmp_path / "incarnation"
-    told.write_text(f"{last}\n")
+    file = tmp_path / "incarnation"
+    file.write_text(f"{last}\n")
     env = os.environ | {
         "PENSTOCK_NODE_ID": "1",
         "PENSTOCK_DATA_DIR": str(tmp_path),
@@ -42,9 +42,9 @@ async def test_every_service_is_newer_than_its_former_life_whatever_the_clock_sa
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, env=env, stderr=asyncio.subprocess.DEVNULL)
     try:
         async with asyncio.timeout(60):
-            while told.read_text() == f"{last}\n" and process.returncode is None:  # noqa: ASYNC110 - a file announces nothing
+            while file.read_text() == f"{last}\n" and process.returncode is None:  # noqa: ASYNC110 - a file announces nothing
                 await asyncio.sleep(0.01)
-        assert told.read_text() == f"{last + 1}\n"
+        assert file.read_text() == f"{last + 1}\n"
     finally:
         process.kill()
         await process.wait()

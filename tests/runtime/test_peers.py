@@ -9,12 +9,12 @@ import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.image_follower import ImageFollower
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import GATEWAY, STORAGE, Member, NodeRecord
 from libs.cluster.store import Delete, KeyValue, Operation, Outcome, Put, RangeResult
-from libs.commitlog.filesystem import OsFileSystem
+from libs.commitlog.files.filesystem import OsFileSystem
 from libs.rpc.call import Call
 from libs.rpc.contracts.peers import IMAGE, IMAGE_AT, ImageAt
 from libs.rpc.envelope import Hello
@@ -30,14 +30,14 @@ TRANSPORT = SocketTransport()
 
 
 def image(revision: int, cluster_id: str = "c", nodes: int = 1) -> ClusterImage:
-    """The number of its nodes tells images apart."""
+    """An image. Its number of nodes distinguishes it from others."""
     items = [KeyValue(keys.CLUSTER_ID, encode(cluster_id), 1, 1, 0)]
     items += [KeyValue(keys.node(each), encode(NodeRecord(each)), 1, 1, 0) for each in range(nodes)]
     return ClusterImage.from_range(RangeResult(tuple(items), revision))
 
 
 class Town:
-    """Peers that lend, and the one that asks them."""
+    """Peers that serve images, and a process that asks them."""
 
     def __init__(self, sockets: Path, data: Path) -> None:
         self.sockets, self.data = sockets, data
@@ -67,7 +67,7 @@ class Town:
 
 @pytest.fixture(autouse=True)
 def peers_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers_module, "ANSWER_S", 60.0)
+    monkeypatch.setattr(peers_module, "PEER_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture
@@ -85,12 +85,12 @@ async def test_the_newest_image_of_those_that_answer_is_taken(town: Town) -> Non
 
 
 async def test_a_peer_that_says_nothing_holds_nobody_up_for_long(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers_module, "ANSWER_S", 2.0)
-    asked = asyncio.Event()
-    silent = await town.serve({IMAGE_AT: lambda call: asked.set()})
+    monkeypatch.setattr(peers_module, "PEER_TIMEOUT_S", 2.0)
+    received = asyncio.Event()
+    silent = await town.serve({IMAGE_AT: lambda call: received.set()})
     town.knows(silent, await town.lender(image(3)))
     assert await town.asker().newest() == image(3)
-    assert asked.is_set()
+    assert received.is_set()
 
 
 @pytest.mark.parametrize("hello_cluster", ["other", ""])
@@ -103,8 +103,8 @@ async def test_a_peer_of_another_cluster_is_refused_however_new_its_image_is(tow
 
 
 async def test_an_image_that_is_not_what_was_told_of_it_is_refused(town: Town) -> None:
-    def telling(said: ImageAt, lent: ImageAt, payload: bytes) -> Mapping[str, Accept]:
-        return {IMAGE_AT: lambda call: call.reply(said), IMAGE: lambda call: call.reply(lent, (payload,))}
+    def telling(image_at: ImageAt, lent: ImageAt, payload: bytes) -> Mapping[str, Accept]:
+        return {IMAGE_AT: lambda call: call.reply(image_at), IMAGE: lambda call: call.reply(lent, (payload,))}
 
     line = b'1\t1\t"/penstock/cluster_id"\t"%s"\n'
     older = await town.serve(telling(ImageAt(90, "c"), ImageAt(80, "c"), line % b"c"))
@@ -136,8 +136,8 @@ def test_seeds_are_hosts_and_ports_and_each_address_is_asked_once(tmp_path: Path
 async def test_that_nobody_has_an_image_is_said_once_until_it_is_different(town: Town, caplog: pytest.LogCaptureFixture) -> None:
     asker = town.asker(f"unix:{town.sockets}/1")
     assert [await asker.newest() for _ in range(3)] == [None, None, None]
-    told = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert [record.getMessage() for record in told] == ["waits for the metadata store, or for a peer that has an image"]
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.getMessage() for record in warnings] == ["waits for the metadata store, or for a peer that has an image"]
     await town.lender(ClusterImage())
     assert await asker.newest() is None
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 2
@@ -161,14 +161,14 @@ async def test_an_image_is_made_once_for_all_who_ask_for_it_and_lets_others_have
 
     town.knows(await town.serve({IMAGE_AT: lending.methods[IMAGE_AT], IMAGE: note}))  # type: ignore[dict-item]
     counting = asyncio.create_task(count())
-    found = await asyncio.gather(*(town.asker().newest() for _ in range(3)))
+    images = await asyncio.gather(*(town.asker().newest() for _ in range(3)))
     counting.cancel()
-    assert found == [large] * 3
+    assert images == [large] * 3
     assert len(calls) == 3
     assert turns > 2000 / peers_module.LINES_PER_TURN
 
 
-# -- where others were last seen
+# -- the last known addresses of peers
 
 
 def member(node_id: int, incarnation: int = 1, port: int = 7000) -> Member:
@@ -229,4 +229,4 @@ def test_a_book_that_a_power_cut_spoilt_is_an_empty_one(tmp_path: Path, content:
 def test_a_book_that_cannot_be_written_is_said_and_harms_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     book = AddressBook(FS, str(tmp_path / "missing"))
     book.write(Book("c", (Address(STORAGE, 1, HOST, "", "tcp:h:1"),)))
-    assert "peers not written down" in caplog.text
+    assert "addresses of peers could not be written" in caplog.text

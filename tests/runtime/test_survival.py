@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.directory import LogDirectory
-from libs.commitlog.filesystem import OsFileSystem
-from libs.runtime.survival import forget_survival, survived_from
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.partition_log.directory import LogDirectory
+from libs.runtime.clean_shutdown import forget_survival, survived_from
 
 FS = OsFileSystem()
 
 
 class Node:
-    """Each life opens its log directories, and stops cleanly or not."""
+    """A storage node. Each of its processes opens the log directories, and stops cleanly or not."""
 
     def __init__(self, root: Path, *names: str) -> None:
         self._root, self.names = root, names
@@ -21,7 +21,7 @@ class Node:
         return [str(self._root / name) for name in self.names]
 
     def life(self, incarnation: int, boot_id: str, *, stops_cleanly: bool = False, clean: tuple[str, ...] | None = None) -> int:
-        found = survived_from(FS, str(self._root), incarnation, boot_id=boot_id, directories=self.paths())
+        recorded = survived_from(FS, str(self._root), incarnation, boot_id=boot_id, directories=self.paths())
         marked = clean if clean is not None else self.names if stops_cleanly else ()
         for name, path in zip(self.names, self.paths(), strict=True):
             if not (Path(path) / ".retired").exists():
@@ -29,7 +29,7 @@ class Node:
                 if name in marked:
                     directory.mark_clean()
                 directory.close()
-        return found
+        return recorded
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import pytest
 
-from libs.runtime.waiting_lines import WaitingLines
+from libs.runtime.parked_queues import ParkedQueues
 
 
 def test_what_expires_takes_with_it_what_waits_behind_it() -> None:
-    waiting: WaitingLines[str, str] = WaitingLines(100)
+    waiting: ParkedQueues[str, str] = ParkedQueues(100)
     for name, deadline in (("a", 3.0), ("b", 1.0), ("c", 9.0)):
         assert waiting.hold("p", name, size=10, deadline=deadline)
     assert waiting.hold("q", "other", size=10, deadline=9.0)
@@ -18,7 +18,7 @@ def test_what_expires_takes_with_it_what_waits_behind_it() -> None:
 
 @pytest.mark.parametrize(("size", "fits"), [(90, True), (91, False)])
 def test_what_waits_has_a_budget(size: int, fits: bool) -> None:
-    waiting: WaitingLines[str, str] = WaitingLines(100)
+    waiting: ParkedQueues[str, str] = ParkedQueues(100)
     assert waiting.hold("p", "a", size=10, deadline=1.0)
     assert waiting.hold("q", "b", size=size, deadline=1.0) is fits
     waiting.pop("p")
@@ -27,7 +27,7 @@ def test_what_waits_has_a_budget(size: int, fits: bool) -> None:
 
 
 def test_one_that_left_before_joins_in_front_of_those_that_came_after_it() -> None:
-    waiting: WaitingLines[str, str] = WaitingLines(100)
+    waiting: ParkedQueues[str, str] = ParkedQueues(100)
     for order, name in ((4, "d"), (7, "g"), (5, "e"), (1, "a")):
         assert waiting.hold("p", name, size=1, deadline=9.0, order=order)
     assert waiting.take("p") == ["a", "d", "e", "g"]
@@ -36,7 +36,7 @@ def test_one_that_left_before_joins_in_front_of_those_that_came_after_it() -> No
 
 
 def test_those_who_hung_up_leave_and_the_others_keep_their_order() -> None:
-    waiting: WaitingLines[str, str] = WaitingLines(100)
+    waiting: ParkedQueues[str, str] = ParkedQueues(100)
     for name in ("a", "b", "a", "c"):
         assert waiting.hold("p", name, size=10, deadline=9.0)
     assert waiting.hold("q", "a", size=10, deadline=9.0)

@@ -9,13 +9,12 @@ import argparse
 import sys
 import time
 
-from tests.simulation.cluster import telling
-from tests.simulation.groups import many as groups
-from tests.simulation.groups import mutants as planted_groups
-from tests.simulation.many import run_many, run_one, story_of
-from tests.simulation.replication import many as component
-from tests.simulation.replication.mutants import MUTANTS, tell_all
+from tests.simulation.cluster import seed_reports
+from tests.simulation.groups import seeds as groups
+from tests.simulation.planted import print_seeds_to_catch
+from tests.simulation.replication import seeds as component
 from tests.simulation.run import STEPS
+from tests.simulation.seeds import run_many, run_one, story_of
 from tests.simulation.sometimes import POINTS, Sometimes
 
 STORY_LINES = 60
@@ -25,6 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make simulate", description=__doc__)
     parser.add_argument("--seed", type=int, help="replay this one")
     parser.add_argument("--seeds", type=int, default=50, help="run so many")
+    parser.add_argument("--seconds", type=float, help="begin no further ones after so long (not with KIND=disk)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--steps", type=int, default=STEPS, help="acts of the workload in each")
     parser.add_argument("--cluster", action="store_true", help="a whole cluster only")
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--story", action="store_true", help="with --seed: tell everything that happened")
     chosen = parser.parse_args()
     if chosen.planted:
-        return tell_all(list(MUTANTS)) | planted_groups.tell_all(list(planted_groups.MUTANTS))
+        return print_seeds_to_catch("component") | print_seeds_to_catch("groups")
     failed = 0
     all_kinds = not (chosen.disk or chosen.component or chosen.groups or chosen.cluster)
     if chosen.disk or all_kinds:
@@ -52,19 +52,19 @@ def main() -> int:
 def simulate_components(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return component.RUNS.replay(chosen.seed, everything=chosen.story)
-    return component.run_seeds(chosen.first, chosen.seeds)
+    return component.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
 
 
 def simulate_groups(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
         return groups.RUNS.replay(chosen.seed, everything=chosen.story)
-    return groups.run_seeds(chosen.first, chosen.seeds)
+    return groups.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
 
 
 def simulate_clusters(chosen: argparse.Namespace) -> int:
     if chosen.seed is not None:
-        return telling.replay(chosen.seed, everything=chosen.story)
-    return telling.run_seeds(chosen.first, chosen.seeds)
+        return seed_reports.replay(chosen.seed, everything=chosen.story)
+    return seed_reports.run_seeds(chosen.first, chosen.seeds, chosen.seconds)
 
 
 def simulate_disks(chosen: argparse.Namespace) -> int:
@@ -76,7 +76,7 @@ def simulate_disks(chosen: argparse.Namespace) -> int:
         sometimes.counts += outcome.report.sometimes.counts
         if outcome.failure:
             failed += 1
-            tell(outcome.failure, outcome.story, chosen.steps, outcome.seed)
+            print_failure(outcome.failure, outcome.story, chosen.steps, outcome.seed)
     seconds = time.monotonic() - started
     print(
         f"{chosen.seeds} seeds, {points} crash points in {seconds:.0f} s ({points / seconds:.0f} a second), {failed} seeds failed"
@@ -91,13 +91,13 @@ def replay(seed: int, steps: int, *, everything: bool) -> int:
         print("\n".join(story_of(seed, steps)))
     outcome = run_one(seed, steps)
     if outcome.failure:
-        tell(outcome.failure, outcome.story, steps, seed)
+        print_failure(outcome.failure, outcome.story, steps, seed)
         return 1
     print(f"seed {seed}: {outcome.report.crash_points} crash points, all sound; digest {outcome.report.digest[:16]}")
     return 0
 
 
-def tell(failure: str, story: tuple[str, ...], steps: int, seed: int) -> None:
+def print_failure(failure: str, story: tuple[str, ...], steps: int, seed: int) -> None:
     print(f"\n{failure}\n  replay: make simulate SEED={seed}" + (f" STEPS={steps}" if steps != STEPS else ""))
     print("\n".join(f"  | {line}" for line in story[-STORY_LINES:]))
 

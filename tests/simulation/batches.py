@@ -2,8 +2,8 @@
 
 from random import Random
 
-from libs.wire.markers import Marker, build_marker
-from libs.wire.records import Record, build_batch
+from libs.wire.record_batches.markers import Marker, build_marker
+from libs.wire.record_batches.records import Record, build_batch
 
 KEYS = 5
 

@@ -1,15 +1,15 @@
-"""What must hold of a disk that was just recovered. Each check says what it found; the first that fails ends the run."""
+"""The checks of a disk that was just recovered. Each names what it found; the first that fails ends the run."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
 from random import Random
 
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged
-from libs.commitlog.log import Log
-from libs.commitlog.producers import NO_OFFSET, CachedBatch, Duplicate, ProducerEntry
-from libs.commitlog.segment import Segment
-from libs.commitlog.transaction_index import AbortedTransaction
-from libs.wire.batches import BatchError, BatchHeader, iter_batches
+from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.producers.producer_state import NO_OFFSET, CachedBatch, Duplicate, ProducerEntry
+from libs.commitlog.producers.transaction_index import AbortedTransaction
+from libs.commitlog.segments.segment import Segment
+from libs.wire.record_batches.batches import BatchError, BatchHeader, iter_batches
 from tests.commitlog.harness import offset_for_timestamp
 from tests.simulation.content import Content
 from tests.simulation.disk import SimulatedDisk
@@ -23,7 +23,7 @@ class Broken(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a log held: the batches from `first` to `stop` of `content`, which is one of those that `partition` may show."""
+    """A recovered log: the batches from `first` to `stop` of `content`, which is one of those that `partition` may show."""
 
     partition: PartitionModel
     content: Content
@@ -39,7 +39,7 @@ class Recovered:
 
     @property
     def is_made_again(self) -> bool:
-        """What was saved beside the batches may have been made again from what a cleaner left of them."""
+        """Whether the state beside the batches may have been rebuilt from what a cleaner left of them."""
         return self.partition.rewound and self.content.swaps > 0
 
     @property
@@ -77,7 +77,7 @@ def check_disk(node: Node, model: DiskModel, random: Random, earlier: Findings |
             if node.directory.was_clean and node.logs[topic_id].scanned_bytes:
                 raise Broken(f"{partition} was read again after a clean stop")
     if earlier is None and model.clean is not None:
-        for name in node.scanned.gone:
+        for name in node.scanned.lost:
             if not any(name == (one.topic, one.index) and one.stage in ("deleting", "gone") for one in model.partitions.values()):
                 raise Broken(f"{name} is said to have lost its directory")
     return findings
@@ -136,7 +136,7 @@ def _recognised(log: Log, partition: PartitionModel, found: bytes, base: int) ->
 
 
 def _check_ends(log: Log, held: Recovered) -> None:
-    """Where it begins and ends, as readers see it and as files show it."""
+    """Checks the log's start and end, as readers see them and as the files show them."""
     partition, end, start, base = held.partition, held.end, held.start, log.segments[0].base_offset
     last = held.headers[-1].last_offset + 1 if held.headers else base
     following = held.content.headers[held.stop].base_offset if held.stop < len(held.content.headers) else partition.end
@@ -220,7 +220,7 @@ def _begun_where_left(entry: ProducerEntry, producer_id: int, held: Recovered, l
 
 
 def _first_left(held: Recovered, producer_id: int, first_offset: int, end: int) -> int | None:
-    """Where the first data of a transaction begins that are still there."""
+    """The offset of the first data of a transaction that are still there."""
     return next(
         (
             one.base_offset
@@ -361,8 +361,8 @@ def same_state(first: Node, second: Node) -> None:
     """Invariant 14: recovery twice equals recovery once."""
     for topic_id, log in second.logs.items():
         before = first.logs[topic_id]
-        if log.cut_bytes != 0:
-            raise Broken(f"{log.directory}: the second recovery cut {log.cut_bytes} bytes")
+        if log.truncated_bytes != 0:
+            raise Broken(f"{log.directory}: the second recovery cut {log.truncated_bytes} bytes")
         for name in ("log_end_offset", "log_start_offset", "recovery_point", "durable_offset", "size"):
             if getattr(log, name) != getattr(before, name):
                 raise Broken(f"{log.directory}: {name} differs after a second recovery")

@@ -1,4 +1,4 @@
-"""What the storage service does to logs beside their users' work, in its order of effects: retention, DeleteRecords, compaction.
+"""The storage service's own work on logs, in its order of effects: retention, DeleteRecords, compaction.
 
 Each is a generator that stops where the service waits, so that anything may happen in between. What is synchronous there is
 called here too. No `finally` and no `with` around work on the disk: a process that is killed runs none.
@@ -13,16 +13,16 @@ from typing import Any, Literal, TypeVar, cast
 
 from libs.commitlog.cleaner.cleaning import clean_with, remove_cleaned
 from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult
-from libs.commitlog.cleaner.pace import Pace
+from libs.commitlog.cleaner.pace import JobTime
 from libs.commitlog.cleaner.planning import CleanPlan, CompactionConfig, SealedSegment, plan
-from libs.commitlog.errors import LogDamaged, LogWriteError, OffsetOutOfRange
-from libs.commitlog.log import LONG_MAX, Log
-from libs.commitlog.retention import RetentionPolicy
-from libs.commitlog.retiring import remove_retired
-from libs.commitlog.segment import Segment
-from libs.commitlog.sync import NO_ROOM
-from services.storage.compaction import ROUNDS_MAX, Allowance, job_of
-from services.storage.hosted import Hosted
+from libs.commitlog.files.sync import NO_ROOM
+from libs.commitlog.model.errors import LogDamaged, LogWriteError, OffsetOutOfRange
+from libs.commitlog.partition_log.log import LONG_MAX, Log
+from libs.commitlog.partition_log.retention import RetentionPolicy
+from libs.commitlog.segments.segment import Segment
+from libs.commitlog.segments.segment_removal import remove_retired
+from services.storage.cleanup.compaction import ROUNDS_MAX, Allowance, job_of
+from services.storage.partition.partition import Partition
 from tests.simulation.compacted import check_cleaned, read_cleaned
 from tests.simulation.model import DiskModel, PartitionModel
 from tests.simulation.node import ChildKilled, Node
@@ -34,7 +34,7 @@ Job = Generator[Wait, None, None]
 Result = TypeVar("Result")
 
 
-class Upkeep:
+class Cleanup:
     def __init__(self, node: Node, model: DiskModel, random: Random, now_ms: int) -> None:
         self.node, self.model, self.random, self.now_ms = node, model, random, now_ms
         self.busy: set[bytes] = set()
@@ -44,7 +44,7 @@ class Upkeep:
         """None: it is not here to stay, or its disk has failed."""
         return None if self.node.retired or partition.stage != "present" else self.node.logs.get(partition.topic_id)
 
-    # --- services/storage/retention.py, delete_records.py and shortening.py
+    # --- services/storage/cleanup/retention.py, delete_records.py and logs/log_start_offsets.py
 
     def retention(self, partitions: list[PartitionModel], policy: RetentionPolicy) -> Job:
         shorter = [partition for partition in partitions if self._announce_retention(partition, policy)]
@@ -54,29 +54,30 @@ class Upkeep:
         log = self._log(partition)
         assert log is not None
         partition.start_said = max(partition.start_said, offset)
-        log.delete_before(offset, log.high_watermark)
+        log.delete_before(offset, self.node.high_watermark(partition.topic_id))
         return self._shorten([partition])
 
     def _announce_retention(self, partition: PartitionModel, policy: RetentionPolicy) -> bool:
-        """`Retention._announce`."""
+        """`Retention._expire_segments`."""
         log = self._log(partition)
         if log is None:
             return False
         try:
-            reasons = log.expired(policy, log.high_watermark, self.now_ms)
+            high_watermark = self.node.high_watermark(partition.topic_id)
+            reasons = log.expired(policy, high_watermark, self.now_ms)
             if not reasons:
                 return False
             if len(reasons) == len(log.segments):
                 log.roll()
             start = log.segments[len(reasons)].base_offset
             partition.start_said = max(partition.start_said, start)
-            log.delete_before(start, log.high_watermark)
+            log.delete_before(start, high_watermark)
         except (OSError, OffsetOutOfRange):
             return False
         return True
 
     def _shorten(self, shorter: list[PartitionModel]) -> Job:
-        """`Shortening.advance` and `retire`."""
+        """`LogStartOffsets.advance` and `retire`."""
         if not shorter:
             return
         yield "turn"
@@ -112,14 +113,14 @@ class Upkeep:
         yield "turn"
         try:
             self._off_the_loop("old files are removed", lambda: remove_retired(self.node.disk, paths))
-            self._off_the_loop("old files are removed", self.node.directory.keep_spare_room)
+            self._off_the_loop("old files are removed", self.node.directory.reserve_space)
         except OSError:
             return
 
-    # --- services/storage/cleaning.py and compaction.py
+    # --- services/storage/cleanup/log_cleaner.py and compaction.py
 
     def compact(self, partition: PartitionModel) -> Job:
-        """`Cleaning._clean` of what `_plan` finds, worthwhile or not; one at a time, as there."""
+        """`LogCleaner._clean` of what `_plan` finds, worthwhile or not; one at a time, as there."""
         self.busy.add(partition.topic_id)
         return self._clean(partition)
 
@@ -158,10 +159,11 @@ class Upkeep:
         name = partition.topic, partition.index
         offset = self.node.cleaned_offsets.get(name)
         if offset is not None:
-            self.node.cleaned_offsets[name] = min(offset, log.cut_to, log.log_end_offset)
-        log.cut_to = LONG_MAX
+            self.node.cleaned_offsets[name] = min(offset, log.truncated_to, log.log_end_offset)
+        log.truncated_to = LONG_MAX
 
     def _plan(self, partition: PartitionModel, log: Log) -> CleanPlan:
+        high_watermark = self.node.high_watermark(partition.topic_id)
         facts = [SealedSegment(one.base_offset, one.next_offset, one.size, 0, -1) for one in log.segments[:-1]]
         return plan(
             facts,
@@ -169,7 +171,7 @@ class Upkeep:
             checkpoint=self.node.cleaned_offsets.get((partition.topic, partition.index)),
             log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset,
-            stable_offset=min(log.high_watermark, log.last_stable_offset(log.high_watermark)),
+            stable_offset=min(high_watermark, log.last_stable_offset(high_watermark)),
             active_base_offset=log.active.base_offset,
             now_ms=self.now_ms,
         )
@@ -191,7 +193,7 @@ class Upkeep:
         job = self._job(log, due)
         yield "turn"
         self.node.disk.sometimes("compaction began")
-        disk, still = self.node.disk, Pace(lambda: 0.0, lambda _: None)
+        disk, still = self.node.disk, JobTime(lambda: 0.0, lambda _: None)
         kill = disk.kill_after(self.random.randrange(40), ChildKilled) if self.random.random() < 0.1 else None
         try:
             result = self._off_the_loop("a log is cleaned", lambda: clean_with(disk, job, lambda _: None, still))
@@ -261,13 +263,13 @@ class Upkeep:
             index_interval_bytes=config.index_interval_bytes,
             max_message_bytes=1 << 20,
         )
-        hosted = cast(Hosted, SimpleNamespace(log=log, config=settings))
-        return job_of(hosted, due, Allowance(cast(Any, None), 1 << 20, 0), self.now_ms)
+        partition = cast(Partition, SimpleNamespace(log=log, config=settings))
+        return job_of(partition, due, Allowance(cast(Any, None), 1 << 20, 0), self.now_ms)
 
     # ---
 
     def _off_the_loop(self, name: str, work: Callable[[], Result]) -> Result:
-        """In a thread, or a child process: others work meanwhile."""
+        """Work in a thread or a child process: other work goes on meanwhile."""
         self.node.working = name
         try:
             return work()

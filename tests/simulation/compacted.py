@@ -1,12 +1,12 @@
-"""What a cleaner may take, and what it must, by a dumb look at all records: the judge of its outputs in the simulation."""
+"""The judge of cleaner outputs in the simulation: by a plain look at all records it says what may go and what must."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from libs.commitlog.cleaner.job import CleanJob, CleanResult
-from libs.commitlog.durable_files import read_file
-from libs.wire.batches import BatchHeader, iter_batches
-from libs.wire.records import Record, iter_records
+from libs.commitlog.files.durable_files import read_file
+from libs.wire.record_batches.batches import BatchHeader, iter_batches
+from libs.wire.record_batches.records import Record, iter_records
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import PartitionModel
 

@@ -1,9 +1,9 @@
-"""What a log holds, as plain bytes: what recovered logs are held to, batch by batch."""
+"""The content of a log as plain bytes: recovered logs are compared with it, batch by batch."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from libs.wire.batches import BatchHeader
+from libs.wire.record_batches.batches import BatchHeader
 
 
 class Content:
@@ -48,7 +48,7 @@ class Content:
         return bisect_left(self.headers, offset, key=lambda header: header.last_offset)
 
     def replaced(self, base_offset: int, end_offset: int, batches: Sequence[bytes]) -> "Content":
-        """As it is once `batches` have taken the place of what lies in [base_offset, end_offset)."""
+        """The content once `batches` have taken the place of what lies in [base_offset, end_offset)."""
         start, stop = self.first_from(base_offset), self.first_from(end_offset)
         content = Content([*self.batches(0, start), *batches, *self.batches(stop)])
         content.swaps = self.swaps + 1

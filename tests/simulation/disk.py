@@ -10,9 +10,9 @@ import posixpath
 from collections.abc import Callable, Sequence
 from random import Random
 
-from libs.commitlog.errors import DirectoryLocked
-from libs.commitlog.filesystem import Buffer
-from libs.commitlog.unwritten import A_LOT
+from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.files.writeback import UNKNOWN_DIRTY_BYTES
+from libs.commitlog.model.errors import DirectoryLocked
 from tests.simulation.inodes import Fate, Link, Rename, SimDirectory, SimFile, Unlink, copied
 from tests.simulation.sometimes import Sometimes
 
@@ -86,7 +86,7 @@ class SimulatedDisk:
         return isinstance(file, SimFile) and directory.durable.get(name) is file and file.keeps(end)
 
     def as_left_by_a_kill(self) -> "SimulatedDisk":
-        """What the next process finds if this one is killed now: all that was written, durable or not."""
+        """The disk as the next process finds it if this one is killed now: all writes, durable or not."""
         disk = SimulatedDisk(self.sometimes, page_size=self.page_size, story=self.story)
         disk.root = copied(self.root, {})
         return disk
@@ -102,7 +102,7 @@ class SimulatedDisk:
         return found
 
     def kill_after(self, operations: int, reason: type[BaseException]) -> Callable[[], None]:
-        """Whoever works now ends after so many operations, and does nothing more until what this returns is called."""
+        """Kills the present process after so many operations. The result begins the next process."""
         self._doom = operations, reason
 
         def next_process() -> None:
@@ -110,7 +110,7 @@ class SimulatedDisk:
 
         return next_process
 
-    def bury(self, reason: BaseException) -> None:
+    def discard(self, reason: BaseException) -> None:
         """Another disk has taken its place: nothing happens on it any more, and it takes no room."""
         self.dead = reason
         self.root = SimDirectory()
@@ -242,8 +242,8 @@ class SimulatedDisk:
         for inode in _reachable(self.root):
             inode.sync()
 
-    def unwritten_bytes(self) -> int:
-        return A_LOT if self.operations % 2 else 0
+    def dirty_bytes(self) -> int:
+        return UNKNOWN_DIRTY_BYTES if self.operations % 2 else 0
 
     def _fail_sync(self, files: list[SimFile], path: str) -> None:
         self.lies = True

@@ -1,4 +1,4 @@
-"""What a file system keeps of files and directories: what is durable, and the operations since then, in order.
+"""The inodes of files and directories: what is durable, and the operations since then, in order.
 
 A file's page is written back whenever the kernel likes, so a crash finds in each page any number of its first pending writes, the
 next one perhaps in part. Sizes and names are metadata: a crash finds a prefix of their changes, whatever the data did.
@@ -40,7 +40,7 @@ class Fate:
             return length if kept else 0
         return self.random.choice((0, length, self.random.randint(0, length)))
 
-    def tell(self, line: str) -> None:
+    def log_event(self, line: str) -> None:
         if self.story is not None:
             self.story.append(line)
 
@@ -99,7 +99,7 @@ class SimFile:
         self.mapped = bytes(self.cache[: self.size])
 
     def note_mapped(self) -> None:
-        """What was written through a mapping since the last look becomes a pending write."""
+        """Turns writes through a mapping since the last look into a pending write."""
         if self.mapped is None or self.cache.startswith(self.mapped):
             return
         now = bytes(self.cache[: self.size])
@@ -185,11 +185,11 @@ class SimFile:
         fate.sometimes("file grew with zeros", len(found) > len(self.durable) and not any(found[len(self.durable) :]))
         if fate.story is not None and name:
             fates = ", ".join(_page_fate(page, pages[page], torn.get(page), count) for page in sorted(pages))
-            fate.tell(f"    {name}: {len(self.durable)} bytes durable, {self.size} written, {len(found)} left; {fates}")
+            fate.log_event(f"    {name}: {len(self.durable)} bytes durable, {self.size} written, {len(found)} left; {fates}")
         return found
 
     def copied(self) -> "SimFile":
-        """As another process finds it: the same page cache over the same disk."""
+        """A copy as another process finds it: the same page cache over the same disk."""
         self.note_mapped()
         other = SimFile(self.durable, self._room)
         other.size, other.pending, other.modified_ms = self.size, list(self.pending), self.modified_ms
@@ -295,7 +295,7 @@ class SimDirectory:
             fate.sometimes("unlink lost", isinstance(lost, Unlink))
         if fate.story is not None:
             said = ", ".join(_said(change) for change in self.pending[kept:])
-            fate.tell(f"    {name}/: {kept} of {count} changes of names left" + (f"; lost: {said}" if said else ""))
+            fate.log_event(f"    {name}/: {kept} of {count} changes of names left" + (f"; lost: {said}" if said else ""))
         return found
 
 
@@ -303,7 +303,7 @@ Inode = SimFile | SimDirectory
 
 
 def copied(directory: SimDirectory, memo: dict[int, "Inode"]) -> SimDirectory:
-    """With what is pending; an inode that has several names, or had, is copied once."""
+    """A copy with all pending operations. An inode that has, or had, several names is copied once."""
 
     def copy_of(inode: Inode) -> Inode:
         if id(inode) not in memo:

@@ -1,12 +1,12 @@
-"""What must be on a disk, as plain lists: the dumb model that recovered logs are held to."""
+"""The plain model of a disk, as lists: recovered logs are compared with it."""
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from libs.commitlog.producers import CachedBatch, ProducerEntry, ProducerState
-from libs.commitlog.transaction_index import AbortedTransaction
-from libs.wire.batches import BatchHeader, iter_batches
-from libs.wire.markers import Marker, read_marker
+from libs.commitlog.producers.producer_state import CachedBatch, ProducerEntry, ProducerState
+from libs.commitlog.producers.transaction_index import AbortedTransaction
+from libs.wire.record_batches.batches import BatchHeader, iter_batches
+from libs.wire.record_batches.markers import Marker, read_marker
 from tests.simulation.content import Content
 
 
@@ -51,7 +51,7 @@ class PartitionModel:
 
     @property
     def floor(self) -> int:
-        """What a crash must leave at least: the end offset of the durable records."""
+        """The least that a crash must leave: the end offset of the durable records."""
         return self.durable if self.cutting is None else min(self.durable, self.cutting)
 
     def add(self, batch: bytes) -> None:
@@ -80,7 +80,7 @@ class PartitionModel:
         self.end = end_offset
 
     def end_if_cut(self, offset: int, start_offset: int) -> int:
-        """Where a truncation to `offset` leaves the end."""
+        """The end offset after a truncation to `offset`."""
         slot = self.content.first_from(offset)
         held = self.headers[slot].base_offset if slot < len(self.headers) else offset
         return max(start_offset, min(offset, held, self.end))
@@ -107,7 +107,7 @@ class PartitionModel:
         return other
 
     def _count(self, end_offset: int) -> int:
-        """How many of the appended batches lie wholly before it."""
+        """The number of appended batches that lie wholly before the offset."""
         return bisect_right(self.appended, end_offset, key=lambda header: header.last_offset + 1)
 
     def producers(self, end_offset: int) -> dict[int, ProducerEntry]:

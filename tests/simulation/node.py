@@ -8,17 +8,18 @@ from collections.abc import Callable, Collection
 from random import Random
 
 from libs.clock import Monotonic, WallMs
-from libs.commitlog import sync
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from libs.commitlog.errors import LogWriteError, MuchToRead
-from libs.commitlog.log import BatchMeta, Log
-from libs.commitlog.recovering import HowToOpen, recover
-from libs.commitlog.segment import FileRegistry
-from libs.commitlog.sync import SyncTargets
-from libs.wire.batches import BatchHeader
-from libs.wire.markers import read_marker
-from services.storage.disks import scan
+from libs.commitlog.files import sync
+from libs.commitlog.files.sync import SyncTargets
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogWriteError, RecoveryTooLarge
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
+from libs.commitlog.partition_log.directory import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from libs.commitlog.partition_log.log import BatchMeta, Log
+from libs.commitlog.partition_log.recovery_job import OpenLogRequest, recover
+from libs.commitlog.segments.segment import FileRegistry
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.markers import read_marker
+from services.storage.disks.disks import scan
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel, PartitionModel
 
@@ -57,6 +58,7 @@ class Node:
         self.disk, self.config = disk, config
         self.registry = FileRegistry()
         self.logs: dict[bytes, Log] = {}
+        self._high_watermarks: dict[bytes, int] = {}
         self.scanned = scan(PATH, disk, new_id=new_id, node_id=1, cluster_id="")
         self.directory = self.scanned.directory
         self.listed = self.directory.list_partitions()
@@ -64,9 +66,9 @@ class Node:
             if found.topic_id in deleted:
                 continue
             log = self._open(self._how_to_open(found.topic, found.partition, found.path), children)
-            # What the checkpoint says is at least seen by everyone in sync (services/storage/core/replica.py).
+            # What the checkpoint says is at least seen by everyone in sync (services/storage/core/replication/leader/replica.py).
             committed = self.scanned.checkpoints[HIGH_WATERMARKS].get((found.topic, found.partition), 0)
-            log.high_watermark = max(log.log_start_offset, min(committed, log.log_end_offset))
+            self._high_watermarks[found.topic_id] = min(committed, log.log_end_offset)
             self.logs[found.topic_id] = log
         self.retired = False
         self._segments_before = 0
@@ -82,25 +84,25 @@ class Node:
     def cleaned_offsets(self) -> dict[tuple[str, int], int]:
         return self.scanned.checkpoints[CLEANED_OFFSETS]
 
-    def _how_to_open(self, topic: str, index: int, path: str) -> HowToOpen:
-        """As `Disk.how_to_open` (services/storage/disks.py)."""
+    def _how_to_open(self, topic: str, index: int, path: str) -> OpenLogRequest:
+        """The same choice as `Disk.open_request` (services/storage/disks/disks.py)."""
         checkpoints, name = self.scanned.checkpoints, (topic, index)
-        return HowToOpen(
-            *(path, topic, index, self.config, self.disk),
+        log_checkpoints = LogCheckpoints(
             clean=self.directory.was_clean,
             recovery_point=checkpoints[RECOVERY_POINTS].get(name, 0),
             log_start_offset=checkpoints[LOG_START_OFFSETS].get(name, 0),
-            committed_offset=self.scanned.gone.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
+            committed_offset=self.scanned.lost.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
             is_start_known=self.scanned.is_start_known or name in checkpoints[LOG_START_OFFSETS],
         )
+        return OpenLogRequest(path, topic, index, self.config, self.disk, log_checkpoints)
 
-    def _open(self, how: HowToOpen, children: Random | None) -> Log:
-        """As `Openings` does (services/storage/openings.py)."""
+    def _open(self, how: OpenLogRequest, children: Random | None) -> Log:
+        """The same steps as `LogOpening` (services/storage/reconcile/log_opening.py)."""
         if children is None:
             return how.open(self.registry, StillClock())
         try:
             return how.open(self.registry, StillClock(), read_bytes_max=0)
-        except MuchToRead:
+        except RecoveryTooLarge:
             pass
         self.disk.sometimes("recovered in a child process")
         kill = self.disk.kill_after(children.randrange(25), ChildKilled) if children.random() < 0.5 else None
@@ -117,7 +119,7 @@ class Node:
 
     def create(self, model: DiskModel, partition: PartitionModel) -> None:
         name = partition.topic, partition.index
-        assert name not in self.scanned.gone, f"{partition} is taken for one that lost its directory"
+        assert name not in self.scanned.lost, f"{partition} is taken for one that lost its directory"
         model.partitions[partition.topic_id] = partition
         path = self.directory.create_partition(*name, partition.topic_id)
         partition.stage, partition.named = "present", True
@@ -130,7 +132,7 @@ class Node:
         log = self.logs.pop(partition.topic_id, None)
         if log is not None:
             log.close(clean=False)
-        for offsets in (*self.scanned.checkpoints.values(), self.scanned.gone):
+        for offsets in (*self.scanned.checkpoints.values(), self.scanned.lost):
             offsets.pop(name, None)
         put_aside = self.directory.set_aside if stray else self.directory.schedule_deletion
         path = put_aside(*name, partition.topic_id)
@@ -138,7 +140,7 @@ class Node:
         return path
 
     def remove(self, model: DiskModel, path: str) -> None:
-        """Of a partition that was deleted. What the checkpoint says of it goes first: one of its name would seem to lack that."""
+        """Removes a deleted partition. Its checkpoint entry goes first: else a new one of that name would seem to lack data."""
         self.write_high_watermarks(model)
         self.directory.remove(path)
 
@@ -242,11 +244,12 @@ class Node:
                 log.mark_synced(targets)
                 partition.named = True
                 partition.durable = max(partition.durable, log.durable_offset)
-                log.high_watermark = max(log.high_watermark, min(partition.durable, log.log_end_offset))
+                committed = min(partition.durable, log.log_end_offset)
+                self._high_watermarks[partition.topic_id] = max(self.high_watermark(partition.topic_id), committed)
                 if partition.durable == partition.end and partition.topic_id not in self.failed:
                     partition.refused.clear()
 
-    # --- checkpoints, as services/storage/checkpoints.py writes them
+    # --- checkpoints, as services/storage/logs/checkpoints.py writes them
 
     def write_checkpoints(self, model: DiskModel) -> None:
         self.write_high_watermarks(model)
@@ -255,8 +258,14 @@ class Node:
 
     def write_high_watermarks(self, model: DiskModel) -> None:
         for partition, log in self._logs(model):
-            partition.committed = max(partition.committed, min(log.high_watermark, log.durable_offset))
-        self._write(model, HIGH_WATERMARKS, lambda log: min(log.high_watermark, log.durable_offset), self.scanned.gone)
+            durable = min(self.high_watermark(partition.topic_id), log.durable_offset)
+            partition.committed = max(partition.committed, durable)
+        of_logs = {log: self.high_watermark(topic_id) for topic_id, log in self.logs.items()}
+        self._write(model, HIGH_WATERMARKS, lambda log: min(of_logs[log], log.durable_offset), self.scanned.lost)
+
+    def high_watermark(self, topic_id: bytes) -> int:
+        """The high watermark, which never lies before the log's start."""
+        return max(self._high_watermarks.get(topic_id, 0), self.logs[topic_id].log_start_offset)
 
     def write_log_starts(self, model: DiskModel) -> None:
         self._write(model, LOG_START_OFFSETS, lambda log: log.next_start_offset, {})

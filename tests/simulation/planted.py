@@ -1,29 +1,54 @@
-"""Bugs that are planted one at a time, each one line that somebody might write, and how many seeds it takes to catch one."""
+"""Planted bugs: lines that somebody might write in place of the right ones. A simulation must catch each within a few seeds.
 
+`python -m tests.simulation.planted KIND` prints the number of seeds that each bug of a kind takes; `KIND NAME…` for those alone.
+Each kind of simulation keeps its own list: `KINDS` says where.
+"""
+
+import builtins
+import dis
+import importlib
 import inspect
+import logging
 import multiprocessing
 import os
+import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
-from tests.simulation.small_runs import R
+KINDS = {
+    "disk": "tests.simulation.mutants",
+    "component": "tests.simulation.replication.mutants",
+    "groups": "tests.simulation.groups.mutants",
+    "cluster": "tests.simulation.cluster.mutants",
+}
+"""Modules by kind, as `make simulate KIND=` has it. Each has its list as `BUGS`."""
+
+Plant = Callable[[], AbstractContextManager[Any]]
+"""A bug is there while this is entered."""
+Replace = Callable[[Any, str, Any], None]
+"""(where, name, wrong): one attribute of a class or module is replaced."""
+ViolationsOf = Callable[[int], Sequence[str]]
+"""The violations that a run of one seed finds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
+    """A function with one text of its source replaced."""
+
     where: Callable[..., Any]
     right: str
     wrong: str
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """Whoever has imported the function has the wrong one too: its code is exchanged, not its name."""
+        """Callers that have imported the function get the wrong one, too: its code is exchanged, not its name."""
         function: Any = self.where
         before: CodeType = function.__code__
         function.__code__ = self._code(function)
@@ -38,33 +63,107 @@ class Mutant:
         made: dict[str, Any] = {}
         exec(compile(source.replace(self.right, self.wrong), function.__code__.co_filename, "exec"), function.__globals__, made)
         code: CodeType = made[function.__name__].__code__
+        # A run would take the NameError for a violation, and the bug for caught.
+        undefined = sorted(global_names(code) - function.__globals__.keys() - vars(builtins).keys())
+        assert not undefined, f"{self.wrong!r} in {function.__qualname__} uses names that are not defined: {undefined}"
         return code
 
 
-def seeds_to_catch(mutant: Mutant, run_one: Callable[[int], R], most: int) -> tuple[int, R | None]:
-    """How many seeds it took, from 0 on, and what the last one found; `most`, and None, if none did."""
-    with mutant.planted():
-        for seed in range(most):
-            report = run_one(seed)
-            if report.violations:
-                return seed + 1, report
-    return most, None
+def global_names(code: CodeType) -> set[str]:
+    """The names that the code, with all functions in it, looks up among globals and builtins."""
+    names = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return names.union(*(global_names(inner) for inner in code.co_consts if isinstance(inner, CodeType)))
 
 
-def told(name: str, caught: Callable[[str], tuple[int, R | None]]) -> tuple[str, bool]:
-    """What is printed of it, and whether it was caught."""
-    began = time.process_time()
-    count, report = caught(name)
-    found = report.violations[0][:120] if report is not None else "NOT CAUGHT"
-    return f"{name}: {count} seeds, {time.process_time() - began:.1f} s: {found}", report is not None
+class Bug(NamedTuple):
+    plant: Plant
+    seeds: Sequence[int]
+    """One of these must catch it."""
 
 
-def tell_all(told: Callable[[str], tuple[str, bool]], names: Sequence[str]) -> int:
-    """In as many processes as there are cores. 0: each was caught."""
+class Catch(NamedTuple):
+    seeds: int
+    """So many seeds were run."""
+    violation: str | None
+    """The first violation of the last seed; None if no seed caught the bug."""
+
+
+@dataclass(slots=True)
+class PlantedBugs:
+    """The planted bugs of one kind of simulation, and the run that must catch them."""
+
+    kind: str
+    violations_of: ViolationsOf
+    caught: dict[str, Bug] = field(default_factory=dict)
+    guarded: dict[str, Bug] = field(default_factory=dict)
+    """Bugs that no seed catches: another line holds what they drop, or they take more than these runs do."""
+
+    def plant(self, name: str) -> AbstractContextManager[Any]:
+        return self._bug(name).plant()
+
+    def seeds_to_catch(
+        self, name: str, *, seeds: Sequence[int] | None = None, violations_of: ViolationsOf | None = None
+    ) -> Catch:
+        """Runs `seeds`, or the bug's own, in order until one finds a violation."""
+        run, seeds = violations_of or self.violations_of, self._bug(name).seeds if seeds is None else seeds
+        for count, seed in enumerate(seeds, 1):
+            with self.plant(name):
+                violations = run(seed)
+            if violations:
+                return Catch(count, violations[0])
+        return Catch(len(seeds), None)
+
+    def _bug(self, name: str) -> Bug:
+        return self.caught[name] if name in self.caught else self.guarded[name]
+
+
+def lines(mutants: Mapping[str, Mutant], seeds: Sequence[int]) -> dict[str, Bug]:
+    return {name: Bug(mutant.planted, seeds) for name, mutant in mutants.items()}
+
+
+def replacing(bugs: dict[str, Bug], name: str, *, seeds: int, first: int = 0) -> Callable[[Callable[[Replace], None]], None]:
+    """Registers the decorated function as a bug that replaces attributes.
+
+    `first`: the seeds before it do not meet the bug, and take a while to show that.
+    """
+
+    def add(bug: Callable[[Replace], None]) -> None:
+        @contextmanager
+        def plant() -> Iterator[None]:
+            with ExitStack() as stack:
+                bug(lambda where, attribute, wrong: stack.enter_context(patch.object(where, attribute, wrong)))
+                yield
+
+        bugs[name] = Bug(plant, range(first, first + seeds))
+
+    return add
+
+
+def bugs_of(kind: str) -> PlantedBugs:
+    bugs: PlantedBugs = importlib.import_module(KINDS[kind]).BUGS
+    return bugs
+
+
+def print_seeds_to_catch(kind: str, names: Sequence[str] = ()) -> int:
+    """Prints a line for each bug, in as many processes as there are cores. 0: each was caught."""
+    names = names or list(bugs_of(kind).caught)
     workers = min(os.cpu_count() or 1, len(names))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        caught = True
-        for line, found in pool.map(told, names):
-            caught &= found
+        all_caught = True
+        for line, caught in pool.map(_line, [kind] * len(names), names):
+            all_caught &= caught
             print(line, flush=True)
-    return 0 if caught else 1
+    return 0 if all_caught else 1
+
+
+def _line(kind: str, name: str) -> tuple[str, bool]:
+    """The printed line, and whether the bug was caught. Runs in a process of the pool."""
+    logging.disable(logging.CRITICAL if kind == "disk" else logging.NOTSET)
+    began = time.process_time()
+    count, violation = bugs_of(kind).seeds_to_catch(name)
+    seconds = time.process_time() - began
+    return f"{name}: {count} seeds, {seconds:.1f} s: {(violation or 'NOT CAUGHT')[:120]}", violation is not None
+
+
+if __name__ == "__main__":
+    sys.exit(print_seeds_to_catch(sys.argv[1], sys.argv[2:]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from libs.commitlog.config import LogConfig
+from libs.commitlog.model.config import LogConfig
 from tests.simulation.checks import OPENING_ERRORS, Findings, check_disk, same_state
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.model import DiskModel
@@ -36,7 +36,7 @@ class SeedFailed(AssertionError):
 
 
 class ProcessEnds(BaseException):
-    """In the middle of whatever it does."""
+    """The end of a process in the middle of its work."""
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class Run:
             del self.story[mark:]
 
     def _page_cache_lies(self) -> bool:
-        """After a failed sync a new process would recover what is not on the disk: that is why the service stays, retired."""
+        """Whether the page cache holds data that the disk lacks, after a failed sync. A new process would recover them."""
         return self.disk.lies
 
     def _cut_after(self, image: SimulatedDisk, operations: int, images: list[SimulatedDisk]) -> "Countdown":
@@ -224,7 +224,9 @@ class Run:
 
     def _digest(self, node: Node) -> None:
         for topic_id, log in node.logs.items():
-            self._hash.update(repr((topic_id, log.log_end_offset, log.recovery_point, log.scanned_bytes, log.cut_bytes)).encode())
+            self._hash.update(
+                repr((topic_id, log.log_end_offset, log.recovery_point, log.scanned_bytes, log.truncated_bytes)).encode()
+            )
 
     def _note_what_is_cut(self) -> None:
         assert self.workload is not None
@@ -245,7 +247,7 @@ class Run:
         sometimes = self.report.sometimes
         for topic_id, held in found.items():
             partition, log, end = held.partition, node.logs[topic_id], held.end
-            sometimes("torn tail cut", log.cut_bytes > 0)
+            sometimes("torn tail cut", log.truncated_bytes > 0)
             sometimes("resume point used", log.recovery_point > 0)
             sometimes("log read from its beginning", log.recovery_point == 0 and log.scanned_bytes > 0)
             sometimes("unsynced records survived", end > partition.durable)

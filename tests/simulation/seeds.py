@@ -31,7 +31,7 @@ def run_one(seed: int, steps: int = STEPS) -> Outcome:
 
 
 def story_of(seed: int, steps: int = STEPS) -> list[str]:
-    """What happened up to the failure, one line an operation; all of it if there is none."""
+    """The operations up to the failure, one a line; all operations if there is none."""
     story: list[str] = []
     try:
         Run(seed, steps=steps, story=story).run()
@@ -41,7 +41,7 @@ def story_of(seed: int, steps: int = STEPS) -> list[str]:
 
 
 def run_many(seeds: Iterable[int], steps: int = STEPS, *, processes: int | None = None) -> Iterator[Outcome]:
-    """In the order of the seeds."""
+    """The outcomes, in the order of the seeds."""
     seeds = list(seeds)
     workers = processes or min(os.cpu_count() or 1, len(seeds))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:

@@ -8,9 +8,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from tests.simulation.budget import in_time
+
 TOGETHER = 50
 STORY_LINES, LINES_AFTER, LINE_LENGTH = 80, 15, 400
-TOLD_MOST = 10
+PRINTED_MAX = 10
 
 
 class Report(Protocol):
@@ -27,38 +29,47 @@ class SmallRuns(Generic[R]):
     kind: str
     """As `make simulate KIND=` has it."""
     run_one: Callable[..., R]
-    """(seed, *, tells=False). `tells`: its report has a story."""
-    said: Callable[[R], str]
+    """(seed, *, verbose=False). `verbose`: its report has a story."""
+    summary: Callable[[R], str]
 
-    def run_many(self, seeds: Iterable[int], *, processes: int | None = None) -> Iterator[R]:
-        """In the order of the seeds."""
+    def run_many(self, seeds: Iterable[int], *, processes: int | None = None, seconds: float | None = None) -> Iterator[R]:
+        """The reports in the order of the seeds, of as many seeds as begin within `seconds`."""
         seeds = list(seeds)
         workers = processes or min(os.cpu_count() or 1, len(seeds))
         with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            yield from pool.map(self.run_one, seeds, chunksize=TOGETHER)
+            chunks = [seeds[at : at + TOGETHER] for at in range(0, len(seeds), TOGETHER)]
+            for reports in in_time(pool, self.run_all, chunks, seconds):
+                yield from reports
 
-    def run_seeds(self, first: int, count: int, note: Callable[[R], None]) -> tuple[int, float]:
-        """How many failed, and the seconds that all took. `note` is called with each report; the first that failed are told."""
-        started, failed = time.monotonic(), 0
-        for report in self.run_many(range(first, first + count)):
+    def run_all(self, seeds: Iterable[int]) -> list[R]:
+        return [self.run_one(seed) for seed in seeds]
+
+    def run_seeds(self, first: int, most: int, seconds_max: float | None, note: Callable[[R], None]) -> tuple[int, int, float]:
+        """The number of seeds that ran, the number that failed, and the seconds that all took.
+
+        `note` is called with each report; the first that failed are told. After `seconds_max` no further seeds begin.
+        """
+        started, count, failed = time.monotonic(), 0, 0
+        for report in self.run_many(range(first, first + most), seconds=seconds_max):
+            count += 1
             note(report)
             if report.violations:
                 failed += 1
-                if failed <= TOLD_MOST:
-                    self.tell(self.run_one(report.seed, tells=True), STORY_LINES)
-        return failed, time.monotonic() - started
+                if failed <= PRINTED_MAX:
+                    self.print_failure(self.run_one(report.seed, verbose=True), STORY_LINES)
+        return count, failed, time.monotonic() - started
 
     def replay(self, seed: int, *, everything: bool) -> int:
-        report = self.run_one(seed, tells=True)
+        report = self.run_one(seed, verbose=True)
         if everything:
             print("\n".join(report.story))
         if report.violations:
-            self.tell(report, STORY_LINES if not everything else 0)
+            self.print_failure(report, STORY_LINES if not everything else 0)
             return 1
-        print(f"seed {seed}: {self.said(report)}")
+        print(f"seed {seed}: {self.summary(report)}")
         return 0
 
-    def tell(self, report: R, lines: int) -> None:
+    def print_failure(self, report: R, lines: int) -> None:
         print(f"\n{self.kind} seed {report.seed}:")
         for violation in report.violations[:10]:
             print(f"  ! {violation}")

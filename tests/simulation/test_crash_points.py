@@ -1,4 +1,4 @@
-"""At every operation boundary of random workloads the power is cut, and what comes up again is held to the model."""
+"""Power cuts at every operation boundary of random workloads: the recovered disk is compared with the model."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.simulation.many import run_many, run_one
+from tests.simulation.seeds import run_many, run_one
 from tests.simulation.sometimes import POINTS, Sometimes
 
 CRASH_POINTS = 20_000
@@ -26,7 +26,7 @@ def test_nothing_durable_is_lost_and_nothing_foreign_is_found_at_any_crash_point
 
 def test_a_seed_replays_exactly_in_another_process() -> None:
     here = run_one(3, steps=8)
-    program = "from tests.simulation.many import run_one; print(run_one(3, steps=8).report.digest)"
+    program = "from tests.simulation.seeds import run_one; print(run_one(3, steps=8).report.digest)"
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         there = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What random seeds found, told as stories: each failed before it was fixed. Every outcome that a power cut may have is tried."""
+"""Bugs that random seeds found, as stories: each failed before its fix. All outcomes of a power cut are tried."""
 
 import contextlib
 import errno
@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import LogDirectory
-from libs.commitlog.errors import LogWriteError
-from libs.commitlog.log import Log
-from libs.commitlog.producers import ProducerState
-from libs.commitlog.segment import FileRegistry
-from libs.commitlog.sync import run_round
-from libs.wire.batches import BatchHeader
+from libs.commitlog.files.sync import run_round
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogWriteError
+from libs.commitlog.partition_log.directory import LogDirectory
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.producers.producer_state import ProducerState
+from libs.commitlog.segments.segment import FileRegistry
+from libs.wire.record_batches.batches import BatchHeader
 from tests.commitlog.harness import SetClock, append, append_some, batch_at
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes

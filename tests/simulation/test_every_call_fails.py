@@ -7,13 +7,14 @@ from random import Random
 
 import pytest
 
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged, LogWriteError, SyncFailed
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.retiring import remove_retired
-from libs.commitlog.segment import FileRegistry
-from libs.commitlog.sync import sync_then_write
-from libs.wire.batches import BatchHeader
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.sync import sync_then_write
+from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged, LogWriteError, SyncFailed
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import FileRegistry
+from libs.commitlog.segments.segment_removal import remove_retired
+from libs.wire.record_batches.batches import BatchHeader
 from tests.commitlog.harness import SMALL, SetClock, append, batch_at
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes
@@ -58,7 +59,7 @@ class Refusing:
 
 
 class Story:
-    """What a storage node does with a log, in short. `synced` is what may not be lost: offset → batch."""
+    """A storage node's work on a log, in short. `synced` must not be lost: offset → batch."""
 
     def __init__(self, fs: Refusing) -> None:
         self.fs = fs
@@ -120,9 +121,8 @@ class Story:
         return self.fs  # type: ignore[return-value]
 
     def _shorten(self) -> None:
-        self.log.high_watermark = self.log.durable_offset
         offset = min(20, self.log.durable_offset)
-        self.log.delete_before(offset, self.log.high_watermark)
+        self.log.delete_before(offset, self.log.durable_offset)
         self.start = offset  # as if the checkpoint were on disk
         self.log.advance_start()
         self._sync()
@@ -148,10 +148,14 @@ class Story:
 
 def opened(fs: object, start: int = 0) -> Log:
     return Log.open(
-        *(DIRECTORY, "t", 0, SMALL, fs),  # type: ignore[arg-type]
+        DIRECTORY,
+        "t",
+        0,
+        SMALL,
+        fs,  # type: ignore[arg-type]
         registry=FileRegistry(),
         clock=SetClock(),
-        log_start_offset=start,
+        checkpoints=LogCheckpoints(log_start_offset=start),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from libs.commitlog.errors import DirectoryLocked
+from libs.commitlog.model.errors import DirectoryLocked
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes
 

@@ -1,16 +1,16 @@
-"""What a storage node does in its life, drawn at random: appends, rounds, rolls, truncations, epochs, topics that come and go."""
+"""The life of a storage node, drawn at random: appends, rounds, rolls, truncations, epochs, topics that come and go."""
 
 import errno
 import itertools
 from collections.abc import Callable
 from random import Random
 
-from libs.commitlog.producers import ProducerEntry
-from libs.commitlog.retention import RetentionPolicy
+from libs.commitlog.partition_log.retention import RetentionPolicy
+from libs.commitlog.producers.producer_state import ProducerEntry
 from tests.simulation.batches import make_batch, make_marker
+from tests.simulation.cleanup import Cleanup, Job
 from tests.simulation.model import DiskModel, PartitionModel
 from tests.simulation.node import Node
-from tests.simulation.upkeep import Job, Upkeep
 
 PARTITIONS_MAX = 3
 TRANSACTIONAL = (2, 3)
@@ -68,7 +68,7 @@ class Workload:
     def begin(self, node: Node | None = None) -> None:
         """A process starts, and knows nothing of what the one before it was about to do."""
         self.node = node or self.node
-        self.upkeep = Upkeep(self.node, self.model, self.random, self.now_ms)
+        self.cleanup = Cleanup(self.node, self.model, self.random, self.now_ms)
         self._jobs: list[tuple[str, Job]] = []
         for topic_id in self.model.deleted():
             stray = self.model.partitions[topic_id]
@@ -77,7 +77,7 @@ class Workload:
 
     def step(self) -> str | None:
         disk, random = self.node.disk, self.random
-        self.now_ms = self.upkeep.now_ms = self.now_ms + random.randrange(3000)
+        self.now_ms = self.cleanup.now_ms = self.now_ms + random.randrange(3000)
         if self.node.retired:
             return "power cut"
         if len(self.node.failed) > 1 or (self.node.failed and random.random() < 0.2):
@@ -151,24 +151,25 @@ class Workload:
                 self._try(lambda: self._delete(partition, stray=act == "set aside"))
         elif act == "retention":
             policy = RetentionPolicy(self.random.choice((-1, -1, 990_000)), self.random.choice((-1, 0, 1000, 3000)))
-            self._begin(f"{partition}: {policy}", lambda: self.upkeep.retention([partition], policy))
+            self._begin(f"{partition}: {policy}", lambda: self.cleanup.retention([partition], policy))
         elif act == "delete records":
             log = self.node.logs[partition.topic_id]
-            offset = self.random.choice((self.random.randint(log.log_start_offset, log.high_watermark), log.high_watermark))
-            self._begin(f"{partition}: delete records before {offset}", lambda: self.upkeep.delete_records(partition, offset))
-        elif act == "compact" and partition.topic_id not in self.upkeep.busy:
+            high_watermark = self.node.high_watermark(partition.topic_id)
+            offset = self.random.choice((self.random.randint(log.log_start_offset, high_watermark), high_watermark))
+            self._begin(f"{partition}: delete records before {offset}", lambda: self.cleanup.delete_records(partition, offset))
+        elif act == "compact" and partition.topic_id not in self.cleanup.busy:
             if self.random.random() < 0.7:
                 self._append(partition, ending=True)
                 self._try(lambda: self.node.roll(partition))
                 self._whole_round()
-            self._begin(f"{partition}: compact", lambda: self.upkeep.compact(partition))
+            self._begin(f"{partition}: compact", lambda: self.cleanup.compact(partition))
 
     def _begin(self, name: str, job: Callable[[], Job]) -> None:
         self._tell(f"{name}: begins")
         self._jobs.append((name, job()))
 
     def _go_on_with_a_job(self) -> None:
-        """As far as it comes until it waits for something."""
+        """Runs a job until it waits for something."""
         if not self._jobs:
             return
         slot = self.random.randrange(len(self._jobs))

@@ -11,11 +11,11 @@ from pathlib import Path
 from libs.clock import Clock, SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
-from libs.cluster.memory_store import MemoryStore
-from libs.cluster.records import ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
+from libs.cluster.memory.memory_store import MemoryStore
+from libs.cluster.records import STORAGE, ConfigOverrides, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.store import Delete, Outcome, Put
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.open_files import OpenFiles
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.files.open_files import OpenFiles
 from libs.rpc.client import Response, RpcClient
 from libs.rpc.contracts.storage import (
     APPEND,
@@ -43,13 +43,15 @@ from libs.rpc.schema import unpack
 from libs.rpc.server import Hello
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.children import Children, InlineChildren
+from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics
-from libs.wire.records import Record, build_batch
+from libs.wire.record_batches.records import Record, build_batch
 from services.storage.config import StorageConfig
-from services.storage.hosted import Hosted
-from services.storage.one_thread import threads
+from services.storage.environment import Environment
+from services.storage.partition.partition import Partition
 from services.storage.service import StorageNode
-from services.storage.surroundings import Surroundings
+from services.storage.threads.one_thread import threads
+from tests.support.polling import until
 
 NODE_ID = 1
 WAIT_S = 60.0
@@ -87,7 +89,8 @@ class StorageCluster:
             await self.write(keys.CLUSTER_ID, encode(cluster_id))
         await self.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "50"})))
         self.incarnation += 1
-        world = Surroundings(
+        world = Environment(
+            identity=Identity(STORAGE, self.config.node_id, self.incarnation, "this-host", "test"),
             clock=self.clock,
             fs=self.fs,
             store=self.store,
@@ -96,13 +99,11 @@ class StorageCluster:
             offload=threads,
             children=self.children,
             new_directory_id=lambda: os.urandom(16),
-            host_id="this-host",
-            version="test",
             die=self.deaths.append,
             open_files=self.open_files,
             boot_id=self.boot_id,
         )
-        self.node = StorageNode(self.config, self.incarnation, world)
+        self.node = StorageNode(self.config, world)
         async with asyncio.timeout(wait_s):
             await self.node.start()
         self.client = await self.connect()
@@ -164,7 +165,7 @@ class StorageCluster:
             reply = await self.list_offset(topic_id, -1, index=index)
             return reply.error == 0 and reply.leader_epoch == epoch
 
-        await eventually(led)
+        await until(led)
 
     # -- what a gateway does ----------------------------------------------------------------------------------------------
 
@@ -225,26 +226,14 @@ def batch(*values: bytes, timestamp: int = 1_700_000_000_000, producer: tuple[in
     return bytes(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
 
 
-def hosted(cluster: StorageCluster, topic: bytes) -> Hosted:
+def partition_of(cluster: StorageCluster, topic: bytes) -> Partition:
     assert cluster.node is not None
-    return cluster.node._partitions.by_key[topic, 0]
+    return cluster.node.partitions.by_key[topic, 0]
 
 
 def directory(cluster: StorageCluster, name: str) -> Path:
     """Of the first partition of a topic."""
     return Path(cluster.config.directories[0]) / f"{name}-0"
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """Waits for a condition, or an asynchronous one, to hold."""
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            held = condition()
-            if asyncio.iscoroutine(held):
-                held = await held
-            if held:
-                return
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -256,3 +245,8 @@ async def storage_cluster(path: Path, sockets: Path, fs: OsFileSystem) -> AsyncI
     finally:
         await cluster.stop()
         await cluster.store.close()
+
+
+def parked(cluster: StorageCluster) -> int:
+    assert cluster.node is not None
+    return cluster.node.fetches.parked

@@ -33,7 +33,7 @@ class FakeController:
 
     def __init__(self, cluster: StorageCluster) -> None:
         self.cluster = cluster
-        self.asked: list[NewIsr] = []
+        self.requests: list[NewIsr] = []
         self.withdrawn: list[tuple[bytes, int]] = []
         self.answer: Answer | None = None
         self._server = RpcServer(
@@ -58,7 +58,7 @@ class FakeController:
     async def _answer_all(self, call: Call, request: AlterPartitions) -> None:
         answers = []
         for wanted in request.partitions:
-            self.asked.append(wanted)
+            self.requests.append(wanted)
             answer = self.answer(wanted) if self.answer is not None else await self.apply(wanted)
             if answer is None:
                 call.fail(7, "nobody knows")
@@ -83,6 +83,6 @@ class FakeController:
         return AlteredPartition(error, state.leader, state.leader_epoch, state.partition_epoch, isr)
 
     def _withdraw(self, call: Call) -> None:
-        told = unpack(Withdraw, call.body)
-        self.withdrawn += (*told.partitions, *told.for_now)
+        request = unpack(Withdraw, call.body)
+        self.withdrawn += (*request.partitions, *request.for_now)
         call.reply(WithdrawReply(0))

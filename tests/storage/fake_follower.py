@@ -12,7 +12,8 @@ from libs.rpc.contracts.replication import PROGRESS, PULL, MadeDurable, Progress
 from libs.rpc.schema import pack, unpack
 from libs.rpc.server import Hello
 from libs.rpc.socket_transport import SocketTransport
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, eventually
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster
+from tests.support.polling import until
 
 INCARNATION = 10
 
@@ -39,7 +40,7 @@ class FakeFollower:
         """Without connecting yet."""
         member = Member(STORAGE, self.node_id, self.incarnation, "another-host", stopping=stopping)
         await self.cluster.write(keys.member(STORAGE, self.node_id), encode(member))
-        await eventually(lambda: image(self.cluster).members(STORAGE).get(self.node_id) == member)
+        await until(lambda: image(self.cluster).members(STORAGE).get(self.node_id) == member)
 
     def begin(self) -> None:
         """Another session."""
@@ -70,8 +71,8 @@ class FakeFollower:
         return found
 
     def progress(self, topic_id: bytes, durable: int, *, epoch: int = 0, index: int = 0, log_start: int = -1) -> None:
-        told = Progress(self.node_id, self.incarnation, (MadeDurable(topic_id, index, epoch, durable, log_start),))
-        assert self.client.oneway(PROGRESS, pack(told))
+        progress = Progress(self.node_id, self.incarnation, (MadeDurable(topic_id, index, epoch, durable, log_start),))
+        assert self.client.oneway(PROGRESS, pack(progress))
 
     async def close(self) -> None:
         await self.client.close()
@@ -127,12 +128,12 @@ async def show(cluster: StorageCluster, topic_id: bytes, state: PartitionState, 
     """The controller writes it, and the node has seen it."""
     state = replace(state, **changes)  # type: ignore[arg-type]
     await cluster.write(keys.partition(topic_id, index), encode(state))
-    await eventually(lambda: image(cluster).partition(topic_id, index) == state)
+    await until(lambda: image(cluster).partition(topic_id, index) == state)
     assert cluster.node is not None
-    assert cluster.node._residents is not None
-    await cluster.node._residents.settled()
+    assert cluster.node.reconciler is not None
+    await cluster.node.reconciler.settled()
 
 
 def image(cluster: StorageCluster) -> ClusterImage:
     assert cluster.node is not None
-    return cluster.node._follower.image
+    return cluster.node.image_follower.image

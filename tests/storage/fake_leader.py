@@ -15,7 +15,7 @@ from libs.rpc.contracts.replication import PROGRESS, PULL, MadeDurable, Progress
 from libs.rpc.schema import unpack
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
-from libs.wire.batches import BatchHeader, patch
+from libs.wire.record_batches.batches import BatchHeader, patch
 from tests.storage.cluster import NODE_ID, StorageCluster, batch
 
 Key = tuple[bytes, int]
@@ -51,7 +51,7 @@ class LeaderLog:
         self.epochs.append((epoch, self.end))
 
     def end_of(self, epoch: int) -> tuple[int, int]:
-        known = [one for one, _ in self.epochs]
+        known = [epoch for epoch, _ in self.epochs]
         if not known or epoch < 0 or epoch > known[-1]:
             return -1, -1
         if epoch == known[-1]:
@@ -76,7 +76,9 @@ class LeaderLog:
                 return pulled(1), b""
             if epoch < where.last_fetched_epoch or end < where.fetch_offset:
                 return pulled(diverging=(epoch, end)), b""
-        found = b"".join(one for one in self.batches if BatchHeader.at(one).last_offset >= where.fetch_offset)[: self.bytes_max]
+        found = b"".join(batch for batch in self.batches if BatchHeader.at(batch).last_offset >= where.fetch_offset)[
+            : self.bytes_max
+        ]
         return pulled(length=len(found)), found
 
 
@@ -103,7 +105,7 @@ class FakeLeader:
         self.incarnation = incarnation or self.incarnation
         hello = Hello("storage", self.node_id, self.incarnation, "test", 1, "test-cluster")
         self._session = (0, -1)
-        self._server = RpcServer(lambda: hello, {PULL: self._pull, PROGRESS: self._told}, transport=SocketTransport())
+        self._server = RpcServer(lambda: hello, {PULL: self._pull, PROGRESS: self._on_progress}, transport=SocketTransport())
         await self._server.listen(self._address)
         member = Member("storage", self.node_id, self.incarnation, "this-host", unix_address=self._address)
         await self.cluster.write(keys.member("storage", self.node_id), encode(member))
@@ -141,9 +143,12 @@ class FakeLeader:
 
     def durable(self, topic: bytes, index: int = 0) -> int:
         """As the follower told it, by a Progress."""
-        return max((one.durable_offset for one in self.progress if (one.topic_id, one.partition) == (topic, index)), default=-1)
+        return max(
+            (report.durable_offset for report in self.progress if (report.topic_id, report.partition) == (topic, index)),
+            default=-1,
+        )
 
-    def _told(self, call: Call) -> None:
+    def _on_progress(self, call: Call) -> None:
         self.progress += unpack(Progress, call.body).partitions
 
     def _pull(self, call: Call) -> Coroutine[Any, Any, None] | None:

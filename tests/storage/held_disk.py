@@ -5,8 +5,8 @@ import os
 import threading
 from collections.abc import Sequence
 
-from libs.commitlog.filesystem import Buffer, OsFileSystem
-from libs.wire.batches import HEADER_SIZE
+from libs.commitlog.files.filesystem import Buffer, OsFileSystem
+from libs.wire.record_batches.batches import HEADER_SIZE
 
 
 class HeldDisk(OsFileSystem):
@@ -63,4 +63,23 @@ class HeldDisk(OsFileSystem):
         if self.fail_writes is not None:
             self.writes_refused += 1
             raise OSError(self.fail_writes, errno.errorcode[self.fail_writes])
+        return super().pwritev(fd, buffers, position)
+
+
+class OneBadDisk(HeldDisk):
+    """Writes and syncs of files below `bad` fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bad = ""
+        self._paths: dict[int, str] = {}
+
+    def open_append(self, path: str, *, create: bool) -> int:
+        fd = super().open_append(path, create=create)
+        self._paths[fd] = path
+        return fd
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        if self.bad and self._paths.get(fd, "").startswith(self.bad):
+            raise OSError(errno.EIO, "bad disk")
         return super().pwritev(fd, buffers, position)

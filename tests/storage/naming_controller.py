@@ -13,8 +13,8 @@ from libs.rpc.contracts.controller import ASSIGN_DIRS, WITHDRAW, AssignDirs, Ass
 from libs.rpc.schema import unpack
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
-from services.controller.core.directories import assign_dirs
-from services.controller.core.refusal import Refused
+from services.controller.core.directories.replica_directories import assign_dirs
+from services.controller.core.model.refusal import Refused
 from tests.storage.cluster import StorageCluster
 
 
@@ -23,7 +23,7 @@ class NamingController:
 
     def __init__(self, cluster: StorageCluster) -> None:
         self.cluster = cluster
-        self.asked: list[AssignDirs] = []
+        self.requests: list[AssignDirs] = []
         self.withdrawn: list[tuple[bytes, int]] = []
         self._back = asyncio.Event()
         self._back.set()
@@ -52,7 +52,7 @@ class NamingController:
 
     async def _assign(self, call: Call) -> None:
         request = unpack(AssignDirs, call.body)
-        self.asked.append(request)
+        self.requests.append(request)
         await self._back.wait()
         listed = await self.cluster.store.range(keys.PREFIX)
         revisions = {item.key: item.mod_revision for item in listed.items}
@@ -67,6 +67,6 @@ class NamingController:
         call.reply(AssignDirsReply(listed.revision))
 
     def _withdraw(self, call: Call) -> None:
-        told = unpack(Withdraw, call.body)
-        self.withdrawn += (*told.partitions, *told.for_now)
+        request = unpack(Withdraw, call.body)
+        self.withdrawn += (*request.partitions, *request.for_now)
         call.reply(WithdrawReply(0))

@@ -1,13 +1,20 @@
 """What is appended can be fetched: as file ranges, through a passed descriptor, or inline."""
 
+import asyncio
 import fcntl
 import os
+import threading
 
+import pytest
+
+import libs.rpc.disk_readers as disk_readers
+import libs.rpc.socket_stream as socket_stream
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
-from libs.wire.batches import BatchHeader
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, fetched
+from libs.wire.record_batches.batches import BatchHeader
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, fetched
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 async def test_appended_bytes_come_back_through_a_passed_descriptor(cluster: StorageCluster) -> None:
@@ -15,12 +22,12 @@ async def test_appended_bytes_come_back_through_a_passed_descriptor(cluster: Sto
     first, second = batch(b"one", b"two"), batch(b"three")
     assert (await cluster.append(topic, first)).base_offset == 0
     assert (await cluster.append(topic, second)).base_offset == 2
-    found = await cluster.fetch(topic, 0)
-    assert (found.error, found.high_watermark, found.last_stable_offset, found.log_start_offset) == (0, 3, 3, 0)
-    (place,) = found.ranges
+    answer = await cluster.fetch(topic, 0)
+    assert (answer.error, answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (0, 3, 3, 0)
+    (place,) = answer.ranges
     assert cluster.client is not None
     opened = await cluster.client.call(OPEN_FILE, OpenFile(place.file_id), timeout_s=WAIT_S)
-    assert unpack(OpenFileReply, opened.body).found
+    assert unpack(OpenFileReply, opened.body).exists
     (descriptor,) = opened.descriptors
     try:
         stored = os.pread(descriptor, place.length, place.position)
@@ -40,15 +47,42 @@ async def test_the_same_bytes_come_inline_for_a_caller_on_another_host(cluster: 
     sent = batch(b"one", b"two")
     await cluster.append(topic, sent)
     response = await cluster.fetching(topic, 0, inline=True)
-    (found,) = fetched(response)
-    assert (found.ranges, found.inline_length) == ((), len(sent))
+    (answer,) = fetched(response)
+    assert (answer.ranges, answer.inline_length) == ((), len(sent))
     assert bytes(response.payload)[16:] == sent[16:]
+
+
+async def test_an_inline_fetch_from_a_disk_that_hangs_delays_no_other_answer_of_its_connection(
+    cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, quick = await cluster.topic("slow"), await cluster.topic("quick")
+    for topic in (slow, quick):
+        await cluster.append(topic, batch(b"one"))
+    cold = (directory(cluster, "slow") / "00000000000000000000.log").stat().st_ino
+    reads, works_again = threading.Event(), threading.Event()
+
+    def warm(fd: int, position: int, length: int) -> None:
+        reads.set()
+        works_again.wait(WAIT_S)
+
+    monkeypatch.setattr(socket_stream, "is_cached", lambda fd, *_: works_again.is_set() or os.fstat(fd).st_ino != cold)
+    monkeypatch.setattr(disk_readers, "warm", warm)
+    try:
+        held = cluster.fetching(slow, 0, inline=True)
+        await until(reads.is_set)
+        async with asyncio.timeout(10):
+            assert (await cluster.append(quick, batch(b"two"))).error == 0
+            assert fetched(await cluster.fetching(quick, 0, inline=True))[0].inline_length
+        assert not held.done()
+    finally:
+        works_again.set()
+    assert fetched(await held)[0].inline_length
 
 
 async def test_a_file_that_is_not_there_is_said_to_be_gone(cluster: StorageCluster) -> None:
     assert cluster.client is not None
     opened = await cluster.client.call(OPEN_FILE, OpenFile(999), timeout_s=WAIT_S)
-    assert not unpack(OpenFileReply, opened.body).found
+    assert not unpack(OpenFileReply, opened.body).exists
     assert opened.descriptors == ()
 
 
@@ -66,8 +100,8 @@ async def test_one_request_may_carry_many_partitions_and_each_answers_for_itself
             (topic, 0, batch(b"d", b"e")),
         ]
     )
-    assert [one.error for one in appended(reply)] == [0, 3, 100, 2, 0]
-    assert [one.base_offset for one in appended(reply)] == [0, -1, -1, -1, 1]
+    assert [part.error for part in appended(reply)] == [0, 3, 100, 2, 0]
+    assert [part.base_offset for part in appended(reply)] == [0, -1, -1, -1, 1]
 
 
 async def test_answers_keep_the_field_order_of_the_contract(cluster: StorageCluster) -> None:
@@ -106,8 +140,8 @@ async def test_offsets_are_listed_as_kafka_lists_them(cluster: StorageCluster) -
     await cluster.append(topic, batch(b"c", timestamp=5000))
     await cluster.append(topic, batch(b"d", timestamp=3000))
     assert [
-        (one.offset, one.timestamp, one.leader_epoch)
-        for one in [await cluster.list_offset(topic, ts) for ts in (-1, -2, -4, -5, -6)]
+        (listed.offset, listed.timestamp, listed.leader_epoch)
+        for listed in [await cluster.list_offset(topic, ts) for ts in (-1, -2, -4, -5, -6)]
     ] == [
         (4, -1, 4),
         (0, -1, 4),
@@ -117,8 +151,8 @@ async def test_offsets_are_listed_as_kafka_lists_them(cluster: StorageCluster) -
     ]
     latest = await cluster.list_offset(topic, -3)
     assert (latest.offset, latest.timestamp) == (2, 5000)
-    found = await cluster.list_offset(topic, 1001)
-    assert (found.offset, found.timestamp) == (1, 1001)
+    answer = await cluster.list_offset(topic, 1001)
+    assert (answer.offset, answer.timestamp) == (1, 1001)
     assert (await cluster.list_offset(topic, 5001)).offset == -1
     assert (await cluster.list_offset(topic, -7)).error == 35
     assert (await cluster.list_offset(topic, -1, epoch=3)).error == 74

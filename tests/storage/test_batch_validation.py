@@ -16,13 +16,14 @@ from libs.cluster.records import ConfigOverrides
 from libs.rpc.client import Response
 from libs.rpc.contracts.storage import Appended
 from libs.runtime.children import ChildProcesses
-from libs.wire.compression import DECOMPRESSED_BYTES_MAX
 from libs.wire.errors import ErrorCode
-from libs.wire.records import BatchView, Record, build_batch, iter_batches, iter_records
-from services.storage.batch_opening import INLINE_BYTES_MAX
-from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
+from libs.wire.record_batches.compression import DECOMPRESSED_BYTES_MAX
+from libs.wire.record_batches.records import BatchView, Record, build_batch, iter_batches, iter_records
+from services.storage.produce.validation_job import INLINE_BYTES_MAX
+from tests.storage.cluster import StorageCluster, appended, batch, partition_of
 from tests.storage.held_children import HeldChildren
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 LARGE = INLINE_BYTES_MAX + 1
 NOW = 1_700_000_000_000
@@ -64,7 +65,7 @@ def closed(mark: bytes, producer: tuple[int, int, int] = (-1, -1, -1)) -> bytes:
 
 
 def stored_batches(cluster: StorageCluster, topic: bytes) -> list[BatchView]:
-    log = hosted(cluster, topic).log
+    log = partition_of(cluster, topic).log
     data = b""
     for segment in log.segments:
         with open(f"{log.directory}/{segment.base_offset:020d}.log", "rb") as file:
@@ -85,7 +86,7 @@ async def test_what_comes_behind_a_batch_that_is_being_opened_waits_for_it(
 ) -> None:
     topic = await cluster.topic("t", record_validation="full")
     first = send(cluster, topic, closed(b"a"))
-    await eventually(lambda: children.jobs)
+    await until(lambda: children.jobs)
     behind = [
         send(cluster, topic, batch(b"b"), acks=0),
         send(cluster, topic, batch(b"c"), acks=1),
@@ -118,7 +119,7 @@ async def test_small_batches_are_opened_without_a_child(cluster: StorageCluster,
 async def test_what_may_take_long_is_opened_by_a_child(cluster: StorageCluster, children: HeldChildren, made: bytearray) -> None:
     topic = await cluster.topic("t", record_validation="full")
     waiting = send(cluster, topic, bytes(made))
-    await eventually(lambda: children.jobs)
+    await until(lambda: children.jobs)
     children.release()
     assert (await answer(waiting)).base_offset == 0
 
@@ -127,7 +128,7 @@ async def test_a_duplicate_waits_for_its_original(cluster: StorageCluster, child
     topic = await cluster.topic("t", record_validation="full")
     original = closed(b"a", producer=(9, 0, 0))
     sent = [send(cluster, topic, one) for one in (original, original, batch(b"b", producer=(9, 0, 1)))]
-    await eventually(lambda: children.jobs)
+    await until(lambda: children.jobs)
     children.release()
     assert [(await answer(each)).base_offset for each in sent] == [0, 0, 1]
 
@@ -135,7 +136,7 @@ async def test_a_duplicate_waits_for_its_original(cluster: StorageCluster, child
 async def test_whatever_is_sent_is_stored_in_that_order(cluster: StorageCluster, children: HeldChildren) -> None:
     """Two children that end in any order, and batches of every kind."""
     assert cluster.node is not None
-    cluster.node._appends._openings._count = 2
+    cluster.node.appends._validation._count = 2
     chance = random.Random(4)
     topics = [await cluster.topic(f"t{number}", record_validation="full") for number in range(3)]
     sent: dict[bytes, list[tuple[bytes, asyncio.Future[Response]]]] = {topic: [] for topic in topics}
@@ -158,7 +159,7 @@ async def test_whatever_is_sent_is_stored_in_that_order(cluster: StorageCluster,
 async def test_what_waits_goes_to_a_child_together(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     sent = [send(cluster, topic, closed(b"%d" % number)) for number in range(6)]
-    await eventually(lambda: len(hosted_line(cluster, topic)) == 6)
+    await until(lambda: len(hosted_line(cluster, topic)) == 6)
     children.release()
     assert [(await answer(each)).base_offset for each in sent] == list(range(6))
     assert len(children.jobs) <= 3
@@ -166,7 +167,7 @@ async def test_what_waits_goes_to_a_child_together(cluster: StorageCluster, chil
 
 def hosted_line(cluster: StorageCluster, topic: bytes) -> list[object]:
     assert cluster.node is not None
-    return list(cluster.node._appends._openings._lines.get(hosted(cluster, topic), ()))
+    return list(cluster.node.appends._validation._queues.get(partition_of(cluster, topic), ()))
 
 
 async def test_a_topic_that_asks_no_more_keeps_the_order_until_the_last_one_is_through(
@@ -174,15 +175,15 @@ async def test_a_topic_that_asks_no_more_keeps_the_order_until_the_last_one_is_t
 ) -> None:
     topic = await cluster.topic("t", record_validation="full")
     first = send(cluster, topic, closed(b"a"))
-    await eventually(lambda: children.jobs)
+    await until(lambda: children.jobs)
     await cluster.write(keys.config("topic", "t"), encode(ConfigOverrides({})))
-    await eventually(lambda: hosted(cluster, topic).rules is None)
+    await until(lambda: partition_of(cluster, topic).rules is None)
     second = send(cluster, topic, closed(b"b"))
     await cluster.list_offset(topic, -1)
     assert not second.done()
     children.release()
     assert [(await answer(each)).base_offset for each in (first, second)] == [0, 1]
-    assert not hosted(cluster, topic).opens
+    assert not partition_of(cluster, topic).opens
     assert len(children.jobs) == 1
 
 
@@ -192,7 +193,7 @@ async def test_a_large_batch_stays_whole_while_others_pass_through_the_same_buff
     opened, other = await cluster.topic("opened", record_validation="full"), await cluster.topic("other")
     content = os.urandom(200_000)
     waiting = send(cluster, opened, batch(content, content))
-    await eventually(lambda: children.jobs)
+    await until(lambda: children.jobs)
     for _ in range(30):
         await cluster.append(other, batch(os.urandom(100_000)))
     children.release()
@@ -207,7 +208,7 @@ async def test_a_request_of_several_partitions_is_answered_when_the_last_is_open
 ) -> None:
     opened, other = await cluster.topic("opened", record_validation="full"), await cluster.topic("other")
     waiting = cluster.send([(other, 0, batch(b"a")), (opened, 0, closed(b"b")), (opened, 0, batch(b"c"))])
-    await eventually(lambda: hosted(cluster, other).log.log_end_offset == 1)
+    await until(lambda: partition_of(cluster, other).log.log_end_offset == 1)
     assert not waiting.done()
     children.release()
     assert [(each.error, each.base_offset) for each in appended(await waiting)] == [(0, 0), (0, 0), (0, 1)]
@@ -215,12 +216,13 @@ async def test_a_request_of_several_partitions_is_answered_when_the_last_is_open
 
 async def test_a_connection_is_not_read_from_while_too_much_of_it_waits(cluster: StorageCluster, children: HeldChildren) -> None:
     assert cluster.node is not None
-    assert cluster.node._presence.server is not None
-    cluster.node._presence.server.max_outstanding = 200_000
+    server = cluster.node.registration.server
+    assert server is not None
+    server.max_outstanding = 200_000
     topic = await cluster.topic("t", record_validation="full")
     made = bytes(build_batch([Record(None, os.urandom(20_000), NOW)], codec=1))
     sent = [send(cluster, topic, made) for _ in range(200)]
-    await eventually(lambda: any(one._paused for one in cluster.node._presence.server._connections.values()))  # type: ignore[union-attr]
+    await until(lambda: any(one._paused for one in server.open_connections))
     held = len(hosted_line(cluster, topic))
     assert held < 200
     children.release()
@@ -233,11 +235,11 @@ async def test_a_connection_is_not_read_from_while_too_much_of_it_waits(cluster:
 async def test_who_waits_hears_of_it_when_another_node_leads(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", epoch=1, record_validation="full")
     waiting = [send(cluster, topic, closed(b"a")), send(cluster, topic, batch(b"b"), acks=1)]
-    await eventually(lambda: len(hosted_line(cluster, topic)) == 2)
+    await until(lambda: len(hosted_line(cluster, topic)) == 2)
     await cluster.state(topic, epoch=2, leader=7, incarnation=1)
     for each in waiting:
-        told = await answer(each)
-        assert (told.error, told.leader, told.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 2)
+        result = await answer(each)
+        assert (result.error, result.leader, result.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 7, 2)
     await cluster.state(topic, epoch=3)
     await cluster.leads(topic, epoch=3)
     children.release()
@@ -247,7 +249,7 @@ async def test_who_waits_hears_of_it_when_another_node_leads(cluster: StorageClu
 async def test_who_waits_hears_of_it_when_the_topic_is_deleted(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     waiting = send(cluster, topic, closed(b"a"))
-    await eventually(lambda: children.jobs)
+    await until(lambda: children.jobs)
     await cluster.write(keys.topic("t"), None)
     assert (await answer(waiting)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert children.jobs[0].future.cancelled()
@@ -259,7 +261,7 @@ async def test_who_waits_past_its_time_is_answered_and_so_is_who_waits_behind(
     topic = await cluster.topic("t", record_validation="full")
     waiting = [send(cluster, topic, closed(b"a"), timeout_ms=50), send(cluster, topic, closed(b"b"))]
     assert [(await answer(each)).error for each in waiting] == [ErrorCode.REQUEST_TIMED_OUT] * 2
-    await eventually(lambda: all(job.future.cancelled() for job in children.jobs))
+    await until(lambda: all(job.future.cancelled() for job in children.jobs))
     children.release()
     assert (await cluster.append(topic, closed(b"c"))).base_offset == 0
 
@@ -267,7 +269,7 @@ async def test_who_waits_past_its_time_is_answered_and_so_is_who_waits_behind(
 async def test_a_timeout_of_nothing_is_time_enough_to_be_opened(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     waiting = send(cluster, topic, closed(b"a"), acks=1, timeout_ms=0)
-    await eventually(lambda: children.jobs)
+    await until(lambda: children.jobs)
     children.release()
     assert (await answer(waiting)).base_offset == 0
 
@@ -275,7 +277,7 @@ async def test_a_timeout_of_nothing_is_time_enough_to_be_opened(cluster: Storage
 async def test_a_caller_that_hung_up_is_not_served(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     given_up, kept = send(cluster, topic, closed(b"a")), send(cluster, topic, closed(b"b"))
-    await eventually(lambda: len(hosted_line(cluster, topic)) == 2)
+    await until(lambda: len(hosted_line(cluster, topic)) == 2)
     given_up.cancel()
     await cluster.list_offset(topic, -1)  # answered after the cancellation has arrived
     children.release()
@@ -285,21 +287,21 @@ async def test_a_caller_that_hung_up_is_not_served(cluster: StorageCluster, chil
 async def test_who_waits_hears_of_it_when_the_node_stops(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     waiting = [send(cluster, topic, closed(b"a")), send(cluster, topic, batch(b"b"))]
-    await eventually(lambda: len(hosted_line(cluster, topic)) == 2)
+    await until(lambda: len(hosted_line(cluster, topic)) == 2)
     assert cluster.node is not None
-    cluster.node._appends.stop()
+    cluster.node.appends.stop()
     assert [(await answer(each)).error for each in waiting] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
 
 
 async def test_a_batch_whose_child_died_is_tried_once_more_by_itself(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     sent = [send(cluster, topic, closed(b"%d" % number)) for number in range(3)]
-    await eventually(lambda: len(hosted_line(cluster, topic)) == 3)
+    await until(lambda: len(hosted_line(cluster, topic)) == 3)
     children.jobs[0].die()
-    await eventually(lambda: len(children.jobs) > 1)
+    await until(lambda: len(children.jobs) > 1)
     assert len(children.jobs[1].argument) == 1
     children.jobs[1].die()
-    await eventually(lambda: len(children.jobs) > 2)
+    await until(lambda: len(children.jobs) > 2)
     children.release()
     answers = [await answer(each) for each in sent]
     assert [(each.error, each.base_offset) for each in answers] == [(ErrorCode.KAFKA_STORAGE_ERROR, -1), (0, 0), (0, 1)]
@@ -308,7 +310,7 @@ async def test_a_batch_whose_child_died_is_tried_once_more_by_itself(cluster: St
 async def test_more_than_may_wait_is_refused(
     cluster: StorageCluster, children: HeldChildren, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.storage.opening_batches.WAITING_BYTES_MAX", 2 * len(closed(b"a")) - 1)
+    monkeypatch.setattr("services.storage.produce.batch_validation.WAITING_BYTES_MAX", 2 * len(closed(b"a")) - 1)
     topic = await cluster.topic("t", record_validation="full")
     first, second = send(cluster, topic, closed(b"a")), send(cluster, topic, closed(b"b"))
     assert (await answer(second)).error == ErrorCode.REQUEST_TIMED_OUT
@@ -355,8 +357,8 @@ async def test_rows_25_and_30_records_that_make_no_sense_are_refused_by_a_child_
         bad = bytearray(batch(bytes(size)))
         bad[-1] = 0x7E
         bad[17:21] = crc_of(bad)
-        told = await cluster.append(topic, bytes(bad))
-        assert (told.error, told.base_offset, told.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
+        result = await cluster.append(topic, bytes(bad))
+        assert (result.error, result.base_offset, result.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
     assert len(children.jobs) == 1
 
 
@@ -371,9 +373,9 @@ async def test_row_26_records_without_keys_are_named_on_a_compacted_topic(
     topic = await cluster.topic("t", cleanup_policy="compact,delete")
     for filler in (b"", bytes(LARGE)):
         mixed = bytes(build_batch([Record(None, filler, NOW), Record(b"k", None, NOW), Record(None, b"", NOW)]))
-        told = await cluster.append(topic, mixed)
-        assert (told.error, [index for index, _ in told.record_errors]) == (ErrorCode.INVALID_RECORD, [0, 2])
-        assert told.message
+        result = await cluster.append(topic, mixed)
+        assert (result.error, [index for index, _ in result.record_errors]) == (ErrorCode.INVALID_RECORD, [0, 2])
+        assert result.message
     assert (await cluster.append(topic, bytes(build_batch([Record(b"k", None, NOW)])))).base_offset == 0
 
 
@@ -381,8 +383,8 @@ async def test_row_27_records_outside_the_window_are_named(cluster: StorageClust
     topic = await cluster.topic("t", record_validation="full", message_timestamp_before_max_ms="3600000")
     now = cluster.clock.wall_ms()
     times = [now, now - 3_700_000, now + 3_700_000, -1]
-    told = await cluster.append(topic, bytes(build_batch([Record(b"k", b"v", each) for each in times])))
-    assert (told.error, [index for index, _ in told.record_errors]) == (ErrorCode.INVALID_TIMESTAMP, [1, 2])
+    result = await cluster.append(topic, bytes(build_batch([Record(b"k", b"v", each) for each in times])))
+    assert (result.error, [index for index, _ in result.record_errors]) == (ErrorCode.INVALID_TIMESTAMP, [1, 2])
 
 
 async def test_row_29_a_bomb_stops_at_the_cap_and_the_node_goes_on(tmp_path: Path, short_dir: Path, disk: HeldDisk) -> None:
@@ -425,11 +427,11 @@ async def test_a_newest_time_that_is_not_true_is_stored_true(cluster: StorageClu
 async def test_a_topic_that_stamps_stamps_what_was_rebuilt(cluster: StorageCluster, children: HeldChildren) -> None:
     children.release()
     topic = await cluster.topic("t", compression_type="lz4", message_timestamp_type="LogAppendTime")
-    told = await cluster.append(topic, closed(b"a"))
-    assert told.log_append_time_ms > NOW
+    result = await cluster.append(topic, closed(b"a"))
+    assert result.log_append_time_ms > NOW
     (stored,) = stored_batches(cluster, topic)
     assert stored.crc_matches
-    assert (stored.header.max_timestamp, stored.header.codec) == (told.log_append_time_ms, 3)
+    assert (stored.header.max_timestamp, stored.header.codec) == (result.log_append_time_ms, 3)
 
 
 async def test_a_codec_that_is_the_topics_already_is_not_opened(cluster: StorageCluster, children: HeldChildren) -> None:
@@ -442,5 +444,5 @@ async def test_a_codec_that_is_the_topics_already_is_not_opened(cluster: Storage
 async def test_what_is_too_large_once_rebuilt_is_refused(cluster: StorageCluster, children: HeldChildren) -> None:
     children.release()
     topic = await cluster.topic("t", compression_type="uncompressed", max_message_bytes="5000")
-    told = await cluster.append(topic, bytes(build_batch([Record(b"k", bytes(10_000), NOW)], codec=4)))
-    assert told.error == ErrorCode.MESSAGE_TOO_LARGE
+    result = await cluster.append(topic, bytes(build_batch([Record(b"k", bytes(10_000), NOW)], codec=4)))
+    assert result.error == ErrorCode.MESSAGE_TOO_LARGE

@@ -7,8 +7,8 @@ from itertools import count
 
 import pytest
 
-from services.storage import offload
-from services.storage.offload import Bunches, ThreadOffload
+from services.storage.threads import offload
+from services.storage.threads.offload import BatchedOffload, ThreadOffload
 
 
 class Crew:
@@ -29,7 +29,7 @@ class Crew:
             self._at_work -= 1
 
 
-async def _most_at_once(crew: Crew, bunches: Bunches, pieces: int) -> int:
+async def _most_at_once(crew: Crew, bunches: BatchedOffload, pieces: int) -> int:
     try:
         await asyncio.gather(*[bunches.submit(crew.piece) for _ in range(pieces)])
     finally:
@@ -50,19 +50,19 @@ def disk_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 async def test_pieces_that_wait_for_a_slow_disk_get_more_threads(disk_reads: Callable[[], None]) -> None:
     disk_reads()
-    assert await _most_at_once(Crew(0.01), Bunches(ThreadOffload("t", 4), 1, threads_max=4), 400) == 4
+    assert await _most_at_once(Crew(0.01), BatchedOffload(ThreadOffload("t", 4), 1, threads_max=4), 400) == 4
 
 
 async def test_pieces_that_read_nothing_from_a_disk_get_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offload, "_blocks_read", lambda: 0)
-    assert await _most_at_once(Crew(0.003), Bunches(ThreadOffload("t", 4), 1, threads_max=4), 200) == 1
+    assert await _most_at_once(Crew(0.003), BatchedOffload(ThreadOffload("t", 4), 1, threads_max=4), 200) == 1
 
 
 async def test_pieces_of_a_quick_disk_get_no_more_threads(disk_reads: Callable[[], None]) -> None:
     disk_reads()
-    assert await _most_at_once(Crew(0.0), Bunches(ThreadOffload("t", 4), 1, threads_max=4), 400) == 1
+    assert await _most_at_once(Crew(0.0), BatchedOffload(ThreadOffload("t", 4), 1, threads_max=4), 400) == 1
 
 
 async def test_never_more_threads_than_there_may_be(disk_reads: Callable[[], None]) -> None:
     disk_reads()
-    assert await _most_at_once(Crew(0.01), Bunches(ThreadOffload("t", 4), 2), 300) == 2
+    assert await _most_at_once(Crew(0.01), BatchedOffload(ThreadOffload("t", 4), 2), 300) == 2

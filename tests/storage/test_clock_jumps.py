@@ -6,9 +6,10 @@ What is deleted by age is in test_retention.py and test_producer_expiry.py, when
 import pytest
 
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, batch, directory, eventually, hosted
+from tests.storage.cluster import StorageCluster, batch, directory, partition_of
+from tests.storage.retention import HOUR, check, now_batch
 from tests.storage.set_clock import SetClock
-from tests.storage.test_retention import HOUR, check, now_batch
+from tests.support.polling import until
 
 DAY, YEAR = 24 * HOUR, 365 * 24 * HOUR
 
@@ -51,14 +52,14 @@ async def test_flush_ms_counts_time_that_passes(cluster: StorageCluster, clock: 
     late = await cluster.topic("late", durability="replicated", flush_ms=str(HOUR), message_timestamp_type="LogAppendTime")
     # The round that an epoch is owed takes along whatever the log has when it begins, lazy or not.
     for name in ("soon", "late"):
-        await eventually((directory(cluster, name) / "leader-epoch-checkpoint").exists)
+        await until((directory(cluster, name) / "leader-epoch-checkpoint").exists)
     for topic in (soon, late):
         await cluster.append(topic, batch(b"x"), acks=1)
     clock.jumped_ms += jump
     for topic in (soon, late):
         await cluster.append(topic, batch(b"y"), acks=1)
-    await eventually(lambda: hosted(cluster, soon).log.durable_offset == 2)
-    assert hosted(cluster, late).log.durable_offset == 0
+    await until(lambda: partition_of(cluster, soon).log.durable_offset == 2)
+    assert partition_of(cluster, late).log.durable_offset == 0
 
 
 @either_way

@@ -12,18 +12,19 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
-from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.losses import accept
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.opening.losses import accept
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LOG_START_OFFSETS
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch
+from tests.support.polling import until
 
-OFFLINE = "partition is offline: what was synced is not there"
+OFFLINE = "partition is offline: synced records are missing"
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 0.02)
+    monkeypatch.setattr("services.storage.reconcile.replica_opening.RETRY_S", 0.02)
 
 
 def log_directory(cluster: StorageCluster) -> Path:
@@ -58,7 +59,7 @@ async def in_the_checkpoint(cluster: StorageCluster) -> tuple[bytes, Path]:
     damaged, sound = await two_topics(cluster)
     await restart(cluster, damaged, sound)
     checkpoint = log_directory(cluster) / HIGH_WATERMARKS
-    await eventually(lambda: "damaged 0 5" in checkpoint.read_text())
+    await until(lambda: "damaged 0 5" in checkpoint.read_text())
     return damaged, checkpoint
 
 
@@ -82,7 +83,7 @@ async def test_a_partition_whose_directory_is_gone_is_not_begun_anew(
 
     # Nor by the start after that, whatever checkpoints were written meanwhile.
     checkpoint = log_directory(cluster) / HIGH_WATERMARKS
-    await eventually(lambda: "sound 0 6" in checkpoint.read_text())
+    await until(lambda: "sound 0 6" in checkpoint.read_text())
     assert "damaged 0 5" in checkpoint.read_text()
     await cluster.stop()
     await restart(cluster, damaged, sound, epoch=2)
@@ -97,7 +98,7 @@ async def test_a_loss_can_be_accepted_while_the_node_serves(cluster: StorageClus
     accept(OsFileSystem(), str(log_directory(cluster) / "damaged-0"))
     await cluster.leads(damaged, 0, 1)
     assert (await cluster.append(damaged, batch(b"new"))).base_offset == 5
-    await eventually(lambda: not (log_directory(cluster) / "damaged-0" / "accept-loss").exists())
+    await until(lambda: not (log_directory(cluster) / "damaged-0" / "accept-loss").exists())
     assert (await cluster.fetch(damaged, 0)).error == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -114,9 +115,9 @@ async def test_a_directory_that_comes_back_is_opened(cluster: StorageCluster) ->
 
 async def test_a_directory_that_was_emptied_is_no_new_log(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
     damaged, sound = await two_topics(cluster)
-    for one in (log_directory(cluster) / "damaged-0").iterdir():
-        if one.name != "partition.metadata":
-            one.unlink()
+    for path in (log_directory(cluster) / "damaged-0").iterdir():
+        if path.name != "partition.metadata":
+            path.unlink()
     await restart(cluster, damaged, sound)
     await is_offline(cluster, damaged, sound)
     assert "no segment is left" in str(said(caplog)[0]["reason"])
@@ -165,7 +166,7 @@ async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluste
     buried.mkdir(exist_ok=True)
     checkpoint.write_bytes(stale)
     await cluster.start()
-    await eventually(lambda: not buried.exists())
+    await until(lambda: not buried.exists())
     assert "damaged 0 5" not in checkpoint.read_text()
 
 
@@ -184,7 +185,7 @@ async def test_a_running_node_forgets_a_deleted_topic_before_its_files_go(cluste
     cluster.fs.remove_tree = removing  # type: ignore[method-assign]
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "0"})))
     await cluster.write(keys.topic("damaged"), None)
-    await eventually(lambda: told)
+    await until(lambda: told)
     assert "damaged 0 5" not in told[0]
 
 
@@ -201,8 +202,8 @@ async def test_the_loss_of_a_deleted_topic_is_forgotten(cluster: StorageCluster)
 async def test_a_directory_with_a_log_that_was_not_opened_is_not_marked_as_clean(cluster: StorageCluster) -> None:
     """What a crash left of that log was not looked at, and whoever opens it later must know."""
     damaged, sound = await two_topics(cluster)
-    for one in (log_directory(cluster) / "damaged-0").glob("*.log"):
-        one.unlink()
+    for path in (log_directory(cluster) / "damaged-0").glob("*.log"):
+        path.unlink()
     await restart(cluster, damaged, sound)
     await is_offline(cluster, damaged, sound)
     await cluster.stop()
@@ -285,7 +286,7 @@ async def test_a_segment_that_is_a_directory_is_told_once(cluster: StorageCluste
     await is_offline(cluster, damaged, sound)
     await cluster.state(damaged, epoch=5)
     await is_offline(cluster, damaged, sound)
-    lines = [one for one in said(caplog, "log cannot be opened") + said(caplog) if one["topic"] == "damaged"]
+    lines = [line for line in said(caplog, "log cannot be opened") + said(caplog) if line["topic"] == "damaged"]
     assert len(lines) == 1
     assert segment.name in str(lines[0]["reason"])
 

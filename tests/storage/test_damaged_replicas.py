@@ -15,8 +15,9 @@ from libs.rpc.schema import unpack
 from libs.rpc.server import Hello, RpcServer
 from libs.rpc.socket_transport import SocketTransport
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import StorageCluster, batch
 from tests.storage.three_nodes import Nodes, nodes
+from tests.support.polling import until
 
 
 class PlayedController:
@@ -41,9 +42,9 @@ class PlayedController:
         await self._server.close(drain_s=0.0)
 
     def _withdraw(self, call: Call) -> None:
-        told = unpack(Withdraw, call.body)
-        self.withdrawals.append(told)
-        self.registered.append(self._cluster.store.keyspace.get(keys.member("storage", told.node_id)) is not None)
+        request = unpack(Withdraw, call.body)
+        self.withdrawals.append(request)
+        self.registered.append(self._cluster.store.keyspace.get(keys.member("storage", request.node_id)) is not None)
         call.reply(WithdrawReply(1))
 
 
@@ -87,15 +88,15 @@ async def test_a_damaged_replica_is_withdrawn_and_copied_anew_when_it_is_not_cou
         assert (await three[1].append(topic, batch(b"%d" % number))).error == 0
     await damaged(three, 3, topic, "precious", how)
     await three[3].start()
-    await eventually(lambda: controller.withdrawals)
+    await until(lambda: controller.withdrawals)
     asked = controller.withdrawals[0]
     assert (asked.node_id, asked.incarnation, asked.partitions) == (3, 2, ((topic, 0),))
     assert three[3].node is not None
-    assert (topic, 0) in three[3].node._partitions.broken
+    assert (topic, 0) in three[3].node.partitions.broken
     # The controller takes it out of the ISR.
     await three.lead(topic, 1, isr=(1, 2))
     await three.alike(topic)
-    assert (topic, 0) not in three[3].node._partitions.broken
+    assert (topic, 0) not in three[3].node.partitions.broken
     strays = [path.name for path in log_directory(three, 3).iterdir() if path.name.endswith("-stray")]
     assert len(strays) == (how == "cut")
 
@@ -119,7 +120,7 @@ async def test_a_replica_that_cannot_be_opened_for_now_leaves_the_lead_to_others
     in_the_way.write_text("not a directory")
     await three.elect(topic_id, 1)
     await three[1].write(keys.topic("unopened"), encode(Topic("unopened", topic_id.hex(), 1)))
-    await eventually(lambda: controller.withdrawals)
+    await until(lambda: controller.withdrawals)
     asked_for = controller.withdrawals[0]
     assert (asked_for.node_id, asked_for.partitions, asked_for.for_now) == (1, (), ((topic_id, 0),))
     await three.lead(topic_id, 2, isr=(2, 3))
@@ -144,15 +145,19 @@ async def test_a_leader_that_meets_damage_asks_to_be_replaced_and_copies_the_log
         file.write(bytes(4))
     await three[1].start()
     await three.lead(topic, 1)
-    await eventually(lambda: three.home(1, topic).high_watermark == 10)
+    await until(lambda: three.home(1, topic).high_watermark == 10)
     assert (await three[1].fetch(topic, 5)).error == ErrorCode.KAFKA_STORAGE_ERROR
-    await eventually(lambda: controller.withdrawals)
+    await until(lambda: controller.withdrawals)
     asked = controller.withdrawals[0]
     assert (asked.node_id, asked.partitions, asked.for_now) == (1, (), ((topic, 0),))
     await three.lead(topic, 2, isr=(2, 3))
+
+    def strays() -> list[str]:
+        return [path.name for path in log_directory(three, 1).iterdir() if path.name.endswith("-stray")]
+
+    await until(strays)  # the damaged log has the right end, too
     await three.alike(topic)
-    strays = [path.name for path in log_directory(three, 1).iterdir() if path.name.endswith("-stray")]
-    assert len(strays) == 1
+    assert len(strays()) == 1
     await three.lead(topic, 1)
     assert (await three[1].fetch(topic, 5)).error == 0
 
@@ -180,12 +185,12 @@ async def test_a_copy_that_was_made_anew_outlives_an_unclean_stop(three: Nodes, 
     await three.elect(topic, 1, isr=(1, 2))
     await three[1].stop()  # nobody to copy from
     await three[3].start()
-    await eventually(lambda: three.home(3, topic) if (log_directory(three, 3) / "again-0").exists() else None)
+    await until(lambda: three.home(3, topic) if (log_directory(three, 3) / "again-0").exists() else None)
     await three[3].stop()
     (log_directory(three, 3) / ".kafka_cleanshutdown").unlink()
     await three[3].start()
     assert three[3].node is not None
-    assert (topic, 0) not in three[3].node._partitions.broken
+    assert (topic, 0) not in three[3].node.partitions.broken
     await three[1].start()
     await three.lead(topic, 1, isr=(1, 2))
     await three.alike(topic)
@@ -211,6 +216,6 @@ async def test_a_replica_that_moved_away_is_removed_and_comes_back_empty(three: 
     await three[1].append(topic, batch(b"x"))
     await three.alike(topic)
     await three.elect(topic, 1, replicas=(1, 2))
-    await eventually(lambda: not any(path.name.startswith("moving") for path in log_directory(three, 3).iterdir()))
+    await until(lambda: not any(path.name.startswith("moving") for path in log_directory(three, 3).iterdir()))
     await three.elect(topic, 1, replicas=(1, 2, 3), isr=(1, 2))
     await three.alike(topic)

@@ -5,7 +5,8 @@ from libs.cluster.codec import encode
 from libs.cluster.records import Topic
 from libs.rpc.contracts.storage import APPEND, Append, AppendPartition
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch
+from tests.support.polling import until
 
 UNHEARD_OF = (99).to_bytes(16, "big")
 AHEAD = 1 << 40  # a revision that this node's image never reaches
@@ -26,7 +27,7 @@ async def create(cluster: StorageCluster) -> None:
 async def test_an_append_that_is_ahead_waits_until_the_node_leads(cluster: StorageCluster) -> None:
     waiting = [early(cluster, b"%d" % number) for number in range(3)]
     await create(cluster)
-    assert [appended(await one)[0].base_offset for one in waiting] == [0, 1, 2]
+    assert [appended(await append)[0].base_offset for append in waiting] == [0, 1, 2]
 
 
 async def test_an_append_that_is_ahead_for_good_is_refused_at_half_of_its_timeout(cluster: StorageCluster) -> None:
@@ -49,7 +50,7 @@ async def test_appends_that_wait_hear_of_it_when_the_node_stops(cluster: Storage
     waiting = early(cluster, b"x", timeout_ms=600_000)
     await cluster.list_offset(UNHEARD_OF, -1)  # answered after the append has arrived
     assert cluster.node is not None
-    cluster.node._appends.stop()
+    cluster.node.appends.stop()
     assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -59,4 +60,4 @@ async def test_an_early_append_of_one_partition_does_not_hold_up_another(cluster
     assert (await cluster.append(other, batch(b"y"))).error == 0
     assert not waiting.done()
     await create(cluster)
-    await eventually(waiting.done)
+    await until(waiting.done)

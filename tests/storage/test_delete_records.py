@@ -9,13 +9,14 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
-from libs.commitlog.directory import LOG_START_OFFSETS
+from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import DELETE_RECORDS, DeletedRecords, DeleteRecords, DeleteRecordsPartition, DeleteRecordsReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, directory, eventually, hosted
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, directory, partition_of
 from tests.storage.held_disk import HeldDisk
-from tests.storage.test_retention import earliest, make, names, starts_on_disk
+from tests.storage.retention import earliest, make, names, starts_on_disk
+from tests.support.polling import until
 
 VALUE = b"x" * 80
 
@@ -33,10 +34,10 @@ async def test_the_log_starts_at_the_offset_and_files_before_it_go(cluster: Stor
     assert starts_on_disk(cluster) == {("cut", 0): 5}
     assert await earliest(cluster, topic) == 5
     assert (await cluster.fetch(topic, 4)).error == ErrorCode.OFFSET_OUT_OF_RANGE
-    found = await cluster.fetch(topic, 5)
-    assert (found.error, found.log_start_offset, found.high_watermark) == (0, 5, 10)
-    await eventually(lambda: not set(before[:2]) & set(names(directory(cluster, "cut"), ".log")))
-    await eventually(lambda: not names(directory(cluster, "cut"), ".deleted"))
+    part = await cluster.fetch(topic, 5)
+    assert (part.error, part.log_start_offset, part.high_watermark) == (0, 5, 10)
+    await until(lambda: not set(before[:2]) & set(names(directory(cluster, "cut"), ".log")))
+    await until(lambda: not names(directory(cluster, "cut"), ".deleted"))
     assert (await cluster.fetch(topic, 5)).error == 0
 
 
@@ -69,7 +70,7 @@ async def test_what_is_not_committed_cannot_be_deleted(cluster: StorageCluster, 
     await fill(cluster, topic, 4)
     disk.hold()
     await cluster.append(topic, batch(VALUE), acks=1)
-    assert hosted(cluster, topic).log_end_offset == 5
+    assert partition_of(cluster, topic).log_end_offset == 5
     assert (await cluster.delete_records(topic, 5)).error == ErrorCode.OFFSET_OUT_OF_RANGE
     disk.release()
 
@@ -82,7 +83,7 @@ async def test_a_topic_that_is_only_compacted_refuses(cluster: StorageCluster, p
     await fill(cluster, topic)
     await cluster.write(keys.config("topic", "policy"), encode(ConfigOverrides({"cleanup.policy": policy})))
     wanted = tuple(item for item in policy.split(",") if item)
-    await eventually(lambda: hosted(cluster, topic).config.cleanup_policy == wanted)
+    await until(lambda: partition_of(cluster, topic).config.cleanup_policy == wanted)
     assert (await cluster.delete_records(topic, 5)).error == error
 
 
@@ -91,7 +92,7 @@ async def test_partitions_that_are_not_here_or_not_led_are_refused(cluster: Stor
     assert (await cluster.delete_records(bytes(16), 0)).error == ErrorCode.UNKNOWN_TOPIC_ID
     assert (await cluster.delete_records(topic, 0, index=1)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     await cluster.state(topic, epoch=1, leader=7)
-    await eventually(lambda: not hosted(cluster, topic).leading)
+    await until(lambda: not partition_of(cluster, topic).leading)
     assert (await cluster.delete_records(topic, 0)).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -127,7 +128,7 @@ async def test_nobody_sees_a_start_that_is_not_on_the_disk(cluster: StorageClust
 async def test_a_slow_disk_answers_that_the_time_is_up_and_deletes_later(
     cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.storage.delete_records.PATIENCE_MS_MIN", 1)
+    monkeypatch.setattr("services.storage.cleanup.delete_records.TIMEOUT_MS_MIN", 1)
     topic = await make(cluster, "slow")
     await fill(cluster, topic)
     rename, may_go = cluster.fs.rename, threading.Event()
@@ -147,7 +148,7 @@ async def test_a_slow_disk_answers_that_the_time_is_up_and_deletes_later(
     async def moved() -> bool:
         return await earliest(cluster, topic) == 5
 
-    await eventually(moved)
+    await until(moved)
 
 
 async def test_a_start_that_was_announced_meanwhile_waits_for_its_own_checkpoint(
@@ -167,7 +168,7 @@ async def test_a_start_that_was_announced_meanwhile_waits_for_its_own_checkpoint
     first = asyncio.create_task(cluster.delete_records(topic, 3))
     await asyncio.to_thread(reached.acquire)
     second = asyncio.create_task(cluster.delete_records(topic, 7))
-    await eventually(lambda: hosted(cluster, topic).log.next_start_offset == 7)
+    await until(lambda: partition_of(cluster, topic).log.next_start_offset == 7)
     turns.release()
     assert await first == DeletedRecords(0, 3)
     assert await earliest(cluster, topic) == 3

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.directory import LOG_START_OFFSETS
+from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import DeletedRecords
 from libs.wire.errors import ErrorCode
-from services.storage.following import starts
-from tests.storage.cluster import StorageCluster, batch, eventually, hosted
+from services.storage.replication.follower import log_starts as starts
+from tests.storage.cluster import StorageCluster, batch, partition_of
 from tests.storage.fake_follower import FakeFollower, at, replicated_state, replicated_topic, show
 from tests.storage.three_nodes import Nodes, nodes
+from tests.support.polling import until
 
-TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
+REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_a_follower_that_is_down_and_in_sync_is_waited_for(three: Nodes) -
     await three.alike(topic)
     await three[3].stop()
     answer = await three[1].delete_records(topic, 5, timeout_ms=200)
-    assert (answer.error, answer.low_watermark < 5) == (TIMED_OUT, True)
+    assert (answer.error, answer.low_watermark < 5) == (REQUEST_TIMED_OUT, True)
     assert three.home(1, topic).log_start_offset == 5
     await three[3].start()
     await three.elect(topic, 1)
@@ -84,14 +85,14 @@ async def test_a_follower_whose_disk_has_not_got_it_yet_is_waited_for(three: Nod
         slow(source, target)
 
     monkeypatch.setattr(three[2].fs, "rename", rename)
-    asked = asyncio.create_task(three[1].delete_records(topic, 5))
+    deletion = asyncio.create_task(three[1].delete_records(topic, 5))
     try:
-        await eventually(lambda: three.home(2, topic).log.next_start_offset == 5)
-        await eventually(lambda: three.home(3, topic).log_start_offset == 5)
-        assert not asked.done()
+        await until(lambda: three.home(2, topic).log.next_start_offset == 5)
+        await until(lambda: three.home(3, topic).log_start_offset == 5)
+        assert not deletion.done()
     finally:
         may_go.set()
-    assert await asked == DeletedRecords(0, 5)
+    assert await deletion == DeletedRecords(0, 5)
     assert three.home(2, topic).log_start_offset == 5
 
 
@@ -119,11 +120,11 @@ async def test_who_leaves_the_isr_is_no_longer_waited_for(cluster: StorageCluste
     await two.pull(at(topic, 0))
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     await two.pull(at(topic, 2))
-    asked = asyncio.create_task(cluster.delete_records(topic, 1))
-    await eventually(lambda: hosted(cluster, topic).log_start_offset == 1)
-    assert not asked.done()
+    deletion = asyncio.create_task(cluster.delete_records(topic, 1))
+    await until(lambda: partition_of(cluster, topic).log_start_offset == 1)
+    assert not deletion.done()
     await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=1))
-    assert await asked == DeletedRecords(0, 1)
+    assert await deletion == DeletedRecords(0, 1)
 
 
 async def test_who_leads_no_longer_does_not_say_that_it_is_done(cluster: StorageCluster, two: FakeFollower) -> None:
@@ -131,10 +132,10 @@ async def test_who_leads_no_longer_does_not_say_that_it_is_done(cluster: Storage
     await two.pull(at(topic, 0))
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     await two.pull(at(topic, 2))
-    asked = asyncio.create_task(cluster.delete_records(topic, 1))
-    await eventually(lambda: hosted(cluster, topic).log_start_offset == 1)
+    deletion = asyncio.create_task(cluster.delete_records(topic, 1))
+    await until(lambda: partition_of(cluster, topic).log_start_offset == 1)
     await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=1, partition_epoch=1), leader=2)
-    assert (await asked).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (await deletion).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_timeout_of_zero_waits_for_no_follower(cluster: StorageCluster, two: FakeFollower) -> None:
@@ -142,4 +143,4 @@ async def test_a_timeout_of_zero_waits_for_no_follower(cluster: StorageCluster, 
     await two.pull(at(topic, 0))
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     await two.pull(at(topic, 2))
-    assert await cluster.delete_records(topic, 1, timeout_ms=0) == DeletedRecords(TIMED_OUT, 0)
+    assert await cluster.delete_records(topic, 1, timeout_ms=0) == DeletedRecords(REQUEST_TIMED_OUT, 0)

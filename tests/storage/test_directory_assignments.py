@@ -8,12 +8,12 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica, Topic
 from libs.wire.errors import ErrorCode
-from services.controller.core.standing import Standing, live_nodes, standing
-from services.storage.core.leadership import assigned_directory
-from services.storage.disks import Disk
+from services.controller.core.model.replica_health import ReplicaHealth, health_of, live_nodes
+from services.storage.core.replication.leadership import assigned_directory
+from services.storage.disks.disks import Disk
 from services.storage.moving.move import Move
 from services.storage.moving.switching import Switching
-from tests.storage.cluster import NODE_ID, StorageCluster, eventually, hosted
+from tests.storage.cluster import NODE_ID, StorageCluster, partition_of
 from tests.storage.fake_follower import image
 from tests.storage.naming_controller import NamingController
 from tests.storage.two_directories import (
@@ -32,6 +32,7 @@ from tests.storage.two_directories import (
     stored,
     values,
 )
+from tests.support.polling import until
 
 __all__ = ["both", "controller"]
 
@@ -57,7 +58,7 @@ async def filled(cluster: StorageCluster, count: int = 20) -> bytes:
     topic = await cluster.topic("t")
     for number in range(count):
         assert (await cluster.append(topic, values(number))).error == 0
-    await eventually(lambda: named(cluster, topic) == home(cluster, topic).directory_id)
+    await until(lambda: named(cluster, topic) == home(cluster, topic).directory_id)
     return topic
 
 
@@ -65,7 +66,7 @@ async def announced(cluster: StorageCluster, topic: bytes) -> tuple[Disk, Disk]:
     """Where it is, and where it is said to be."""
     source, target = home(cluster, topic), other(cluster, topic)
     assert await move(cluster, topic, target.path) == 0
-    await eventually(lambda: named(cluster, topic) == target.directory_id)
+    await until(lambda: named(cluster, topic) == target.directory_id)
     return source, target
 
 
@@ -81,12 +82,12 @@ async def test_a_move_waits_for_a_controller_and_the_log_is_served_from_where_it
     topic = await filled(both)
     source, target = home(both, topic), other(both, topic)
     controller.go_away()
-    asked = len(controller.asked)
+    asked = len(controller.requests)
     assert await move(both, topic, target.path) == 0
-    await eventually(lambda: len(controller.asked) > asked)
+    await until(lambda: len(controller.requests) > asked)
     for number in range(20, 40):
         assert (await both.append(topic, values(number))).error == 0
-    await eventually(lambda: moves(both).under_way()[0].lag == 0)
+    await until(lambda: moves(both).in_progress()[0].lag == 0)
     assert home(both, topic) is source
     found = await described(both)
     assert found[source.path] == [("t-0", 0, False)]
@@ -105,7 +106,7 @@ async def test_a_replica_that_moved_is_displaced_when_its_new_disk_is_lost(both:
     state = image(both).partition(topic, 0)
     assert state is not None
     live = live_nodes({NODE_ID: Member(STORAGE, NODE_ID, both.incarnation + 1, "", log_dirs=(source.directory_id,))})
-    assert standing(state, state.isr[0], live, synced=True) is Standing.DISPLACED
+    assert health_of(state, state.isr[0], live, synced=True) is ReplicaHealth.DISPLACED
 
 
 async def test_a_node_that_stops_between_announcement_and_move_goes_on_with_the_log_that_it_has(
@@ -120,7 +121,7 @@ async def test_a_node_that_stops_between_announcement_and_move_goes_on_with_the_
     assert home(both, topic).path == source.path
     assert await stored(both, topic) == numbers(range(21))
     unswitched.undo()
-    await eventually(lambda: home(both, topic).path == target.path and named(both, topic) == target.directory_id)
+    await until(lambda: home(both, topic).path == target.path and named(both, topic) == target.directory_id)
     assert await stored(both, topic) == numbers(range(21))
 
 
@@ -134,7 +135,7 @@ async def test_a_replica_whose_disk_is_lost_when_it_is_announced_elsewhere_does_
     both.config = replace(both.config, log_dirs=(target.path,))
     for epoch in (1, 2):
         await started(both, topic, target.directory_id, epoch)
-        await eventually(lambda: (topic, 0) in controller.withdrawn)
+        await until(lambda: (topic, 0) in controller.withdrawn)
         assert (await both.append(topic, values(99))).error == ErrorCode.KAFKA_STORAGE_ERROR
         assert [name.endswith("-future") for name in names(target)] == [True]
         controller.withdrawn.clear()
@@ -157,7 +158,7 @@ async def test_a_replica_that_nobody_counts_on_begins_anew_where_it_was_going(
     await both.write(keys.partition(topic, 0), encode(state))
     await both.start()
     assert home(both, topic).path == target.path
-    await eventually(lambda: names(target) == ["t-0"])
+    await until(lambda: names(target) == ["t-0"])
 
 
 async def test_a_move_that_ends_after_its_announcement_is_taken_back_before_the_copy_goes(
@@ -166,14 +167,14 @@ async def test_a_move_that_ends_after_its_announcement_is_taken_back_before_the_
     topic = await filled(both)
     source, target = await announced(both, topic)
     controller.go_away()
-    asked = len(controller.asked)
+    asked = len(controller.requests)
     assert await move(both, topic, source.path) == 0
-    await eventually(lambda: len(controller.asked) > asked)
+    await until(lambda: len(controller.requests) > asked)
     assert [name.endswith("-future") for name in names(target)] == [True]
     assert (await described(both))[target.path] == []
     controller.come_back()
-    await eventually(lambda: named(both, topic) == source.directory_id)
-    await eventually(lambda: names(target) == [])
+    await until(lambda: named(both, topic) == source.directory_id)
+    await until(lambda: names(target) == [])
     unswitched.undo()
     assert await move(both, topic, target.path) == 0
     await arrived(both, topic, target)
@@ -182,7 +183,7 @@ async def test_a_move_that_ends_after_its_announcement_is_taken_back_before_the_
 async def test_a_move_that_is_asked_for_again_at_once_goes_on(both: StorageCluster, unswitched: pytest.MonkeyPatch) -> None:
     topic = await filled(both)
     source, target = await announced(both, topic)
-    found = hosted(both, topic)
+    found = partition_of(both, topic)
     moves(both).cancel(found)
     moves(both).start(found, source, target)
     unswitched.undo()
@@ -196,8 +197,8 @@ async def test_a_target_that_fails_when_it_is_announced_is_taken_back_though_it_
     topic = await filled(both)
     source, target = await announced(both, topic)
     target.sync.fail(OSError("broken"))
-    await eventually(lambda: image(both).members(STORAGE)[NODE_ID].log_dirs == (source.directory_id,))
-    await eventually(lambda: named(both, topic) == source.directory_id)
+    await until(lambda: image(both).members(STORAGE)[NODE_ID].log_dirs == (source.directory_id,))
+    await until(lambda: named(both, topic) == source.directory_id)
     assert (await both.append(topic, values(20))).error == 0
     assert await stored(both, topic) == numbers(range(21))
 
@@ -208,8 +209,8 @@ async def test_a_source_that_fails_when_the_target_is_announced_is_withdrawn_and
     topic = await filled(both)
     source, target = await announced(both, topic)
     source.sync.fail(OSError("broken"))
-    await eventually(lambda: (topic, 0) in controller.withdrawn)
-    await eventually(lambda: moves(both).under_way() == [])
+    await until(lambda: (topic, 0) in controller.withdrawn)
+    await until(lambda: moves(both).in_progress() == [])
     await both.stop()
     assert [name.endswith("-future") for name in names(target)] == [True]
     unswitched.undo()
@@ -229,8 +230,8 @@ async def test_a_state_that_names_where_it_no_longer_is_is_corrected(both: Stora
     assert await move(both, topic, target.path) == 0
     await arrived(both, topic, target)
     await both.state(topic, epoch=1, directory=source.directory_id)  # a report of old that comes late
-    await eventually(lambda: image(both).partition(topic, 0).leader_epoch == 1)  # type: ignore[union-attr]
-    await eventually(lambda: named(both, topic) == target.directory_id)
+    await until(lambda: image(both).partition(topic, 0).leader_epoch == 1)  # type: ignore[union-attr]
+    await until(lambda: named(both, topic) == target.directory_id)
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -241,7 +242,7 @@ async def test_a_directory_that_was_asked_for_goes_before_the_one_that_the_contr
     there = PartitionState((Replica(2, "x"),), 2, 1, 0, 0, (InSync(2, 1),))
     await both.write(keys.partition(topic, 0), encode(there))
     await both.write(keys.topic("t"), encode(Topic("t", topic.hex(), 1)))
-    await eventually(lambda: "t" in image(both).topics)
+    await until(lambda: "t" in image(both).topics)
     target, chosen = disks(both)[which], disks(both)[1 - which]
     controller.go_away()
     assert await move(both, topic, target.path) == ErrorCode.REPLICA_NOT_AVAILABLE
@@ -249,12 +250,11 @@ async def test_a_directory_that_was_asked_for_goes_before_the_one_that_the_contr
         there, replicas=(*there.replicas, Replica(NODE_ID, chosen.directory_id)), adding=(NODE_ID,), partition_epoch=1
     )
     await both.write(keys.partition(topic, 0), encode(coming))
-    await eventually(lambda: controller.asked)
+    await until(lambda: controller.requests)
     assert [names(disk) for disk in (target, chosen)] == [[], []]
     controller.come_back()
     assert both.node is not None
-    residents = both.node._residents
-    assert residents is not None
-    await eventually(lambda: residents.home((topic, 0)) is not None)
+    open_logs = both.node.open_logs
+    await until(lambda: (topic, 0) in open_logs)
     assert home(both, topic) is target
     assert named(both, topic) == target.directory_id

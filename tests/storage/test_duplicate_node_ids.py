@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from libs.commitlog.filesystem import OsFileSystem
-from services.storage.presence import NodeIdTaken
+from libs.commitlog.files.filesystem import OsFileSystem
+from services.storage.registration import NodeIdTaken
 from tests.storage.cluster import StorageCluster
 
 

@@ -7,8 +7,9 @@ import gc
 import pytest
 
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, appended, batch, eventually
+from tests.storage.cluster import StorageCluster, appended, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 async def test_acks_all_is_answered_only_after_the_sync_that_holds_it(cluster: StorageCluster, disk: HeldDisk) -> None:
@@ -17,7 +18,7 @@ async def test_acks_all_is_answered_only_after_the_sync_that_holds_it(cluster: S
     disk.hold()
     begun = disk.syncs_begun
     waiting = cluster.send([(topic, 0, batch(b"x"))])
-    await eventually(lambda: disk.syncs_begun > begun)
+    await until(lambda: disk.syncs_begun > begun)
     # acks=1 overtakes it, and neither is visible yet.
     assert (await cluster.append(topic, batch(b"y"), acks=1)).base_offset == 2
     assert not waiting.done()
@@ -25,7 +26,7 @@ async def test_acks_all_is_answered_only_after_the_sync_that_holds_it(cluster: S
     disk.release()
     assert appended(await waiting)[0].base_offset == 1
     # Whoever waits or not: what acks=1 wrote becomes visible too.
-    await eventually(lambda: _committed(cluster, topic, 3))
+    await until(lambda: _committed(cluster, topic, 3))
 
 
 async def _committed(cluster: StorageCluster, topic: bytes, offset: int) -> bool:
@@ -38,7 +39,7 @@ async def test_an_append_that_waits_too_long_is_told_so_and_stays(cluster: Stora
     assert (await cluster.append(topic, batch(b"x"), timeout_ms=30)).error == ErrorCode.REQUEST_TIMED_OUT
     assert (await cluster.append(topic, batch(b"y"), timeout_ms=60)).error == ErrorCode.REQUEST_TIMED_OUT
     disk.release()
-    await eventually(lambda: _committed(cluster, topic, 2))
+    await until(lambda: _committed(cluster, topic, 2))
 
 
 async def test_a_duplicate_of_something_uncommitted_waits_like_the_original(cluster: StorageCluster, disk: HeldDisk) -> None:
@@ -55,7 +56,7 @@ async def test_a_duplicate_of_something_uncommitted_waits_like_the_original(clus
     assert not duplicate.done()
     assert not later.done()
     disk.release()
-    assert [appended(await one)[0].base_offset for one in (original, duplicate, later)] == [0, 0, 0]
+    assert [appended(await append)[0].base_offset for append in (original, duplicate, later)] == [0, 0, 0]
     assert (await cluster.list_offset(topic, -1)).offset == 2
     assert (await cluster.append(topic, sent)).base_offset == 0  # committed by now: answered at once
     assert (await cluster.append(topic, batch(b"c", producer=(5, 0, 9)))).error == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -68,8 +69,8 @@ async def test_a_full_disk_refuses_appends_and_serves_reads(cluster: StorageClus
     refused = batch(b"lost", producer=(5, 0, 0))
     for acks in (-1, 1, 0):
         assert (await cluster.append(topic, refused, acks=acks)).error == ErrorCode.KAFKA_STORAGE_ERROR
-    found = await cluster.fetch(topic, 0)
-    assert (found.error, found.high_watermark, len(found.ranges)) == (0, 1, 1)
+    part = await cluster.fetch(topic, 0)
+    assert (part.error, part.high_watermark, len(part.ranges)) == (0, 1, 1)
     disk.fail_writes = None
     # Nothing of the refused batch is remembered: its retry is an original, at the next offset.
     assert (await cluster.append(topic, refused)).base_offset == 1
@@ -82,56 +83,56 @@ async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_ret
     topic = await cluster.topic("full")
     await cluster.append(topic, batch(b"kept"))
     assert cluster.node is not None
-    hosted = cluster.node._partitions.by_key[topic, 0]
-    await eventually(lambda: not hosted.sync._running)
-    hosted.log.roll()
+    partition = cluster.node.partitions.by_key[topic, 0]
+    await until(lambda: not partition.sync.running)
+    partition.log.roll()
     disk.hold()
     begun = disk.syncs_begun
     waiting = cluster.send([(topic, 0, batch(b"written"))])
-    await eventually(lambda: disk.syncs_begun > begun)
+    await until(lambda: disk.syncs_begun > begun)
     disk.fail_writes = errno.ENOSPC
     disk.release()
     assert appended(await waiting)[0].error == 0
     assert (await cluster.append(topic, batch(b"lost"))).error == ErrorCode.KAFKA_STORAGE_ERROR
-    found = await cluster.fetch(topic, 0)
-    assert (found.error, found.high_watermark) == (0, 2)
+    part = await cluster.fetch(topic, 0)
+    assert (part.error, part.high_watermark) == (0, 2)
     assert cluster.node.ready() == (True, "")
-    known = hosted.log.recovery_point
+    known = partition.log.recovery_point
     disk.fail_writes = None
     # There is room again: what could not be written is still owed, and comes with the next round.
     assert (await cluster.append(topic, batch(b"later"))).base_offset == 2
-    await eventually(lambda: hosted.log.recovery_point > known)
+    await until(lambda: partition.log.recovery_point > known)
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
 async def test_what_a_full_disk_kept_a_round_from_leaving_is_left_when_there_is_room_without_any_client(
     cluster: StorageCluster, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: int
 ) -> None:
-    monkeypatch.setattr("services.storage.sync_scheduler.NO_ROOM_S", 0.02)
-    monkeypatch.setattr("services.storage.sync_scheduler.OWED_PER_ROUND", 2)
+    monkeypatch.setattr("services.storage.partition.sync_scheduler.NO_ROOM_S", 0.02)
+    monkeypatch.setattr("services.storage.partition.sync_scheduler.REQUESTED_PER_ROUND", 2)
     topic = await cluster.topic("full", partitions=5)
     assert cluster.node is not None
-    (home,) = cluster.node._disks.all
-    logs = [cluster.node._partitions.by_key[topic, index].log for index in range(5)]
+    (home,) = cluster.node.disks.all
+    logs = [cluster.node.partitions.by_key[topic, index].log for index in range(5)]
     await home.sync.drain()
     disk.hold()
     begun = disk.syncs_begun
     waiting = [cluster.send([(topic, index, batch(b"written"))]) for index in range(5)]
-    await eventually(lambda: disk.syncs_begun > begun and all(log.log_end_offset for log in logs))
-    for one in logs:
-        one.roll()
+    await until(lambda: disk.syncs_begun > begun and all(log.log_end_offset for log in logs))
+    for log in logs:
+        log.roll()
     disk.fail_writes = error
     disk.release()
-    assert [appended(await one)[0].error for one in waiting] == [0] * 5
+    assert [appended(await append)[0].error for append in waiting] == [0] * 5
     for index in range(5):
-        home.sync.owe(cluster.node._partitions.by_key[topic, index])
-    home.sync.kick()
-    await eventually(lambda: disk.writes_refused > 10)  # it tries again by itself
+        home.sync.request_round(cluster.node.partitions.by_key[topic, index])
+    home.sync.start_round()
+    await until(lambda: disk.writes_refused > 10)  # it tries again by itself
     assert cluster.node.ready() == (True, "")
-    assert [one.recovery_point for one in logs] == [0] * 5
+    assert [log.recovery_point for log in logs] == [0] * 5
     assert sum("no room" in record.message for record in caplog.records) == 1
     disk.fail_writes = None
-    await eventually(lambda: [one.recovery_point for one in logs] == [1] * 5)
+    await until(lambda: [log.recovery_point for log in logs] == [1] * 5)
     assert (await cluster.append(topic, batch(b"later"))).base_offset == 1
 
 
@@ -145,14 +146,14 @@ async def test_a_round_that_fails_after_its_directory_was_given_up_is_not_compla
     disk.hold()
     begun = disk.syncs_begun
     waiting = cluster.send([(topic, 0, batch(b"x"))])
-    await eventually(lambda: disk.syncs_begun > begun)
+    await until(lambda: disk.syncs_begun > begun)
     assert cluster.node is not None
-    (home,) = cluster.node._disks.all
+    (home,) = cluster.node.disks.all
     disk.fail_syncs = errno.EIO
     home.sync.fail(OSError(errno.EIO, "a write failed"))
     assert appended(await waiting)[0].error == ErrorCode.KAFKA_STORAGE_ERROR
     disk.release()
-    await home.sync.quiet()
+    await home.sync.wait_for_round()
     gc.collect()
     assert not complaints
 
@@ -167,7 +168,7 @@ async def test_a_round_that_finds_no_descriptor_comes_again_and_retires_nothing(
     begun = disk.syncs_begun
     disk.fail_syncs = error
     waiting = cluster.send([(topic, 0, batch(b"x"))])
-    await eventually(lambda: disk.syncs_begun > begun + 1)  # it tries again by itself
+    await until(lambda: disk.syncs_begun > begun + 1)  # it tries again by itself
     assert not waiting.done()
     assert (await cluster.fetch(topic, 0)).high_watermark == 1
     disk.fail_syncs = None
@@ -183,7 +184,7 @@ async def test_a_duplicate_shares_the_fate_of_an_original_of_the_same_read(clust
     sent = batch(b"lost", producer=(5, 0, 0))
     for acks in (-1, 1):
         both = [cluster.send([(topic, 0, sent)], acks=acks) for _ in range(2)]
-        assert [appended(await one)[0].error for one in both] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert [appended(await append)[0].error for append in both] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
     disk.fail_writes = None
     assert (await cluster.append(topic, sent)).base_offset == 1
 
@@ -198,7 +199,9 @@ async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageClus
     assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
     node = cluster.node
     assert node is not None
-    await eventually(lambda: bool(node._marks) and all(mark.done() for mark in node._marks))  # the mark is synced too
+    await until(
+        lambda: bool(node._retirement_marks) and all(mark.done() for mark in node._retirement_marks)
+    )  # the mark is synced too
     disk.fail_syncs = None
     begun = disk.syncs_begun
     assert (await cluster.append(topic, batch(b"y"), acks=1)).error == ErrorCode.KAFKA_STORAGE_ERROR
@@ -209,7 +212,7 @@ async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageClus
         now = await cluster.member()
         return now is not None and now.log_dirs == ()
 
-    await eventually(told)
+    await until(told)
     assert cluster.node is not None
     assert cluster.node.ready() == (False, "every log directory has failed")
 
@@ -218,11 +221,11 @@ async def test_a_sync_that_hangs_is_noticed_and_takes_no_more_appends(cluster: S
     topic = await cluster.topic("hanging")
     await cluster.append(topic, batch(b"before"))  # no round of the creation runs any more
     assert cluster.node is not None
-    for one in cluster.node._disks.all:
-        one.sync._hang_s = 0.02
+    for log_disk in cluster.node.disks.all:
+        log_disk.sync._hang_s = 0.02
     disk.hold()
     waiting = cluster.send([(topic, 0, batch(b"x"))])
-    await eventually(lambda: cluster.node is not None and not cluster.node.ready()[0])
+    await until(lambda: cluster.node is not None and not cluster.node.ready()[0])
     assert (await cluster.append(topic, batch(b"y"), acks=1)).error == ErrorCode.KAFKA_STORAGE_ERROR
     disk.release()
     assert appended(await waiting)[0].error == 0
@@ -236,7 +239,7 @@ async def test_what_arrived_in_one_read_shares_its_write_and_its_round(cluster: 
     disk.hold()
     begun = disk.syncs_begun
     first = cluster.send([(topic, 0, batch(b"first"))])
-    await eventually(lambda: disk.syncs_begun > begun)
+    await until(lambda: disk.syncs_begun > begun)
     many = [cluster.send([(topic, 0, batch(b"%d" % number))]) for number in range(50)]
     await cluster.fetch(topic, 0)  # answered after them: they are written
     disk.release()
@@ -249,12 +252,12 @@ async def test_a_partition_that_fails_unexpectedly_takes_none_of_its_turn_with_i
 ) -> None:
     broken, sound = await cluster.topic("broken"), await cluster.topic("sound")
     assert cluster.node is not None
-    hosted = cluster.node._partitions.by_key[broken, 0]
+    partition = cluster.node.partitions.by_key[broken, 0]
 
     def mistake(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(hosted.log, "append", mistake)
+    monkeypatch.setattr(partition.log, "append", mistake)
     reply = await cluster.send([(broken, 0, batch(b"x")), (sound, 0, batch(b"y"))])
     assert [row.error for row in appended(reply)] == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
     monkeypatch.undo()
@@ -266,7 +269,7 @@ async def test_a_partition_that_fails_unexpectedly_takes_none_of_its_turn_with_i
 async def test_each_stage_of_an_append_is_timed_once(cluster: StorageCluster) -> None:
     topic = await cluster.topic("timed")
     assert cluster.node is not None
-    meters = cluster.node._meters
+    meters = cluster.node.meters
     for acks, counts in ((1, (1, 0)), (-1, (2, 1))):
         await cluster.append(topic, batch(b"x"), acks=acks)
         assert (meters.appended.count, meters.synced.count) == counts

@@ -9,9 +9,10 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, Topic
-from libs.commitlog.log import Log
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch
 from tests.storage.fake_leader import FakeLeader, LeaderLog
+from tests.storage.following import caught_up, content, followed, log_of
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -20,41 +21,6 @@ async def leader(cluster: StorageCluster, short_dir: Path) -> AsyncIterator[Fake
     await played.start()
     yield played
     await played.stop()
-
-
-async def followed(
-    cluster: StorageCluster, leader: FakeLeader, name: str, *, epoch: int = 0, **configs: str
-) -> tuple[bytes, LeaderLog]:
-    """A topic of one partition that the fake leader leads, once the node has it."""
-    topic_id = name.encode().ljust(16, b"\0")
-    log = await leader.leads(topic_id, epoch=epoch)
-    await cluster.write(keys.topic(name), encode(Topic(name, topic_id.hex(), 1)))
-    await eventually(lambda: cluster.node is not None and (topic_id, 0) in cluster.node._partitions.by_key)
-    return topic_id, log
-
-
-async def caught_up(cluster: StorageCluster, topic: bytes, log: LeaderLog) -> None:
-    def held() -> bool:
-        assert cluster.node is not None
-        mine = cluster.node._partitions.by_key.get((topic, 0))
-        return mine is not None and (mine.log_end_offset, mine.high_watermark) == (log.end, min(log.high_watermark, log.end))
-
-    await eventually(held)
-
-
-def log_of(cluster: StorageCluster, topic: bytes) -> Log:
-    """Also while it is being cut, and answered by nobody."""
-    assert cluster.node is not None
-    assert cluster.node._residents is not None
-    return cluster.node._residents._homes[topic, 0][0].log
-
-
-def content(cluster: StorageCluster, topic: bytes) -> bytes:
-    """All batches of the node's log, byte for byte; nothing while it is being cut."""
-    try:
-        return b"".join(Path(one.file.path).read_bytes()[: one.size] for one in log_of(cluster, topic).segments)
-    except FileNotFoundError:
-        return b""
 
 
 async def test_a_follower_copies_what_its_leader_has_byte_for_byte(cluster: StorageCluster, leader: FakeLeader) -> None:
@@ -74,20 +40,20 @@ async def test_what_became_durable_is_told_without_waiting_for_a_pull(cluster: S
     topic, log = await followed(cluster, leader, "told")
     log.append(b"a", b"b", b"c")
     leader.changed()
-    await eventually(lambda: leader.durable(topic) == 3)
+    await until(lambda: leader.durable(topic) == 3)
 
 
 async def test_a_pull_names_only_what_changed(cluster: StorageCluster, leader: FakeLeader) -> None:
     busy, log = await followed(cluster, leader, "busy")
     quiet, _ = await followed(cluster, leader, "quiet")
-    await eventually(lambda: any(one.topic_id == quiet for pull in leader.pulls for one in pull.partitions))
+    await until(lambda: any(named.topic_id == quiet for pull in leader.pulls for named in pull.partitions))
     log.append(b"x")
     leader.changed()
     await caught_up(cluster, busy, log)
-    await eventually(lambda: any(one.fetch_offset == 1 for pull in leader.pulls for one in pull.partitions))
-    pull = next(pull for pull in leader.pulls if any(one.fetch_offset == 1 for one in pull.partitions))
+    await until(lambda: any(named.fetch_offset == 1 for pull in leader.pulls for named in pull.partitions))
+    pull = next(pull for pull in leader.pulls if any(named.fetch_offset == 1 for named in pull.partitions))
     assert pull.sequence > 0
-    assert [one.topic_id for one in pull.partitions] == [busy]
+    assert [named.topic_id for named in pull.partitions] == [busy]
 
 
 async def test_a_follower_cuts_what_its_leader_never_had_and_not_by_its_high_watermark(
@@ -106,7 +72,7 @@ async def test_a_follower_cuts_what_its_leader_never_had_and_not_by_its_high_wat
     await leader.leads(topic, epoch=1, log=other)
     other.append(b"another c", committed=False)
     leader.changed()
-    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    await until(lambda: content(cluster, topic) == b"".join(other.batches))
     assert log_of(cluster, topic).epochs.entries() == [(0, 0), (1, 2)]
     assert batch(b"c") not in content(cluster, topic)
 
@@ -121,14 +87,14 @@ async def test_a_follower_that_deleted_all_that_it_had_still_notices_that_the_lo
     await caught_up(cluster, topic, log)
     log.start = 2
     leader.changed()
-    await eventually(lambda: log_of(cluster, topic).log_start_offset == 2)
+    await until(lambda: log_of(cluster, topic).log_start_offset == 2)
     other = LeaderLog(4)
     for value in (b"a", b"b", b"c"):
         other.append(value, committed=False)
     other.elected(6)
     await leader.leads(topic, epoch=6, log=other)
     leader.changed()
-    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    await until(lambda: content(cluster, topic) == b"".join(other.batches))
     assert log_of(cluster, topic).log_start_offset == 0
 
 
@@ -172,7 +138,7 @@ async def test_what_the_cluster_moves_by_itself_is_copied_at_the_rate_of_moves(
         await leader.leads(topic, epoch=0, log=log, adding=(NODE_ID,), paced=paced)
         await cluster.write(keys.topic(name), encode(Topic(name, topic.hex(), 1)))
         began = asyncio.get_running_loop().time()
-        await eventually(lambda: cluster.node is not None and (topic, 0) in cluster.node._partitions.by_key)
+        await until(lambda: cluster.node is not None and (topic, 0) in cluster.node.partitions.by_key)
         await caught_up(cluster, topic, log)
         return asyncio.get_running_loop().time() - began
 
@@ -188,7 +154,7 @@ async def test_what_a_follower_does_is_counted(cluster: StorageCluster, leader: 
     leader.changed()
     await caught_up(cluster, topic, log)
     assert cluster.node is not None
-    rendered = cluster.node._world.metrics.render().decode()
+    rendered = cluster.node.environment.metrics.render().decode()
     assert f"kafka_server_brokertopicmetrics_replicationbytesin_total {float(len(log.batches[0]))}" in rendered
     assert 'kafka_server_fetcherlagmetrics_consumerlag{leader="2"} 0.0' in rendered
     assert "kafka_server_replicafetchermanager_maxlag 0.0" in rendered
@@ -200,11 +166,11 @@ async def test_what_a_follower_does_is_counted(cluster: StorageCluster, leader: 
 async def test_a_partition_that_comes_waits_neither_for_the_pull_under_way_nor_for_another_session(
     cluster: StorageCluster, leader: FakeLeader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.storage.following.link.WAIT_MS", 3_600_000)
+    monkeypatch.setattr("services.storage.replication.follower.fetcher.WAIT_MS", 3_600_000)
     await followed(cluster, leader, "first")
-    await eventually(lambda: leader.pulls)
+    await until(lambda: leader.pulls)
     session = leader.pulls[-1].session
-    await eventually(lambda: leader.pulls[-1].max_wait_ms > 60_000)  # which is parked now
+    await until(lambda: leader.pulls[-1].max_wait_ms > 60_000)  # which is parked now
     second, log = await followed(cluster, leader, "second")
     log.append(b"a")
     leader.changed()

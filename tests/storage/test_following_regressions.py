@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from libs.cluster import keys
-from libs.commitlog.log import Log
+from libs.commitlog.partition_log.log import Log
 from libs.rpc.contracts.replication import Pulled, PulledFrom
-from libs.wire.batches import set_max_timestamp
 from libs.wire.errors import ErrorCode
-from libs.wire.markers import Marker, build_marker
-from tests.storage.cluster import StorageCluster, batch, eventually, hosted
+from libs.wire.record_batches.batches import set_max_timestamp
+from libs.wire.record_batches.markers import Marker, build_marker
+from tests.storage.cluster import StorageCluster, batch, partition_of
 from tests.storage.fake_leader import FakeLeader, LeaderLog
-from tests.storage.test_following import caught_up, content, followed, log_of
+from tests.storage.following import caught_up, content, followed, log_of
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ async def test_two_fast_failovers_are_walked_back_until_the_logs_agree(cluster: 
     await caught_up(cluster, topic, leader.logs[topic, 0])
     other = log_with((0, 4), (1, 5), (4, 1))
     await leader.leads(topic, epoch=4, log=other)
-    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    await until(lambda: content(cluster, topic) == b"".join(other.batches))
     assert log_of(cluster, topic).epochs.entries() == [(0, 0), (1, 4), (4, 9)]
 
 
@@ -77,7 +78,7 @@ async def test_a_follower_that_missed_an_epoch_cuts_though_its_leader_is_the_sam
     await caught_up(cluster, topic, leader.logs[topic, 0])
     back = log_with((0, 3), (1, 1), (2, 1))
     await leader.leads(topic, epoch=2, log=back)
-    await eventually(lambda: content(cluster, topic) == b"".join(back.batches))
+    await until(lambda: content(cluster, topic) == b"".join(back.batches))
 
 
 async def test_a_parting_is_heeded_before_a_high_watermark_that_came_with_it(cluster: StorageCluster, leader: FakeLeader) -> None:
@@ -87,7 +88,7 @@ async def test_a_parting_is_heeded_before_a_high_watermark_that_came_with_it(clu
     leader.changed()
     await caught_up(cluster, topic, leader.logs[topic, 0])
     seen: list[int] = []
-    mine = hosted(cluster, topic)
+    mine = partition_of(cluster, topic)
     other = log_with((0, 2), (1, 1))
     other.high_watermark = 2
 
@@ -97,8 +98,8 @@ async def test_a_parting_is_heeded_before_a_high_watermark_that_came_with_it(clu
 
     leader.lies += [lie] * 3
     await leader.leads(topic, epoch=1, log=other)
-    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
-    await eventually(lambda: mine.high_watermark == 2)
+    await until(lambda: content(cluster, topic) == b"".join(other.batches))
+    await until(lambda: mine.high_watermark == 2)
     assert max(seen) <= 2
 
 
@@ -109,14 +110,14 @@ async def test_a_late_answer_cuts_nothing_of_what_is_led_by_now(cluster: Storage
     leader.changed()
     await caught_up(cluster, topic, log)
     assert cluster.node is not None
-    following = cluster.node._following
+    following = cluster.node.fetchers
     assert following is not None
-    link = following._links[leader.node_id]
+    link = following.fetchers[leader.node_id]
     asked = PulledFrom(topic, 0, 0, 3, 3, 0, 0)
     session = link._session
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, epoch=1)
-    session._told[topic, 0] = 0, asked
+    session._reported[topic, 0] = 0, asked
     late = Pulled(topic, 0, 0, 0, 3, 0, 3, diverging_epoch=0, diverging_end_offset=1)
     list(
         link._puller.applying.steps([(late, memoryview(b""))], session, session.sequence, link.followed, {}, lambda ranges: None)
@@ -151,15 +152,15 @@ async def test_the_high_watermark_of_a_log_that_begins_anew_is_its_start(cluster
     log.start, log.batches = 50, log.batches[-1:]
     leader.changed()
     await caught_up(cluster, topic, log)
-    mine = hosted(cluster, topic)
+    mine = partition_of(cluster, topic)
     assert (mine.log_start_offset, mine.log_end_offset, mine.high_watermark) == (50, 51, 51)
     assert content(cluster, topic) == b"".join(log.batches)
-    await eventually(lambda: mine.log.durable_offset == 51)
+    await until(lambda: mine.log.durable_offset == 51)
     await cluster.stop()
     (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").unlink()
     await cluster.start()
     await caught_up(cluster, topic, log)
-    assert hosted(cluster, topic).log_start_offset == 50
+    assert partition_of(cluster, topic).log_start_offset == 50
 
 
 async def test_a_new_follower_begins_in_the_middle_of_a_batch(cluster: StorageCluster, leader: FakeLeader) -> None:
@@ -173,13 +174,13 @@ async def test_a_new_follower_begins_in_the_middle_of_a_batch(cluster: StorageCl
     await leader.leads(topic, epoch=0, log=log)
     await followed(cluster, leader, "middle", epoch=0)
     await caught_up(cluster, topic, log)
-    mine = hosted(cluster, topic)
+    mine = partition_of(cluster, topic)
     assert mine.log_start_offset == 14
     assert content(cluster, topic) == b"".join(log.batches[1:])
     await cluster.stop()
     await cluster.start()
     await caught_up(cluster, topic, log)
-    assert hosted(cluster, topic).log_start_offset == 14
+    assert partition_of(cluster, topic).log_start_offset == 14
 
 
 async def test_a_log_that_ends_after_the_leaders_and_starts_after_its_end_begins_anew(
@@ -193,14 +194,14 @@ async def test_a_log_that_ends_after_the_leaders_and_starts_after_its_end_begins
     await caught_up(cluster, topic, log)
     log.start = 12
     leader.changed()
-    await eventually(lambda: hosted(cluster, topic).log_start_offset == 12)
+    await until(lambda: partition_of(cluster, topic).log_start_offset == 12)
     other = log_with((0, 5))
     other.elected(1)
     other.append(b"another")
     await leader.leads(topic, epoch=1, log=other)
     await caught_up(cluster, topic, other)
     assert content(cluster, topic) == b"".join(other.batches)
-    assert hosted(cluster, topic).log_start_offset == 0
+    assert partition_of(cluster, topic).log_start_offset == 0
 
 
 async def test_transactions_that_were_cut_hold_up_no_reader(cluster: StorageCluster, leader: FakeLeader) -> None:
@@ -214,13 +215,13 @@ async def test_transactions_that_were_cut_hold_up_no_reader(cluster: StorageClus
     log.append(raw=bytes(open_one))
     leader.changed()
     await caught_up(cluster, topic, log)
-    assert hosted(cluster, topic).last_stable_offset == 2
+    assert partition_of(cluster, topic).last_stable_offset == 2
     other = log_with((0, 2), (1, 1))
     other.high_watermark = 3
     await leader.leads(topic, epoch=1, log=other)
-    await eventually(lambda: content(cluster, topic) == b"".join(other.batches))
+    await until(lambda: content(cluster, topic) == b"".join(other.batches))
     await caught_up(cluster, topic, other)
-    assert hosted(cluster, topic).last_stable_offset == 3
+    assert partition_of(cluster, topic).last_stable_offset == 3
 
 
 async def test_markers_end_transactions_on_followers(cluster: StorageCluster, leader: FakeLeader) -> None:
@@ -234,7 +235,7 @@ async def test_markers_end_transactions_on_followers(cluster: StorageCluster, le
     await caught_up(cluster, topic, log)
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, epoch=1)
-    await eventually(lambda: hosted(cluster, topic).last_stable_offset == 2)
+    await until(lambda: partition_of(cluster, topic).last_stable_offset == 2)
     assert (await cluster.fetch(topic, 0, isolation=1)).aborted == ((7, 0),)
 
 
@@ -247,7 +248,7 @@ async def test_a_leader_that_is_not_ready_is_asked_again(cluster: StorageCluster
     log.error = int(error)
     leader.changed()
     before = len(leader.pulls)
-    await eventually(lambda: len(leader.pulls) > before + 2)
+    await until(lambda: len(leader.pulls) > before + 2)
     log.error = 0
     await caught_up(cluster, topic, log)
 
@@ -257,7 +258,7 @@ async def test_a_refused_pull_begins_another_session(cluster: StorageCluster, le
     topic, log = await followed(cluster, leader, "refused")
     leader.refusals += [refusal] * 2
     leader.changed()
-    await eventually(lambda: not leader.refusals)
+    await until(lambda: not leader.refusals)
     log.append(b"a")
     leader.changed()
     await caught_up(cluster, topic, log)
@@ -327,16 +328,16 @@ async def test_a_disk_that_takes_no_checkpoint_puts_a_cut_off_and_the_log_can_be
     leader.changed()
     await caught_up(cluster, topic, leader.logs[topic, 0])
     assert cluster.node is not None
-    assert cluster.node._checkpoints is not None
+    assert cluster.node.checkpoints is not None
     asked = []
 
     async def refuse(disk: object) -> bool:
         asked.append(disk)
         return False
 
-    monkeypatch.setattr(cluster.node._checkpoints, "write_high_watermarks_of", refuse)
+    monkeypatch.setattr(cluster.node.checkpoints, "write_high_watermarks_of", refuse)
     await leader.leads(topic, epoch=1, log=log_with((0, 2), (1, 1)))
-    await eventually(lambda: len(asked) > 1)
+    await until(lambda: len(asked) > 1)
     await cluster.state(topic, epoch=2)
     await cluster.leads(topic, epoch=2)
     assert (await cluster.append(topic, batch(b"x"))).base_offset == 5
@@ -364,8 +365,8 @@ async def test_a_progress_that_the_leader_passed_over_is_told_again_by_the_next_
     topic, log = await followed(cluster, leader, "passed")
     log.append(b"a", b"b")
     leader.changed()
-    await eventually(lambda: leader.durable(topic) == 2)
-    await eventually(lambda: any(one.durable_offset == 2 for pull in leader.pulls for one in pull.partitions))
+    await until(lambda: leader.durable(topic) == 2)
+    await until(lambda: any(one.durable_offset == 2 for pull in leader.pulls for one in pull.partitions))
 
 
 async def in_the_middle_of_a_cut(
@@ -386,7 +387,7 @@ async def in_the_middle_of_a_cut(
 
     monkeypatch.setattr(Log, "truncate_to", slowly)
     await leader.leads(topic, epoch=1, log=log_with((0, 2), (1, 1)))
-    await eventually(begun.is_set)
+    await until(begun.is_set)
     return topic, go_on
 
 
@@ -398,10 +399,10 @@ async def test_a_node_that_is_elected_in_the_middle_of_a_cut_leads_when_it_has_e
 
     def heard() -> bool:
         assert cluster.node is not None
-        state = cluster.node._partitions.image.partition(topic, 0)
+        state = cluster.node.partitions.image.partition(topic, 0)
         return state is not None and state.leader_epoch == 2
 
-    await eventually(heard)
+    await until(heard)
     assert (await cluster.append(topic, batch(b"x"), timeout_ms=20)).error != 0
     go_on.set()
     await cluster.leads(topic, epoch=2)
@@ -420,9 +421,9 @@ async def test_a_topic_that_is_deleted_in_the_middle_of_a_cut_goes_when_it_has_e
     await asyncio.sleep(0)
     assert (directory / "doomed-0").exists()
     go_on.set()
-    await eventually(lambda: not any(path.name.startswith("doomed") for path in directory.iterdir()))
+    await until(lambda: not any(path.name.startswith("doomed") for path in directory.iterdir()))
     assert cluster.node is not None
-    assert (topic, 0) not in cluster.node._partitions.by_key
+    assert (topic, 0) not in cluster.node.partitions.by_key
 
 
 async def test_a_node_that_stops_in_the_middle_of_a_cut_waits_for_it(

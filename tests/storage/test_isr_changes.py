@@ -1,6 +1,7 @@
 """Who joins and who leaves the ISR, and what counts while nobody knows."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, InSync
 from libs.rpc.contracts.storage import DeletedRecords
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
+from tests.storage.cluster import StorageCluster, appended, batch, partition_of
 from tests.storage.fake_controller import FakeController
 from tests.storage.fake_follower import FakeFollower, at, image, replicated_state, replicated_topic, show
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -34,11 +36,17 @@ async def two(cluster: StorageCluster) -> AsyncIterator[FakeFollower]:
 async def lag_time(cluster: StorageCluster, ms: int, **configs: str) -> None:
     values = {"replica.lag.time.max.ms": str(ms), **{name.replace("_", "."): value for name, value in configs.items()}}
     await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(values)))
-    await eventually(lambda: image(cluster).overrides("broker", "") == values)
+    await until(lambda: image(cluster).overrides("broker", "") == values)
 
 
 def isr(cluster: StorageCluster, topic: bytes) -> dict[int, int]:
-    return dict(hosted(cluster, topic).replica.isr.committed)
+    return dict(partition_of(cluster, topic).replica.isr.committed)
+
+
+def isr_changes(cluster: StorageCluster) -> tuple[int, int]:
+    """How often the ISR grew, and how often it shrank."""
+    assert cluster.node is not None
+    return cluster.node.meters.isr_expands, cluster.node.meters.isr_shrinks
 
 
 async def test_a_follower_that_caught_up_joins_at_once(
@@ -47,13 +55,13 @@ async def test_a_follower_that_caught_up_joins_at_once(
     topic = await replicated_topic(cluster, "joins", [1])
     await cluster.append(topic, batch(b"a"))
     await two.pull(at(topic, 0))
-    assert controller.asked == []
+    assert controller.requests == []
     await two.pull(at(topic, 1, durable=0))
-    assert controller.asked == []  # what is committed on a synced topic is durable at everyone in sync
+    assert controller.requests == []  # what is committed on a synced topic is durable at everyone in sync
     two.progress(topic, 1)
-    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 10})
-    (asked,) = controller.asked
-    assert (asked.leader_epoch, asked.partition_epoch) == (0, 0)
+    await until(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 10})
+    (request,) = controller.requests
+    assert (request.leader_epoch, request.partition_epoch) == (0, 0)
 
 
 async def test_one_that_has_what_is_committed_but_not_what_the_epoch_began_with_stays_out(
@@ -64,10 +72,10 @@ async def test_one_that_has_what_is_committed_but_not_what_the_epoch_began_with_
     await cluster.append(topic, batch(b"b"), acks=1)  # node 3 has not got it: nothing is committed
     await show(cluster, topic, replicated_state(cluster, [1, 3], epoch=4, partition_epoch=1))
     await two.pull(at(topic, 1, epoch=4, last_epoch=0))
-    assert hosted(cluster, topic).high_watermark == 0
-    assert not hosted(cluster, topic).replica.may_join(2)
+    assert partition_of(cluster, topic).high_watermark == 0
+    assert not partition_of(cluster, topic).replica.may_join(2)
     await two.pull(at(topic, 2, epoch=4, last_epoch=0))
-    await eventually(lambda: 2 in isr(cluster, topic))
+    await until(lambda: 2 in isr(cluster, topic))
 
 
 async def test_a_joining_replica_counts_from_when_it_is_proposed(
@@ -76,13 +84,13 @@ async def test_a_joining_replica_counts_from_when_it_is_proposed(
     topic = await replicated_topic(cluster, "counts", [1], durability="replicated")
     controller.answer = lambda wanted: None
     await two.pull(at(topic, 0))
-    await eventually(lambda: len(controller.asked) >= 2)  # it is asked again and again
-    assert len(set(controller.asked)) == 1
+    await until(lambda: len(controller.requests) >= 2)  # it is asked again and again
+    assert len(set(controller.requests)) == 1
     await cluster.append(topic, batch(b"a"), acks=1)
-    assert hosted(cluster, topic).high_watermark == 0  # the controller may have let it in
-    assert hosted(cluster, topic).replica.in_sync == 1  # or not
+    assert partition_of(cluster, topic).high_watermark == 0  # the controller may have let it in
+    assert partition_of(cluster, topic).replica.in_sync == 1  # or not
     await two.pull(at(topic, 1))
-    assert hosted(cluster, topic).high_watermark == 1
+    assert partition_of(cluster, topic).high_watermark == 1
 
 
 async def test_a_member_that_restarted_and_is_proposed_again_commits_what_it_has(
@@ -94,7 +102,7 @@ async def test_a_member_that_restarted_and_is_proposed_again_commits_what_it_has
     await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=1), isr=former)
     controller.answer = lambda wanted: None
     waiting = asyncio.create_task(cluster.append(topic, batch(b"a")))
-    await eventually(lambda: hosted(cluster, topic).log_end_offset == 1)
+    await until(lambda: partition_of(cluster, topic).log_end_offset == 1)
     await two.pull(at(topic, 1))
     assert (await waiting).error == 0
 
@@ -105,11 +113,39 @@ async def test_an_answer_that_was_lost_is_made_up_for_by_the_image(
     topic = await replicated_topic(cluster, "lost", [1])
     controller.answer = lambda wanted: None
     await two.pull(at(topic, 0))
-    await eventually(lambda: controller.asked)
+    await until(lambda: controller.requests)
     applied = replicated_state(cluster, [1, 2], partition_epoch=1)
     await show(cluster, topic, applied)
     assert isr(cluster, topic) == {1: cluster.incarnation, 2: 10}
-    assert hosted(cluster, topic).replica.isr.proposal is None
+    assert partition_of(cluster, topic).replica.isr.proposal is None
+
+
+async def test_an_isr_change_is_logged_and_counted_once_though_the_image_comes_before_the_answer(
+    cluster: StorageCluster, two: FakeFollower, controller: FakeController, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = await replicated_topic(cluster, "reported", [1])
+    controller.answer = lambda wanted: None
+    assert isr_changes(cluster) == (0, 0)
+    with caplog.at_level(logging.INFO):
+        await two.pull(at(topic, 0))
+        await until(lambda: controller.requests)
+        await show(cluster, topic, replicated_state(cluster, [1, 2], partition_epoch=1))
+        await until(lambda: isr_changes(cluster) == (1, 0))
+        await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=2))
+        await until(lambda: isr_changes(cluster) == (1, 1))
+    assert [record.message for record in caplog.records].count("ISR changed") == 2
+
+
+async def test_a_sync_round_that_fails_does_not_hold_back_later_effects(cluster: StorageCluster, two: FakeFollower) -> None:
+    """The queue stayed in that turn, and effects waited for the next call."""
+    topic = await replicated_topic(cluster, "rounds", [1, 2])
+    node, partition = cluster.node, partition_of(cluster, topic)
+    assert node is not None
+    with pytest.raises(AttributeError):
+        node.round_ended([None], 0.0)  # type: ignore[list-item]
+    partition.replica.isr_shown(1, [InSync(1, cluster.incarnation)])
+    await asyncio.sleep(0)
+    assert isr_changes(cluster) == (0, 1)
 
 
 async def test_a_refusal_by_who_has_the_same_state_takes_the_proposal_back(
@@ -118,12 +154,12 @@ async def test_a_refusal_by_who_has_the_same_state_takes_the_proposal_back(
     topic = await replicated_topic(cluster, "refused", [1], durability="replicated")
     controller.answer = lambda wanted: controller.holds(wanted, ErrorCode.INELIGIBLE_REPLICA)
     await two.pull(at(topic, 0))
-    await eventually(lambda: controller.asked)
-    await eventually(lambda: hosted(cluster, topic).replica.isr.proposal is None)
+    await until(lambda: controller.requests)
+    await until(lambda: partition_of(cluster, topic).replica.isr.proposal is None)
     assert (await cluster.append(topic, batch(b"a"))).error == 0  # without it
     controller.answer = None
     await two.pull(at(topic, 1))
-    await eventually(lambda: 2 in isr(cluster, topic))  # later it is tried again
+    await until(lambda: 2 in isr(cluster, topic))  # later it is tried again
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_UPDATE_VERSION])
@@ -134,14 +170,14 @@ async def test_a_refusal_by_who_has_another_state_proves_nothing(
     topic = await replicated_topic(cluster, "fenced", [1], durability="replicated")
     controller.answer = lambda wanted: None
     await two.pull(at(topic, 0))
-    await eventually(lambda: controller.asked)
-    asked_before = len(controller.asked)
-    later = controller.holds(controller.asked[0], error)
+    await until(lambda: controller.requests)
+    asked_before = len(controller.requests)
+    later = controller.holds(controller.requests[0], error)
     fields = {"leader": 2, "leader_epoch": 1, "partition_epoch": 2}
     controller.answer = lambda wanted: type(later)(error, isr=((2, 10),), **fields)
-    await eventually(lambda: len(controller.asked) > asked_before)
+    await until(lambda: len(controller.requests) > asked_before)
     await cluster.append(topic, batch(b"a"), acks=1)
-    assert hosted(cluster, topic).high_watermark == 0
+    assert partition_of(cluster, topic).high_watermark == 0
 
 
 async def test_a_silent_follower_leaves_and_the_high_watermark_goes_on(
@@ -162,9 +198,9 @@ async def test_kafka_13091_a_shrunk_isr_advances_the_high_watermark_once_it_is_k
     topic = await replicated_topic(cluster, "shrinks", [1, 2])
     controller.answer = lambda wanted: None
     waiting = cluster.send([(topic, 0, batch(b"a"))])
-    await eventually(lambda: controller.asked)
-    assert controller.asked[0].isr == ((1, cluster.incarnation),)
-    assert hosted(cluster, topic).high_watermark == 0
+    await until(lambda: controller.requests)
+    assert controller.requests[0].isr == ((1, cluster.incarnation),)
+    assert partition_of(cluster, topic).high_watermark == 0
     assert not waiting.done()
     controller.answer = None
     assert appended(await waiting)[0].error == 0
@@ -178,7 +214,7 @@ async def test_a_follower_at_the_end_stays_however_quiet_it_is(
     other = await replicated_topic(cluster, "other", [1, 3])  # of a follower that never came
     await two.pull(at(topic, 0))
     await cluster.append(other, batch(b"a"), acks=1)
-    await eventually(lambda: isr(cluster, other) == {1: cluster.incarnation})
+    await until(lambda: isr(cluster, other) == {1: cluster.incarnation})
     assert 2 in isr(cluster, topic)
 
 
@@ -189,7 +225,7 @@ async def test_too_many_records_behind_is_too_much_where_that_is_asked_for(
     topic = await replicated_topic(cluster, "many", [1, 2])
     await two.pull(at(topic, 0))
     await cluster.append(topic, batch(b"a", b"b", b"c"), acks=1)
-    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation})
+    await until(lambda: isr(cluster, topic) == {1: cluster.incarnation})
 
 
 async def test_the_high_watermark_stands_while_fewer_than_the_minimum_are_in_sync(
@@ -198,28 +234,28 @@ async def test_the_high_watermark_stands_while_fewer_than_the_minimum_are_in_syn
     topic = await replicated_topic(cluster, "minimum", [1, 2], min_insync_replicas="2")
     await two.pull(at(topic, 0))
     waiting = cluster.send([(topic, 0, batch(b"a"))], timeout_ms=300)
-    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    await until(lambda: partition_of(cluster, topic).replica.durable == 1)
     await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=1))
     refused = await cluster.append(topic, batch(b"b"))
     assert refused.error == ErrorCode.NOT_ENOUGH_REPLICAS
     assert (await cluster.append(topic, batch(b"c"), acks=1)).error == 0
-    assert hosted(cluster, topic).high_watermark == 0
+    assert partition_of(cluster, topic).high_watermark == 0
     assert appended(await waiting)[0].error == ErrorCode.REQUEST_TIMED_OUT
     await two.pull(at(topic, 2))
     await show(cluster, topic, replicated_state(cluster, [1, 2], partition_epoch=2))
-    await eventually(lambda: hosted(cluster, topic).high_watermark == 2)
+    await until(lambda: partition_of(cluster, topic).high_watermark == 2)
 
 
 async def test_who_waits_for_the_minimum_is_answered_when_fewer_replicas_lower_it(cluster: StorageCluster) -> None:
     """A reassignment to one replica ends. Whoever had waited timed out: the high watermark rose, and nobody was told."""
     topic = await replicated_topic(cluster, "fewer", [1, 2], min_insync_replicas="2")
     waiting = cluster.send([(topic, 0, batch(b"a"))])
-    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    await until(lambda: partition_of(cluster, topic).replica.durable == 1)
     await show(cluster, topic, replicated_state(cluster, [1], partition_epoch=1))
-    assert hosted(cluster, topic).high_watermark == 0
+    assert partition_of(cluster, topic).high_watermark == 0
     await show(cluster, topic, replicated_state(cluster, [1], replicas=[1], partition_epoch=2))
     assert appended(await waiting)[0].error == 0
-    assert hosted(cluster, topic).log.high_watermark == 1
+    assert partition_of(cluster, topic).high_watermark == 1
 
 
 async def test_who_waits_when_the_minimum_is_raised_above_those_in_sync_hears_no_success(
@@ -228,13 +264,13 @@ async def test_who_waits_when_the_minimum_is_raised_above_those_in_sync_hears_no
     topic = await replicated_topic(cluster, "raised", [1, 2], replicas=[1, 2, 3])
     await two.pull(at(topic, 0))
     waiting = cluster.send([(topic, 0, batch(b"a"))], timeout_ms=300)
-    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    await until(lambda: partition_of(cluster, topic).replica.durable == 1)
     await cluster.write(keys.config("topic", "raised"), encode(ConfigOverrides({"min.insync.replicas": "3"})))
-    await eventually(lambda: hosted(cluster, topic).replica.min_in_sync == 3)
+    await until(lambda: partition_of(cluster, topic).replica.min_in_sync == 3)
     await two.pull(at(topic, 1))
     two.progress(topic, 1)
     assert appended(await waiting)[0].error == ErrorCode.REQUEST_TIMED_OUT
-    assert hosted(cluster, topic).high_watermark == 0
+    assert partition_of(cluster, topic).high_watermark == 0
 
 
 async def test_one_whose_log_still_starts_with_what_was_deleted_stays_out(
@@ -245,10 +281,10 @@ async def test_one_whose_log_still_starts_with_what_was_deleted_stays_out(
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     assert await cluster.delete_records(topic, 1) == DeletedRecords(0, 1)
     await two.pull(at(topic, 2))
-    assert hosted(cluster, topic).replica.isr.proposal is None
+    assert partition_of(cluster, topic).replica.isr.proposal is None
     two.progress(topic, 2, log_start=1)
-    await eventually(lambda: 2 in isr(cluster, topic))
-    assert len(controller.asked) == 1
+    await until(lambda: 2 in isr(cluster, topic))
+    assert len(controller.requests) == 1
 
 
 @pytest.mark.parametrize("replicas", [[1], [1, 2]])
@@ -260,18 +296,18 @@ async def test_a_leader_says_that_all_is_on_disks_once_its_topic_is_synced(
     await show(cluster, topic, lax, lax=True)
     await cluster.append(topic, batch(b"a"), acks=1)
     await two.pull(at(topic, 1))
-    await eventually(lambda: hosted(cluster, topic).high_watermark == 1)
-    assert controller.asked == []
+    await until(lambda: partition_of(cluster, topic).high_watermark == 1)
+    assert controller.requests == []
     await cluster.write(keys.config("topic", "hardened"), encode(ConfigOverrides({"durability": "synced"})))
-    await eventually(lambda: controller.asked)
-    assert controller.asked[0].durable
-    assert [node_id for node_id, _ in controller.asked[0].isr] == replicas
+    await until(lambda: controller.requests)
+    assert controller.requests[0].durable
+    assert [node_id for node_id, _ in controller.requests[0].isr] == replicas
 
 
 async def test_who_waits_hears_that_leadership_went(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "lost-leadership", [1, 2])
     waiting = cluster.send([(topic, 0, batch(b"a"))])
-    await eventually(lambda: hosted(cluster, topic).log_end_offset == 1)
+    await until(lambda: partition_of(cluster, topic).log_end_offset == 1)
     await show(cluster, topic, replicated_state(cluster, [1, 2]), leader=2, leader_incarnation=10, leader_epoch=1)
     assert appended(await waiting)[0].error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -282,12 +318,12 @@ async def test_a_node_that_is_about_to_stop_is_not_let_in(
     topic = await replicated_topic(cluster, "stopping", [1])
     await two.announce(stopping=True)
     await two.pull(at(topic, 0))
-    assert hosted(cluster, topic).replica.may_join(2)
-    assert hosted(cluster, topic).replica.isr.proposal is None
+    assert partition_of(cluster, topic).replica.may_join(2)
+    assert partition_of(cluster, topic).replica.isr.proposal is None
     await two.announce()
     await two.pull(at(topic, 0))
-    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 10})
-    assert len(controller.asked) == 1
+    await until(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 10})
+    assert len(controller.requests) == 1
 
 
 async def test_a_member_that_restarted_is_known_by_its_new_incarnation_once_it_caught_up(
@@ -298,8 +334,8 @@ async def test_a_member_that_restarted_is_known_by_its_new_incarnation_once_it_c
     await cluster.append(topic, batch(b"a"), acks=1)
     reborn = await FakeFollower(cluster, 2, 11).register()
     await reborn.pull(at(topic, 0))
-    assert hosted(cluster, topic).high_watermark == 0
-    await eventually(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 11})  # it has all that was committed: nothing
+    assert partition_of(cluster, topic).high_watermark == 0
+    await until(lambda: isr(cluster, topic) == {1: cluster.incarnation, 2: 11})  # it has all that was committed: nothing
     await reborn.pull(at(topic, 1))
-    assert hosted(cluster, topic).high_watermark == 1
+    assert partition_of(cluster, topic).high_watermark == 1
     await reborn.close()

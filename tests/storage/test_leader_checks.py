@@ -7,16 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from libs.cluster import keys
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.store import KeyValue
 from libs.rpc.contracts.storage import FETCH, Fetch, FetchPartition
 from libs.wire.errors import ErrorCode
-from services.storage import leader_checks
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, eventually, fetched
+from services.storage.partition import leader_checks
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, fetched
+from tests.support.polling import until
 
-NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
-OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
+NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+OUT_OF_ORDER_SEQUENCE_NUMBER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+OFFSET_OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 STANDS_STILL_S = 3600.0
 
 
@@ -37,11 +38,11 @@ class HeldReads:
         self._answering.set()
 
     async def _held(self, key: str) -> KeyValue | None:
-        found = await self._get(key)
+        answer = await self._get(key)
         if key.startswith(keys.PARTITIONS):
             self.served += 1
             await self._answering.wait()
-        return found
+        return answer
 
 
 @pytest.fixture
@@ -68,9 +69,9 @@ async def test_one_that_was_replaced_unawares_does_not_refuse_a_sequence(
     topic = await led(cluster)
     stand_still(cluster)
     await cluster.state(topic, epoch=2, leader=7, incarnation=1)
-    found = await cluster.append(topic, batch(b"c", producer=producer))
-    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, 7, 2)
-    assert not found.in_log
+    answer = await cluster.append(topic, batch(b"c", producer=producer))
+    assert (answer.error, answer.leader, answer.leader_epoch) == (NOT_LEADER_OR_FOLLOWER, 7, 2)
+    assert not answer.in_log
 
 
 async def test_one_that_leads_in_another_epoch_does_not_refuse_a_sequence(cluster: StorageCluster) -> None:
@@ -78,15 +79,15 @@ async def test_one_that_leads_in_another_epoch_does_not_refuse_a_sequence(cluste
     topic = await led(cluster)
     stand_still(cluster)
     await cluster.state(topic, epoch=3)
-    found = await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))
-    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, -1, 3)
+    answer = await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))
+    assert (answer.error, answer.leader, answer.leader_epoch) == (NOT_LEADER_OR_FOLLOWER, -1, 3)
 
 
 async def test_the_partition_of_a_topic_that_was_deleted_refuses_no_sequence(cluster: StorageCluster) -> None:
     topic = await led(cluster)
     stand_still(cluster)
     await cluster.write(keys.partition(topic, 0), None)
-    assert (await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))).error == NOT_LEADER
+    assert (await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))).error == NOT_LEADER_OR_FOLLOWER
 
 
 def cut_off(cluster: StorageCluster, reads: HeldReads) -> None:
@@ -107,8 +108,8 @@ async def test_one_that_is_cut_off_from_the_store_does_not_refuse_a_sequence(
     topic = await led(cluster, epoch=1)
     monkeypatch.setattr(leader_checks, "STORE_S_MAX", 0.05)
     cut(cluster, reads)
-    found = await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))
-    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, -1, 1)
+    answer = await cluster.append(topic, batch(b"c", producer=(9, 3, 2)))
+    assert (answer.error, answer.leader, answer.leader_epoch) == (NOT_LEADER_OR_FOLLOWER, -1, 1)
     # What is in sequence is taken as ever: an outage of the store is not a death.
     assert (await cluster.append(topic, batch(b"b", producer=(9, 3, 1)))).base_offset == 1
 
@@ -123,7 +124,11 @@ async def test_the_leader_refuses_as_kafka_does_and_asks_the_store_for_nothing_e
     assert reads.served == 0
     gap = await cluster.append(topic, batch(b"d", producer=(9, 3, 3)))
     old = await cluster.append(topic, batch(b"d", producer=(9, 2, 0)))
-    assert (gap.error, gap.log_start_offset, gap.message) == (OUT_OF_ORDER, 0, "producer 9 sends sequence 3, expected 2")
+    assert (gap.error, gap.log_start_offset, gap.message) == (
+        OUT_OF_ORDER_SEQUENCE_NUMBER,
+        0,
+        "producer 9 sends sequence 3, expected 2",
+    )
     assert old.error == ErrorCode.INVALID_PRODUCER_EPOCH
     assert reads.served == 2
 
@@ -136,9 +141,9 @@ async def test_one_that_was_replaced_unawares_does_not_say_that_a_reader_is_past
     assert (await cluster.append(other, batch(b"x"))).error == 0
     stand_still(cluster)
     await cluster.state(topic, epoch=2, leader=7, incarnation=1)
-    found = await cluster.fetch(topic, 2)
-    assert (found.error, found.leader, found.leader_epoch) == (NOT_LEADER, 7, 2)
-    assert (await cluster.fetch(other, 2)).error == OUT_OF_RANGE
+    answer = await cluster.fetch(topic, 2)
+    assert (answer.error, answer.leader, answer.leader_epoch) == (NOT_LEADER_OR_FOLLOWER, 7, 2)
+    assert (await cluster.fetch(other, 2)).error == OFFSET_OUT_OF_RANGE
     assert reads.served == 2
 
 
@@ -151,16 +156,16 @@ async def test_who_reads_several_partitions_past_their_ends_hears_of_each(cluste
     assert cluster.client is not None
     offsets = zip(topics, (5, 0, 5), strict=True)
     wanted = tuple(FetchPartition(topic, 0, offset, 1 << 20) for topic, offset in offsets)
-    found = fetched(await cluster.client.call(FETCH, Fetch(9000, 1, 1 << 20, 0, wanted), timeout_s=WAIT_S))
-    assert [(one.error, one.leader) for one in found] == [(NOT_LEADER, 7), (0, -1), (OUT_OF_RANGE, -1)]
-    assert found[1].ranges
+    answer = fetched(await cluster.client.call(FETCH, Fetch(9000, 1, 1 << 20, 0, wanted), timeout_s=WAIT_S))
+    assert [(part.error, part.leader) for part in answer] == [(NOT_LEADER_OR_FOLLOWER, 7), (0, -1), (OFFSET_OUT_OF_RANGE, -1)]
+    assert answer[1].ranges
 
 
 async def test_who_reads_before_the_start_is_told_so_at_once(cluster: StorageCluster, reads: HeldReads) -> None:
     """Wherever the log is led, it begins no earlier."""
     topic = await led(cluster)
     assert (await cluster.delete_records(topic, 1)).error == 0
-    assert (await cluster.fetch(topic, 0)).error == OUT_OF_RANGE
+    assert (await cluster.fetch(topic, 0)).error == OFFSET_OUT_OF_RANGE
     assert reads.served == 0
 
 
@@ -169,12 +174,12 @@ async def test_others_do_not_wait_while_the_store_is_asked(cluster: StorageClust
     other = await cluster.topic("other")
     reads.hold()
     refused = cluster.send([(topic, 0, batch(b"c", producer=(9, 3, 2)))])
-    await eventually(lambda: reads.served == 1)
+    await until(lambda: reads.served == 1)
     assert (await cluster.append(topic, batch(b"x"))).base_offset == 1
     assert (await cluster.append(other, batch(b"x"))).base_offset == 0
     assert not refused.done()
     reads.release()
-    assert appended(await refused)[0].error == OUT_OF_ORDER
+    assert appended(await refused)[0].error == OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 async def test_who_comes_amid_a_read_waits_for_the_next_one(cluster: StorageCluster, reads: HeldReads) -> None:
@@ -183,13 +188,13 @@ async def test_who_comes_amid_a_read_waits_for_the_next_one(cluster: StorageClus
     stand_still(cluster)
     reads.hold()
     first = cluster.send([(topic, 0, batch(b"c", producer=(9, 3, 2)))])
-    await eventually(lambda: reads.served == 1)
+    await until(lambda: reads.served == 1)
     await cluster.state(topic, epoch=2, leader=7, incarnation=1)
     later = [cluster.send([(topic, 0, batch(b"c", producer=(9, 3, sequence)))]) for sequence in (3, 4, 5)]
     assert (await cluster.append(topic, batch(b"x"), acks=1)).error == 0  # so they have arrived
     reads.release()
-    assert appended(await first)[0].error == OUT_OF_ORDER
-    assert [appended(await one)[0].error for one in later] == [NOT_LEADER] * 3
+    assert appended(await first)[0].error == OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [appended(await append)[0].error for append in later] == [NOT_LEADER_OR_FOLLOWER] * 3
     assert reads.served == 2
 
 
@@ -198,10 +203,10 @@ async def test_a_node_stops_while_it_asks(cluster: StorageCluster, reads: HeldRe
     topic = await led(cluster)
     reads.hold()
     refused = cluster.send([(topic, 0, batch(b"c", producer=(9, 3, 2)))])
-    await eventually(lambda: reads.served == 1)
+    await until(lambda: reads.served == 1)
     node, cluster.node = cluster.node, None
     assert node is not None
     async with asyncio.timeout(WAIT_S):
         await node.stop()
-    assert appended(await refused)[0].error == NOT_LEADER
+    assert appended(await refused)[0].error == NOT_LEADER_OR_FOLLOWER
     assert (await cluster.store.get(keys.member("storage", NODE_ID))) is None

@@ -1,6 +1,7 @@
 """Who leads when: restarts, resignations, deletions."""
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, Topic
-from libs.commitlog.errors import DirectoryLocked
+from libs.commitlog.model.errors import DirectoryLocked
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually, fetched
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, fetched, partition_of
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 async def test_a_restarted_node_does_not_lead_until_the_state_names_it(cluster: StorageCluster) -> None:
@@ -24,12 +26,31 @@ async def test_a_restarted_node_does_not_lead_until_the_state_names_it(cluster: 
     assert (await cluster.fetch(topic, 0)).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await cluster.state(topic, epoch=3)
     await cluster.leads(topic, epoch=3)
-    found = await cluster.fetch(topic, 0)
-    assert (found.error, found.high_watermark) == (0, 2)
+    part = await cluster.fetch(topic, 0)
+    assert (part.error, part.high_watermark) == (0, 2)
     assert (await cluster.append(topic, batch(b"c"))).base_offset == 2
     # The old epoch ended where the new one began.
     diverging = await cluster.fetch(topic, 3, last_fetched_epoch=2)
     assert (diverging.diverging_epoch, diverging.diverging_end_offset) == (2, 2)
+
+
+@pytest.mark.parametrize("leader", [NODE_ID, 2], ids=["as leader", "as follower"])
+async def test_a_node_takes_no_role_in_an_epoch_below_its_logs(
+    cluster: StorageCluster, leader: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The metadata store was restored from a backup. The node cut its log to an older leader's, or gave an epoch out twice."""
+    topic = await cluster.topic("restored", epoch=5)
+    await cluster.append(topic, batch(b"a"))
+    await cluster.stop()
+    await cluster.state(topic, epoch=3, leader=leader, incarnation=cluster.incarnation + 1)
+    with caplog.at_level(logging.ERROR):
+        await cluster.start()
+    assert "metadata is older than the log" in caplog.text
+    partition = partition_of(cluster, topic)
+    assert (partition.leading, partition.log_end_offset, partition.log.epochs.latest) == (False, 1, 5)
+    await cluster.state(topic, epoch=6)
+    await cluster.leads(topic, epoch=6)
+    assert partition.log_end_offset == 1
 
 
 async def test_an_idempotent_producer_goes_on_after_a_restart(cluster: StorageCluster) -> None:
@@ -68,7 +89,7 @@ async def test_a_deleted_topic_answers_its_waiters_and_leaves_the_disk(cluster: 
     await cluster.write(keys.partition(topic, 0), None)
     assert fetched(await parked)[0].error == ErrorCode.UNKNOWN_TOPIC_ID
     assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.UNKNOWN_TOPIC_ID
-    await eventually(lambda: not any(path.name.startswith("doomed") for path in directory.iterdir()))
+    await until(lambda: not any(path.name.startswith("doomed") for path in directory.iterdir()))
 
 
 async def test_a_topic_created_again_shares_nothing_with_the_old_one(cluster: StorageCluster) -> None:
@@ -110,7 +131,7 @@ async def test_changed_configs_hold_from_the_next_batch_on(cluster: StorageClust
     async def refused() -> bool:
         return (await cluster.append(topic, big)).error == ErrorCode.MESSAGE_TOO_LARGE
 
-    await eventually(refused)
+    await until(refused)
     assert (await cluster.append(topic, batch(b"x"))).error == 0  # a minimum above the replication factor means all of them
 
 
@@ -139,9 +160,9 @@ async def test_a_clean_stop_is_remembered_and_nothing_is_read_again(cluster: Sto
     assert (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").exists()
     assert await cluster.member() is None
     node = await cluster.start()
-    (hosted, _), *_ = node._residents.open_logs() if node._residents is not None else []
-    assert hosted.log.scanned_bytes == 0
-    assert hosted.high_watermark == 10
+    (partition, _), *_ = node.open_logs.all()
+    assert partition.log.scanned_bytes == 0
+    assert partition.high_watermark == 10
 
 
 async def test_calls_that_are_not_what_they_should_be_are_refused(cluster: StorageCluster) -> None:
@@ -172,7 +193,7 @@ async def test_calls_that_are_not_what_they_should_be_are_refused(cluster: Stora
 async def test_a_node_that_waits_for_its_cluster_can_be_stopped(tmp_path: Path, short_dir: Path) -> None:
     lonely = StorageCluster(tmp_path, short_dir, HeldDisk())
     starting = asyncio.ensure_future(lonely.start(cluster_id=None))
-    await eventually(lambda: lonely.node is not None)
+    await until(lambda: lonely.node is not None)
     assert lonely.node is not None
     assert lonely.node.ready() == (False, "waiting for the metadata store")
     starting.cancel()

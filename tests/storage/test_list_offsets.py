@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from libs.commitlog.reading import BatchOpening, HeaderWalk
+from libs.commitlog.segments.reading import BatchOpening, HeaderWalk
 from libs.rpc.contracts.storage import LIST_OFFSETS, ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
-from services.storage.offload import ThreadOffload
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually
+from libs.wire.record_batches.records import Record, build_batch
+from services.storage.threads.offload import ThreadOffload
+from tests.storage.cluster import WAIT_S, StorageCluster, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 START = 1_700_000_000_000
 
@@ -29,7 +30,7 @@ async def test_a_slow_disk_under_a_timestamp_lookup_holds_up_nobody_else(cluster
             0, (ListOffsetsPartition(topic, 0, timestamp), ListOffsetsPartition(topic, 0, -1), ListOffsetsPartition(topic, 9, 0))
         )
         slow = cluster.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
-        await eventually(lambda begun=begun: disk.reads_begun > begun)  # type: ignore[misc]
+        await until(lambda begun=begun: disk.reads_begun > begun)  # type: ignore[misc]
         assert (await cluster.list_offset(topic, -1)).error == 0
         assert (await cluster.append(topic, batch(b"meanwhile", timestamp=0), acks=1)).error == 0
         assert not slow.done()
@@ -50,7 +51,7 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_no_end_that_m
     assert await cluster.list_offset(topic, -1) == ListedOffset(0, 1, -1, 0)
     assert await cluster.list_offset(topic, START + 10) == ListedOffset(0)
     await cluster.state(topic, epoch=1)
-    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].leader_epoch == 1)
+    await until(lambda: cluster.node is not None and cluster.node.partitions.by_key[topic, 0].leader_epoch == 1)
     for depends_on_the_end in (-1, -3, START + 10):
         assert (await cluster.list_offset(topic, depends_on_the_end)).error == ErrorCode.OFFSET_NOT_AVAILABLE
     assert (await cluster.list_offset(topic, -2)).offset == 0
@@ -61,7 +62,7 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_no_end_that_m
     async def caught_up() -> bool:
         return await cluster.list_offset(topic, -1) == ListedOffset(0, 2, -1, 1)
 
-    await eventually(caught_up)
+    await until(caught_up)
     assert (await cluster.list_offset(topic, -3)).offset == 1
 
 
@@ -75,7 +76,7 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_no_reader_tha
     await cluster.append(topic, batch(b"b", timestamp=START + 10), acks=1)
     assert (await cluster.fetch(topic, 1)).error == 0
     await cluster.state(topic, epoch=1)
-    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].leader_epoch == 1)
+    await until(lambda: cluster.node is not None and cluster.node.partitions.by_key[topic, 0].leader_epoch == 1)
     for isolation in (0, 1):
         assert (await cluster.fetch(topic, 1, isolation=isolation)).error == ErrorCode.OFFSET_NOT_AVAILABLE
         assert (await cluster.fetch(topic, 0, isolation=isolation)).error == 0

@@ -13,24 +13,25 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
+from libs.commitlog.checkpoints.offset_checkpoint import parse_offsets
 from libs.commitlog.cleaner import cleaning as cleaner
 from libs.commitlog.cleaner.job import CleanJob
-from libs.commitlog.cleaner.pace import Pace
-from libs.commitlog.directory import CLEANED_OFFSETS
-from libs.commitlog.errors import LogDamaged, SyncFailed
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.offset_checkpoint import parse_offsets
+from libs.commitlog.cleaner.pace import JobTime
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.errors import LogDamaged, SyncFailed
+from libs.commitlog.partition_log.directory import CLEANED_OFFSETS
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.runtime.children import ChildDied, InlineChildren
-from libs.wire.records import Record, build_batch, iter_records
-from services.storage import compaction
-from services.storage.cleaning import Cleaning
-from services.storage.hosted import Hosted
+from libs.wire.record_batches.records import Record, build_batch, iter_records
+from services.storage.cleanup import compaction
+from services.storage.cleanup.log_cleaner import LogCleaner
+from services.storage.partition.partition import Partition
 from tests.commitlog.cleaned import batches_of
-from tests.storage.cluster import StorageCluster, directory, eventually, hosted
+from tests.storage.cluster import StorageCluster, directory, partition_of
 from tests.storage.held_children import HeldChildren
 from tests.storage.set_clock import SetClock
+from tests.support.polling import until
 
 HOUR = 3_600_000
 KEYS = 5
@@ -49,14 +50,14 @@ async def fill(
         assert (await cluster.append(topic, bytes(build_batch([record])))).error == 0
 
 
-def cleaning(cluster: StorageCluster) -> Cleaning:
+def cleaning(cluster: StorageCluster) -> LogCleaner:
     assert cluster.node is not None
-    assert cluster.node._chores is not None
-    return cluster.node._chores.cleaning
+    assert cluster.node.background is not None
+    return cluster.node.background.cleaning
 
 
 def records(cluster: StorageCluster, topic: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
-    return [(r.offset, r.key, r.value) for batch in batches_of(hosted(cluster, topic).log) for r in iter_records(batch)]
+    return [(r.offset, r.key, r.value) for batch in batches_of(partition_of(cluster, topic).log) for r in iter_records(batch)]
 
 
 def offsets(cluster: StorageCluster, topic: bytes) -> list[int]:
@@ -83,7 +84,7 @@ def checkpoint(cluster: StorageCluster) -> dict[tuple[str, int], int]:
 
 def metric(cluster: StorageCluster, name: str, **labels: str) -> float:
     assert cluster.node is not None
-    value = cluster.node._world.metrics.registry.get_sample_value(name, labels)
+    value = cluster.node.environment.metrics.registry.get_sample_value(name, labels)
     assert value is not None
     return value
 
@@ -91,12 +92,12 @@ def metric(cluster: StorageCluster, name: str, **labels: str) -> float:
 async def test_of_each_key_the_latest_stays_and_the_log_goes_on(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "compacted")
     await fill(cluster, clock, topic)
-    end = hosted(cluster, topic).log.active.base_offset
+    end = partition_of(cluster, topic).log.active.base_offset
     await cleaning(cluster).check()
     assert offsets(cluster, topic) == latest_before(cluster, topic, 30, end)
     assert checkpoint(cluster) == {("compacted", 0): end}
     path = directory(cluster, "compacted")
-    await eventually(lambda: not [name for name in os.listdir(path) if name.endswith((".deleted", ".swap", ".cleaned"))])
+    await until(lambda: not [name for name in os.listdir(path) if name.endswith((".deleted", ".swap", ".cleaned"))])
     found = await cluster.fetch(topic, 0)
     assert (found.error, found.log_start_offset, found.high_watermark) == (0, 0, 30)
     await fill(cluster, clock, topic, 1)
@@ -127,7 +128,7 @@ async def test_another_generation_replaces_the_one_before(cluster: StorageCluste
     for _ in range(3):
         await fill(cluster, clock, topic)
         await cleaning(cluster).check()
-    assert offsets(cluster, topic) == latest_before(cluster, topic, 90, hosted(cluster, topic).log.active.base_offset)
+    assert offsets(cluster, topic) == latest_before(cluster, topic, 90, partition_of(cluster, topic).log.active.base_offset)
 
 
 async def test_tombstones_go_when_their_time_has_come(cluster: StorageCluster, clock: SetClock) -> None:
@@ -135,17 +136,17 @@ async def test_tombstones_go_when_their_time_has_come(cluster: StorageCluster, c
     await fill(cluster, clock, topic)
     await fill(cluster, clock, topic, KEYS, value=None)
     await fill(cluster, clock, topic, 8)  # rolls; keys 3 and 4 stay deleted for a while
-    hosted(cluster, topic).log.roll()
+    partition_of(cluster, topic).log.roll()
     await cleaning(cluster).check()
     before = [key for _, key, value in records(cluster, topic) if value is None]
     assert before == []  # all were written again
     await fill(cluster, clock, topic, KEYS, value=None)
-    hosted(cluster, topic).log.roll()
+    partition_of(cluster, topic).log.roll()
     await cleaning(cluster).check()
     assert [key for _, key, value in records(cluster, topic)] == [b"k%d" % key for key in range(KEYS)]
     clock.now_ms += HOUR + 1
     await fill(cluster, clock, topic, 1)
-    hosted(cluster, topic).log.roll()
+    partition_of(cluster, topic).log.roll()
     await cleaning(cluster).check()
     assert [key for _, key, value in records(cluster, topic)] == [b"k0"]
 
@@ -158,7 +159,7 @@ async def test_a_topic_that_is_not_dirty_enough_is_left(cluster: StorageCluster,
     await cluster.write(
         keys.config("topic", "clean"), encode(ConfigOverrides({"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.5"}))
     )
-    await eventually(lambda: hosted(cluster, topic).config.min_cleanable_dirty_ratio == 0.5)
+    await until(lambda: partition_of(cluster, topic).config.min_cleanable_dirty_ratio == 0.5)
     await cleaning(cluster).check()
     assert len(offsets(cluster, topic)) < 30
 
@@ -188,7 +189,7 @@ async def test_an_appended_to_segment_is_rolled_by_the_compaction_lag(cluster: S
     await fill(cluster, clock, topic, 2)
     clock.now_ms += HOUR + 1
     await fill(cluster, clock, topic, 1)
-    assert len(hosted(cluster, topic).log.segments) == 2
+    assert len(partition_of(cluster, topic).log.segments) == 2
 
 
 async def test_nothing_past_the_high_watermark_is_compacted(
@@ -197,9 +198,9 @@ async def test_nothing_past_the_high_watermark_is_compacted(
     """KAFKA-13194."""
     topic = await make(cluster, "uncommitted")
     await fill(cluster, clock, topic)
-    one = hosted(cluster, topic)
+    one = partition_of(cluster, topic)
     limit = one.log.segments[3].base_offset
-    monkeypatch.setattr(Hosted, "last_stable_offset", property(lambda self: limit + 1))
+    monkeypatch.setattr(Partition, "last_stable_offset", property(lambda self: limit + 1))
     await cleaning(cluster).check()
     assert offsets(cluster, topic) == latest_before(cluster, topic, 30, limit)
     assert list(checkpoint(cluster).values()) == [limit]
@@ -219,9 +220,9 @@ async def test_retention_goes_on_where_both_are_asked_for(cluster: StorageCluste
     clock.now_ms += 2 * HOUR
     await fill(cluster, clock, topic, 8)
     assert cluster.node is not None
-    assert cluster.node._chores is not None
-    await cluster.node._chores.retention.check()
-    assert offsets(cluster, topic)[0] == hosted(cluster, topic).log.log_start_offset >= 20
+    assert cluster.node.background is not None
+    await cluster.node.background.retention.check()
+    assert offsets(cluster, topic)[0] == partition_of(cluster, topic).log.log_start_offset >= 20
     await cleaning(cluster).check()
     assert offsets(cluster, topic)[-1] == 37
 
@@ -235,7 +236,7 @@ async def test_the_cleaner_can_be_turned_off(cluster: StorageCluster, clock: Set
     topic = await make(cluster, "by-itself")
     await fill(cluster, clock, topic)
     task = asyncio.create_task(cleaning(cluster).run())
-    await eventually(lambda: len(offsets(cluster, topic)) < 30)
+    await until(lambda: len(offsets(cluster, topic)) < 30)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -270,7 +271,7 @@ async def test_a_partition_that_fails_is_tried_again_later_and_holds_up_nobody(
     path = cluster.config.directories[0]
     assert metric(cluster, "kafka_log_logcleanermanager_uncleanable_partitions_count", logDirectory=path) == 1
     failing.clear()
-    trouble = cleaning(cluster)._left_alone.troubles[hosted(cluster, bad)]
+    trouble = cleaning(cluster).uncleanable.troubles[partition_of(cluster, bad)]
     assert trouble.until is not None
     trouble.until = 0.0
     await cleaning(cluster).check()
@@ -286,8 +287,8 @@ async def test_a_sync_that_fails_in_the_child_retires_the_directory(
     await fill(cluster, clock, topic)
     failing["bad-0"] = SyncFailed(errno.EIO, os.strerror(errno.EIO))
     await cleaning(cluster).check()
-    assert hosted(cluster, topic).sync.failed
-    await eventually(lambda: (Path(cluster.config.directories[0]) / ".retired").exists())
+    assert partition_of(cluster, topic).sync.failed
+    await until(lambda: (Path(cluster.config.directories[0]) / ".retired").exists())
     assert (await cluster.append(topic, bytes(build_batch([Record(b"k", b"v", clock.now_ms)])))).error == 56
 
 
@@ -299,7 +300,7 @@ async def test_a_free_thread_does_not_wait_for_those_that_are_busy(cluster: Stor
     await cluster.start()
     for number, name in enumerate(("first", "second"), 1):
         await fill(cluster, clock, await make(cluster, name))
-        await eventually(lambda number=number: len(held.jobs) == number)  # type: ignore[misc]
+        await until(lambda number=number: len(held.jobs) == number)  # type: ignore[misc]
     await cluster.stop()
 
 
@@ -312,7 +313,7 @@ async def first_job(cluster: StorageCluster, clock: SetClock, *broker_configs: s
     await cluster.start()
     topic = await make(cluster, "given", **configs)
     await fill(cluster, clock, topic)
-    await eventually(lambda: held.jobs)
+    await until(lambda: held.jobs)
     found = held.jobs[0].argument
     assert isinstance(found, CleanJob)
     return found
@@ -329,7 +330,7 @@ async def test_a_rate_of_nothing_or_less_limits_nothing(cluster: StorageCluster,
     job = await first_job(cluster, clock, f"log.cleaner.io.max.bytes.per.second={rate}")
     assert job.bytes_per_second <= 0
     moments: list[float] = []
-    cleaner.clean_with(OsFileSystem(), job, lambda _: None, Pace(lambda: 0.0, moments.append))
+    cleaner.clean_with(OsFileSystem(), job, lambda _: None, JobTime(lambda: 0.0, moments.append))
     assert not moments
 
 
@@ -341,8 +342,8 @@ async def test_a_child_is_told_for_how_long_tombstones_stay(cluster: StorageClus
 async def test_a_directory_whose_sync_hangs_is_not_cleaned(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "hanging")
     await fill(cluster, clock, topic)
-    sync = hosted(cluster, topic).sync
-    await sync.quiet()
+    sync = partition_of(cluster, topic).sync
+    await sync.wait_for_round()
     sync.stalled = True
     await cleaning(cluster).check()
     assert offsets(cluster, topic) == list(range(30))
@@ -354,13 +355,13 @@ async def test_a_directory_whose_sync_hangs_is_not_cleaned(cluster: StorageClust
 async def test_a_damaged_log_is_left_alone_until_it_is_opened_again(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "damaged")
     await fill(cluster, clock, topic)
-    path = hosted(cluster, topic).log.segments[0].file.path
+    path = partition_of(cluster, topic).log.segments[0].file.path
     original = content_of(path)
     damaged = bytearray(original)
     damaged[70] ^= 1
     put(path, damaged)
     await cleaning(cluster).check()
-    trouble = cleaning(cluster)._left_alone.troubles[hosted(cluster, topic)]
+    trouble = cleaning(cluster).uncleanable.troubles[partition_of(cluster, topic)]
     assert trouble.until is None
     assert content_of(path) == damaged
     put(path, original)
@@ -381,7 +382,7 @@ async def test_cleaning_goes_on_after_a_truncation_that_failed(
     cut, other = await make(cluster, "cut"), await make(cluster, "other")
     await fill(cluster, clock, cut)
     await fill(cluster, clock, other)
-    log = hosted(cluster, cut).log
+    log = partition_of(cluster, cut).log
 
     def refuse(offset: int) -> None:
         raise OSError(5, "no")
@@ -398,10 +399,10 @@ async def test_what_is_written_after_a_cut_is_dirty_again(cluster: StorageCluste
     topic = await make(cluster, "cut-back")
     await fill(cluster, clock, topic)
     await cleaning(cluster).check()
-    one = hosted(cluster, topic)
+    one = partition_of(cluster, topic)
     one.log.truncate_to(12)
     one.next_offset = 12
-    disk = cleaning(cluster)._residents.open_logs()[0][1]
+    disk = cleaning(cluster)._open_logs.all()[0][1]
     assert disk.cleaned_offsets["cut-back", 0] > 12
     await cleaning(cluster).check()
     assert disk.cleaned_offsets["cut-back", 0] == 12
@@ -413,7 +414,7 @@ async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(
 ) -> None:
     topic = await make(cluster, "cut-under-way")
     await fill(cluster, clock, topic)
-    one = hosted(cluster, topic)
+    one = partition_of(cluster, topic)
 
     class CutBefore:
         def run(
@@ -432,7 +433,7 @@ async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(
     monkeypatch.setattr(cleaning(cluster), "_make_children", lambda count: CutBefore())
     await cleaning(cluster).check()
     assert metric(cluster, "penstock_storage_cleaner_dropped_total") == 1
-    assert cleaning(cluster)._left_alone.troubles[one].until is not None
+    assert cleaning(cluster).uncleanable.troubles[one].until is not None
 
 
 async def test_a_deleted_topic_leaves_no_checkpoint(cluster: StorageCluster, clock: SetClock) -> None:
@@ -441,7 +442,7 @@ async def test_a_deleted_topic_leaves_no_checkpoint(cluster: StorageCluster, clo
     await cleaning(cluster).check()
     assert ("gone", 0) in checkpoint(cluster)
     await cluster.write(keys.topic("gone"), None)
-    await eventually(lambda: not directory(cluster, "gone").exists())
+    await until(lambda: not directory(cluster, "gone").exists())
     await cleaning(cluster).check()
     assert checkpoint(cluster) == {}
 
@@ -462,12 +463,12 @@ async def test_a_topic_that_is_deleted_while_it_is_cleaned_is_dropped(
 
     monkeypatch.setattr(cleaning(cluster), "_make_children", lambda count: Slow())
     task = asyncio.create_task(cleaning(cluster).check())
-    await eventually(lambda: cleaning(cluster)._running)
+    await until(lambda: cleaning(cluster).runs)
     await cluster.write(keys.topic("going"), None)
     await task
     assert never.cancelled()
     assert metric(cluster, "penstock_storage_cleaner_dropped_total") == 1
-    await eventually(lambda: not directory(cluster, "going").exists())
+    await until(lambda: not directory(cluster, "going").exists())
 
 
 async def test_a_stop_ends_what_runs(cluster: StorageCluster, clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -484,7 +485,7 @@ async def test_a_stop_ends_what_runs(cluster: StorageCluster, clock: SetClock, m
 
     monkeypatch.setattr(cleaning(cluster), "_make_children", lambda count: Slow())
     task = asyncio.create_task(cleaning(cluster).check())
-    await eventually(lambda: cleaning(cluster)._running)
+    await until(lambda: cleaning(cluster).runs)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await cluster.stop()
@@ -498,15 +499,15 @@ async def test_a_reader_that_has_a_file_open_reads_on(cluster: StorageCluster, c
     (piece,) = found.ranges
     assert cluster.client is not None
     response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=60)
-    assert unpack(OpenFileReply, response.body).found
+    assert unpack(OpenFileReply, response.body).exists
     fd = response.descriptors[0]
     before = os.pread(fd, piece.length, piece.position)
     await cleaning(cluster).check()
-    await eventually(lambda: not [name for name in os.listdir(directory(cluster, "read")) if name.endswith(".deleted")])
+    await until(lambda: not [name for name in os.listdir(directory(cluster, "read")) if name.endswith(".deleted")])
     assert os.pread(fd, piece.length, piece.position) == before
     os.close(fd)
     response = await cluster.client.call(OPEN_FILE, OpenFile(piece.file_id), timeout_s=60)
-    assert not unpack(OpenFileReply, response.body).found
+    assert not unpack(OpenFileReply, response.body).exists
     again = await cluster.fetch(topic, 0)
     assert (again.error, again.ranges[0].file_id != piece.file_id) == (0, True)
 
@@ -514,7 +515,7 @@ async def test_a_reader_that_has_a_file_open_reads_on(cluster: StorageCluster, c
 async def test_the_debug_page_tells(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "told")
     await fill(cluster, clock, topic)
-    end = hosted(cluster, topic).log.active.base_offset
+    end = partition_of(cluster, topic).log.active.base_offset
     await cleaning(cluster).check()
     assert cluster.node is not None
     page: Any = cluster.node.debug()["cleaner"]()

@@ -3,7 +3,6 @@
 import errno
 import shutil
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,34 +10,15 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica, Topic
-from libs.commitlog.directory import HIGH_WATERMARKS, RECOVERY_POINTS
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.filesystem import Buffer
-from libs.commitlog.offset_checkpoint import parse_offsets
+from libs.commitlog.checkpoints.offset_checkpoint import parse_offsets
+from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, RECOVERY_POINTS
 from libs.wire.errors import ErrorCode
-from services.storage.presence import Presence
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
-from tests.storage.held_disk import HeldDisk
+from services.storage.registration import StorageRegistration
+from tests.storage.cluster import NODE_ID, StorageCluster, batch
+from tests.storage.held_disk import OneBadDisk
 from tests.storage.two_directories import with_two_directories
-
-
-class OneBadDisk(HeldDisk):
-    """Writes and syncs of files below `bad` fail."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bad = ""
-        self._paths: dict[int, str] = {}
-
-    def open_append(self, path: str, *, create: bool) -> int:
-        fd = super().open_append(path, create=create)
-        self._paths[fd] = path
-        return fd
-
-    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        if self.bad and self._paths.get(fd, "").startswith(self.bad):
-            raise OSError(errno.EIO, "bad disk")
-        return super().pwritev(fd, buffers, position)
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -61,7 +41,7 @@ async def test_partitions_spread_over_directories_and_outlive_a_broken_one(clust
         member = await cluster.member()
         return member is not None and len(member.log_dirs) == 1 and member.failed_dirs == 1
 
-    await eventually(told)
+    await until(told)
     assert cluster.node is not None
     assert cluster.node.ready() == (True, "")
 
@@ -85,14 +65,14 @@ async def test_a_directory_that_fails_before_the_node_registers_is_not_among_tho
     first, _ = await with_two_directories(cluster)
     await cluster.stop()
 
-    async def register_late(presence: Presence) -> None:
+    async def register_late(registration: StorageRegistration) -> None:
         assert cluster.node is not None
-        cluster.node._disks.all[1].sync.fail(OSError(errno.EIO, "bad disk"))
-        await eventually(lambda: presence._member is not None and presence._member.failed_dirs == 1)
-        await register(presence)
+        cluster.node.disks.all[1].sync.fail(OSError(errno.EIO, "bad disk"))
+        await until(lambda: registration.member is not None and registration.member.failed_dirs == 1)
+        await register(registration)
 
-    register = Presence.register
-    monkeypatch.setattr(Presence, "register", register_late)
+    register = StorageRegistration.register
+    monkeypatch.setattr(StorageRegistration, "register", register_late)
     await cluster.start()
     member = await cluster.member()
     assert member is not None
@@ -115,7 +95,7 @@ async def test_a_replica_goes_where_its_state_says(cluster: StorageCluster) -> N
             async def offline(topic: bytes = topic) -> bool:
                 return (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
 
-            await eventually(offline)
+            await until(offline)
     root = Path(cluster.config.data_dir)
     assert (root / "two" / "here-0").exists()
     assert not (root / "one" / "lost-0").exists()
@@ -126,7 +106,7 @@ async def test_high_watermarks_are_checkpointed_in_kafkas_form(cluster: StorageC
     topic = await cluster.topic("marked")
     await cluster.append(topic, batch(b"a", b"b"))
     checkpoint = Path(cluster.config.directories[0]) / HIGH_WATERMARKS
-    await eventually(lambda: checkpoint.exists() and "\nmarked 0 2\n" in checkpoint.read_text())
+    await until(lambda: checkpoint.exists() and "\nmarked 0 2\n" in checkpoint.read_text())
 
 
 async def test_a_clean_stop_leaves_recovery_points_at_the_ends_of_the_logs(cluster: StorageCluster) -> None:
@@ -138,7 +118,7 @@ async def test_a_clean_stop_leaves_recovery_points_at_the_ends_of_the_logs(clust
 
 
 async def test_a_log_that_cannot_be_opened_now_is_opened_later(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 0.02)
+    monkeypatch.setattr("services.storage.reconcile.replica_opening.RETRY_S", 0.02)
     make, refusals = cluster.fs.make_directories, [errno.ENOSPC, errno.EMFILE]
 
     def refusing(path: str) -> None:

@@ -3,7 +3,8 @@
 from libs.rpc.contracts.storage import DESCRIBE_LOG_DIRS, DescribeLogDirs, LogDir, LogDirsReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually, hosted
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of
+from tests.support.polling import until
 
 
 async def described(cluster: StorageCluster, *keys: tuple[bytes, int]) -> tuple[LogDir, ...]:
@@ -18,7 +19,7 @@ async def test_sizes_and_space_are_told_of_all_logs_or_of_those_that_are_asked_a
     (directory,) = await described(cluster)
     assert directory.error == 0
     assert directory.total_bytes >= directory.usable_bytes > 0
-    size = hosted(cluster, first).log.size
+    size = partition_of(cluster, first).log.size
     assert size > 0
     assert sorted((log.topic, log.partition, log.size, log.lag) for log in directory.logs) == [
         ("first", 0, size, 0),
@@ -30,7 +31,7 @@ async def test_sizes_and_space_are_told_of_all_logs_or_of_those_that_are_asked_a
 
 async def test_a_directory_that_failed_says_only_that(cluster: StorageCluster) -> None:
     topic = await cluster.topic("t")
-    hosted(cluster, topic).sync.fail(OSError("broken"))
-    await eventually(lambda: hosted(cluster, topic).offline)
+    partition_of(cluster, topic).sync.fail(OSError("broken"))
+    await until(lambda: partition_of(cluster, topic).offline)
     (directory,) = await described(cluster)
     assert (directory.error, directory.logs) == (ErrorCode.KAFKA_STORAGE_ERROR, ())

@@ -15,8 +15,9 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually, hosted
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 async def log_end(cluster: StorageCluster, topic: bytes, index: int = 0) -> LogEnd:
@@ -40,9 +41,9 @@ async def test_a_log_tells_its_ends_whoever_leads(cluster: StorageCluster, disk:
     assert await log_end(cluster, topic) == LogEnd(0, 3, 3, 2)
     disk.release()
     await cluster.state(topic, epoch=4, leader=7, incarnation=1)
-    await eventually(lambda: not hosted(cluster, topic).leading)
-    found = await log_end(cluster, topic)
-    assert (found.error, found.end_offset) == (0, 3)
+    await until(lambda: not partition_of(cluster, topic).leading)
+    answer = await log_end(cluster, topic)
+    assert (answer.error, answer.end_offset) == (0, 3)
     assert (await log_end(cluster, b"?" * 16)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -61,14 +62,14 @@ async def test_a_log_that_was_emptied_tells_in_which_epoch_its_last_record_was_w
     assert (await cluster.delete_records(topic, -1)).low_watermark == 2
     assert await log_end(cluster, topic) == LogEnd(0, 3, 2, 2)
     await cluster.state(topic, epoch=4, leader=7, incarnation=1)
-    await eventually(lambda: not hosted(cluster, topic).leading)
+    await until(lambda: not partition_of(cluster, topic).leading)
     assert (await log_end(cluster, topic)).latest_epoch == 3
     for clean in (True, False):
         await cluster.stop()
         if not clean:
             (Path(cluster.config.directories[0]) / ".kafka_cleanshutdown").unlink()
         await cluster.start()
-        await eventually(lambda: (topic, 0) in cluster.node._partitions.by_key if cluster.node is not None else False)
+        await until(lambda: (topic, 0) in cluster.node.partitions.by_key if cluster.node is not None else False)
         assert await log_end(cluster, topic) == LogEnd(0, 3, 2, 2)
 
 

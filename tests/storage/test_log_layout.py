@@ -5,22 +5,22 @@ import struct
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.rpc.contracts.outline import OUTLINE, UNKNOWN_TIMESTAMP, Outline, OutlineReply
+from libs.commitlog.model.config import LogConfig
+from libs.rpc.contracts.log_layout import LOG_LAYOUT, UNKNOWN_TIMESTAMP, LogLayoutReply, LogLayoutRequest
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage import outline
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, hosted
+from services.storage.fetch import log_layout as outline
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of
 from tests.storage.held_disk import HeldDisk
 
 START = 1_700_000_000_000
 
 
-async def outlined(cluster: StorageCluster, topic: bytes, partition: int = 0) -> OutlineReply:
+async def outlined(cluster: StorageCluster, topic: bytes, partition: int = 0) -> LogLayoutReply:
     assert cluster.client is not None
-    response = await cluster.client.call(OUTLINE, Outline(topic, partition), timeout_s=WAIT_S)
-    return unpack(OutlineReply, response.body)
+    response = await cluster.client.call(LOG_LAYOUT, LogLayoutRequest(topic, partition), timeout_s=WAIT_S)
+    return unpack(LogLayoutReply, response.body)
 
 
 async def content(cluster: StorageCluster, file_id: int) -> bytes:
@@ -36,7 +36,7 @@ async def content(cluster: StorageCluster, file_id: int) -> bytes:
 async def filled(cluster: StorageCluster) -> bytes:
     """In several small segments."""
     topic = await cluster.topic("lines", epoch=3)
-    hosted(cluster, topic).log.config = LogConfig(segment_bytes=2000, index_interval_bytes=100)
+    partition_of(cluster, topic).log.config = LogConfig(segment_bytes=2000, index_interval_bytes=100)
     for number in range(30):
         await cluster.append(topic, batch(bytes(200), b"x", timestamp=START + 10 * number))
     return topic
@@ -44,19 +44,19 @@ async def filled(cluster: StorageCluster) -> bytes:
 
 async def test_it_names_each_segment_with_its_files(cluster: StorageCluster) -> None:
     topic = await filled(cluster)
-    told = await outlined(cluster, topic)
-    assert (told.error, told.leader_epoch, told.high_watermark, told.last_stable_offset, told.log_start_offset) == (
+    layout = await outlined(cluster, topic)
+    assert (layout.error, layout.leader_epoch, layout.high_watermark, layout.last_stable_offset, layout.log_start_offset) == (
         0,
         3,
         60,
         60,
         0,
     )
-    log = hosted(cluster, topic).log
-    assert [(row.base_offset, row.readable_to) for row in told.segments] == [(s.base_offset, s.size) for s in log.segments]
-    assert len(told.segments) > 2
-    assert sum(row.offset_entries for row in told.segments) > 2
-    for row, segment in zip(told.segments, log.segments, strict=True):
+    log = partition_of(cluster, topic).log
+    assert [(row.base_offset, row.readable_to) for row in layout.segments] == [(s.base_offset, s.size) for s in log.segments]
+    assert len(layout.segments) > 2
+    assert sum(row.offset_entries for row in layout.segments) > 2
+    for row, segment in zip(layout.segments, log.segments, strict=True):
         assert row.max_timestamp == segment.max_timestamp
         assert (row.offset_entries, row.time_entries) == (segment.offset_index.count, segment.time_index.count)
         offsets, times = await content(cluster, row.offset_index), await content(cluster, row.time_index)
@@ -65,17 +65,17 @@ async def test_it_names_each_segment_with_its_files(cluster: StorageCluster) -> 
         for slot in range(row.time_entries):
             assert struct.unpack_from(">qi", times, 12 * slot) == segment.time_index.entry(slot)
         assert len(await content(cluster, row.file_id)) == segment.size
-    assert (await outlined(cluster, topic)) == told, "files keep their numbers"
+    assert (await outlined(cluster, topic)) == layout, "files keep their numbers"
 
 
 async def test_what_is_not_committed_is_left_out(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic("lines")
     await cluster.append(topic, batch(b"a"))
-    size = hosted(cluster, topic).log.active.size
+    size = partition_of(cluster, topic).log.active.size
     disk.hold()
     await cluster.append(topic, batch(b"b"), acks=1)
-    told = await outlined(cluster, topic)
-    assert (told.high_watermark, [row.readable_to for row in told.segments]) == (1, [size])
+    layout = await outlined(cluster, topic)
+    assert (layout.high_watermark, [row.readable_to for row in layout.segments]) == (1, [size])
     disk.release()
 
 
@@ -85,9 +85,9 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_nothing(clust
     disk.hold()
     await cluster.append(topic, batch(b"b"), acks=1)
     await cluster.state(topic, epoch=1)
-    while (told := await outlined(cluster, topic)).leader_epoch == 0:
+    while (layout := await outlined(cluster, topic)).leader_epoch == 0:
         pass
-    assert (told.error, told.segments) == (ErrorCode.OFFSET_NOT_AVAILABLE, ())
+    assert (layout.error, layout.segments) == (ErrorCode.OFFSET_NOT_AVAILABLE, ())
     disk.release()
 
 
@@ -115,15 +115,15 @@ async def test_a_segment_that_was_only_fetched_from_since_the_start_names_its_of
     await cluster.fetch(topic, offset=3)
     first = (await outlined(cluster, topic)).segments[0]
     assert first.offset_index
-    assert first.offset_entries == hosted(cluster, topic).log.segments[0].offset_index.count
+    assert first.offset_entries == partition_of(cluster, topic).log.segments[0].offset_index.count
     assert (first.max_timestamp, first.time_index) == (UNKNOWN_TIMESTAMP, 0)
 
 
 async def test_more_segments_than_are_worth_it_are_not_told(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline, "SEGMENTS_MAX", 2)
     topic = await filled(cluster)
-    told = await outlined(cluster, topic)
-    assert (told.error, told.high_watermark, told.segments) == (0, 60, ())
+    layout = await outlined(cluster, topic)
+    assert (layout.error, layout.high_watermark, layout.segments) == (0, 60, ())
 
 
 async def test_it_tells_nothing_of_what_it_does_not_lead(cluster: StorageCluster) -> None:

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from libs.commitlog.directory import LOG_START_OFFSETS
-from libs.commitlog.open_files import OpenFiles
-from services.storage import turns
-from services.storage.hosted import Hosted, Key
-from services.storage.residents import PARTITIONS_PER_TURN, Residents
-from tests.storage.cluster import StorageCluster, appended, batch, eventually
+from libs.commitlog.files.open_files import OpenFiles
+from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
+from services.storage.partition.partition import Key, Partition
+from services.storage.reconcile.reconciler import PARTITIONS_PER_TURN, Reconciler
+from services.storage.threads import turns
+from tests.storage.cluster import StorageCluster, appended, batch
+from tests.support.polling import until
 
 PARTITIONS = 100
 FEW = 64
@@ -38,23 +39,23 @@ async def test_a_change_of_configs_for_all_partitions_lets_requests_in_between(
     await cluster.topic("many", partitions=PARTITIONS)
     few = await cluster.topic("few", partitions=2)
     assert cluster.node is not None
-    assert cluster.node._residents is not None
-    residents, partitions = cluster.node._residents, cluster.node._partitions
-    configured: list[Hosted] = []
-    configure = Hosted.configure
-    monkeypatch.setattr(Hosted, "configure", lambda self, config: (configured.append(self), configure(self, config)))
+    assert cluster.node.reconciler is not None
+    reconciler, partitions = cluster.node.reconciler, cluster.node.partitions
+    configured: list[Partition] = []
+    configure = Partition.configure
+    monkeypatch.setattr(Partition, "configure", lambda self, config: (configured.append(self), configure(self, config)))
     image = partitions.image
     for _ in range(2):  # the second comes before the first is through
         values = {"log.retention.ms": str(len(configured) + 7)}
         image = replace(image, overrides_by_resource={**image.overrides_by_resource, ("broker", ""): values})
-        residents.follow(partitions.image, image)
+        reconciler.follow(partitions.image, image)
         assert len(configured) == PARTITIONS_PER_TURN
-    await eventually(lambda: not residents._unconfigured)
-    assert all(hosted.config.retention_ms == 27 for hosted in partitions.by_key.values())
+    await until(lambda: not reconciler._to_configure)
+    assert all(partition.config.retention_ms == 27 for partition in partitions.by_key.values())
     configured.clear()
     own = {("topic", "few"): {"retention.ms": "5"}}
-    residents.follow(image, replace(image, overrides_by_resource={**image.overrides_by_resource, **own}))
-    assert {hosted.key for hosted in configured} == {(few, 0), (few, 1)}
+    reconciler.follow(image, replace(image, overrides_by_resource={**image.overrides_by_resource, **own}))
+    assert {partition.key for partition in configured} == {(few, 0), (few, 1)}
 
 
 async def test_a_checkpoint_of_all_partitions_lets_requests_in_between(
@@ -62,14 +63,14 @@ async def test_a_checkpoint_of_all_partitions_lets_requests_in_between(
 ) -> None:
     await cluster.topic("many", partitions=PARTITIONS)
     assert cluster.node is not None
-    assert cluster.node._checkpoints is not None
-    checkpoints, partitions = cluster.node._checkpoints, cluster.node._partitions
-    (disk,) = cluster.node._disks.all
+    assert cluster.node.checkpoints is not None
+    checkpoints, partitions = cluster.node.checkpoints, cluster.node.partitions
+    (disk,) = cluster.node.disks.all
     started: list[int] = []
     monkeypatch.setattr(turns, "STRETCH_S", 0.0)
 
-    def start(hosted: Hosted) -> int:
-        started.append(hosted.key[1])
+    def start(partition: Partition) -> int:
+        started.append(partition.key[1])
         return 1 if len(started) <= PARTITIONS else 2
 
     older = asyncio.ensure_future(checkpoints._write_one(disk, LOG_START_OFFSETS, start))
@@ -88,15 +89,15 @@ async def test_writes_that_nobody_flushes_are_flushed_when_they_hold_too_many_fi
     cluster.open_files = OpenFiles(FEW)
     node = await cluster.start()
     topic_id = await cluster.topic("t", partitions=PARTITIONS, durability="replicated")
-    (disk,) = node._disks.all
+    (disk,) = node.disks.all
     await disk.sync.drain()  # of the new epochs: one round takes all that was owed, and holds up the next
     for index in range(PARTITIONS):
         answer = await cluster.append(topic_id, batch(b"x"), index=index, acks=1)
         assert answer.error == 0
         if cluster.open_files.crowded:
-            await disk.sync.quiet()
+            await disk.sync.wait_for_round()
     assert len(cluster.open_files) <= FEW
-    logs = [node._partitions.by_key[topic_id, index].log for index in range(PARTITIONS)]
+    logs = [node.partitions.by_key[topic_id, index].log for index in range(PARTITIONS)]
     assert [log.log_end_offset for log in logs] == [1] * PARTITIONS
     assert any(log.durable_offset for log in logs)
     await cluster.stop()
@@ -117,7 +118,7 @@ async def test_writers_who_are_refused_for_want_of_descriptors_succeed_later(clu
         await asyncio.sleep(0)
         return len(written) == PARTITIONS
 
-    await eventually(write_all)
+    await until(write_all)
 
 
 async def test_a_partition_is_worked_on_once_when_a_node_first_hears_of_its_topic(
@@ -129,7 +130,7 @@ async def test_a_partition_is_worked_on_once_when_a_node_first_hears_of_its_topi
     for index in range(PARTITIONS):
         await cluster.state(topic_id, index, epoch=1, incarnation=cluster.incarnation + 1)
     worked: list[Key] = []
-    work = Residents._work
-    monkeypatch.setattr(Residents, "_work", lambda self, key: (worked.append(key), work(self, key))[1])
+    work = Reconciler._work
+    monkeypatch.setattr(Reconciler, "_work", lambda self, key: (worked.append(key), work(self, key))[1])
     await cluster.start()
     assert sorted(worked) == [(topic_id, index) for index in range(PARTITIONS)]

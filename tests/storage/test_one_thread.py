@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from services.storage.one_thread import OneThread, threads
+from services.storage.threads.one_thread import OneThread, threads
 
 
 async def test_work_is_done_in_order_and_off_the_loop() -> None:
@@ -49,14 +49,14 @@ async def test_who_is_called_hears_before_those_who_wait_for_a_future() -> None:
 async def test_who_fails_when_told_keeps_nobody_else_from_hearing() -> None:
     failures: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
-    thread, told = OneThread("t"), asyncio.Event()
+    thread, called = OneThread("t"), asyncio.Event()
 
     def fail(done: asyncio.Future[None]) -> None:
         raise RuntimeError("mine")
 
     thread.run(lambda: None, fail)
-    thread.run(lambda: None, lambda done: told.set())
-    await asyncio.wait_for(told.wait(), 10)
+    thread.run(lambda: None, lambda done: called.set())
+    await asyncio.wait_for(called.wait(), 10)
     assert failures == ["mine"]
     thread.close()
 
@@ -126,7 +126,7 @@ async def test_a_closed_thread_ends_and_leaves_no_descriptor() -> None:
     before = set(eventfds())
     thread = OneThread("that ends")
     await thread.submit(lambda: None)
-    [running] = [one for one in threading.enumerate() if one.name == "that ends"]
+    [running] = [thread for thread in threading.enumerate() if thread.name == "that ends"]
     thread.close()
     await asyncio.to_thread(running.join, 10)
     assert not running.is_alive()

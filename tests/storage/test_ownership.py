@@ -1,4 +1,4 @@
-"""*Rule: fencing* (DESIGN section 8): only the owner whose claim stands writes an internal topic, and only where its log ends."""
+"""*Rule: fencing* (docs/rules.md): only the owner whose claim stands writes an internal topic, and only where its log ends."""
 
 import pytest
 
@@ -10,11 +10,11 @@ from libs.rpc.contracts.storage import APPEND, Append, Appended, AppendPartition
 from libs.rpc.errors import RpcError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, eventually, fetched
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, fetched
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 TOPIC = "__consumer_offsets"
-DEPOSED, CLAIM_AGAIN, ELSEWHERE = ErrorCode.NOT_COORDINATOR, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 class Owner:
@@ -50,10 +50,10 @@ async def owned_by(cluster: StorageCluster, topic: bytes, owner_epoch: int, lead
 
     def heard() -> bool:
         assert cluster.node is not None
-        found = cluster.node._partitions.image.partition(topic, 0)
-        return found is not None and found.owner_epoch == owner_epoch and found.leader_epoch == leader_epoch
+        state = cluster.node.partitions.image.partition(topic, 0)
+        return state is not None and state.owner_epoch == owner_epoch and state.leader_epoch == leader_epoch
 
-    await eventually(heard)
+    await until(heard)
     await cluster.leads(topic, 0, leader_epoch)
 
 
@@ -89,7 +89,7 @@ async def test_an_append_that_does_not_stand_at_the_logs_end_is_refused(cluster:
     owner = Owner(cluster, await cluster.topic(TOPIC), 1)
     await owner.claim()
     await owner.append(0)
-    assert (await owner.append(offset)).error == ELSEWHERE
+    assert (await owner.append(offset)).error == ErrorCode.OFFSET_OUT_OF_RANGE
     assert (await owner.append(1)).error == 0
 
 
@@ -100,7 +100,7 @@ async def test_a_deposed_owners_second_pipelined_append_is_refused_although_its_
     first = owner.sending(0)
     assert (await successor.claim()).log_end_offset == 1
     assert appended(await first)[0].error == 0
-    assert (await owner.append(1)).error == DEPOSED
+    assert (await owner.append(1)).error == ErrorCode.NOT_COORDINATOR
     assert (await successor.append(1)).error == 0
 
 
@@ -108,7 +108,7 @@ async def test_appends_of_one_read_stand_behind_each_other_or_not_at_all(cluster
     owner = Owner(cluster, await cluster.topic(TOPIC), 1)
     await owner.claim()
     sent = [owner.sending(0), owner.sending(1), owner.sending(1)]
-    assert [appended(await one)[0].error for one in sent] == [0, 0, ELSEWHERE]
+    assert [appended(await one)[0].error for one in sent] == [0, 0, ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
 async def test_an_owner_that_was_deposed_cannot_claim_again(cluster: StorageCluster) -> None:
@@ -116,7 +116,7 @@ async def test_an_owner_that_was_deposed_cannot_claim_again(cluster: StorageClus
     owner = Owner(cluster, topic, 1)
     await owner.claim()
     await Owner(cluster, topic, 2).claim()
-    assert (await owner.claim()).error == DEPOSED
+    assert (await owner.claim()).error == ErrorCode.NOT_COORDINATOR
 
 
 async def test_an_owner_epoch_below_that_of_the_image_is_refused_before_the_successor_claims(cluster: StorageCluster) -> None:
@@ -124,33 +124,33 @@ async def test_an_owner_epoch_below_that_of_the_image_is_refused_before_the_succ
     owner = Owner(cluster, topic, 1)
     await owner.claim()
     await owned_by(cluster, topic, 2)
-    assert (await owner.append(0)).error == DEPOSED
-    assert (await owner.claim()).error == DEPOSED
+    assert (await owner.append(0)).error == ErrorCode.NOT_COORDINATOR
+    assert (await owner.claim()).error == ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_claim_may_be_ahead_of_the_leaders_image(cluster: StorageCluster) -> None:
     topic = await cluster.topic(TOPIC)
     await owned_by(cluster, topic, 1)
     assert (await Owner(cluster, topic, 5).claim()).error == 0
-    assert (await Owner(cluster, topic, 4).claim()).error == DEPOSED
+    assert (await Owner(cluster, topic, 4).claim()).error == ErrorCode.NOT_COORDINATOR
 
 
 async def test_what_was_sent_before_a_claim_is_not_stored_after_it(cluster: StorageCluster) -> None:
     owner = Owner(cluster, await cluster.topic(TOPIC), 1)
     await owner.claim()
     await owner.claim()
-    assert (await owner.append(0, number=1)).error == CLAIM_AGAIN
+    assert (await owner.append(0, number=1)).error == ErrorCode.FENCED_LEADER_EPOCH
     assert (await owner.append(0)).error == 0
 
 
 async def test_a_claim_that_comes_late_is_not_taken(cluster: StorageCluster) -> None:
     owner = Owner(cluster, await cluster.topic(TOPIC), 1)
     await owner.claim(2)
-    assert (await owner.claim(1)).error == CLAIM_AGAIN
+    assert (await owner.claim(1)).error == ErrorCode.FENCED_LEADER_EPOCH
     assert (await owner.append(0, number=2)).error == 0
 
 
-@pytest.mark.parametrize(("epoch", "error"), [(3, CLAIM_AGAIN), (5, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+@pytest.mark.parametrize(("epoch", "error"), [(3, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
 async def test_a_claim_names_the_epoch_in_which_the_leader_leads(cluster: StorageCluster, epoch: int, error: int) -> None:
     topic = await cluster.topic(TOPIC, epoch=4)
     assert (await Owner(cluster, topic, 1, leader_epoch=epoch).claim()).error == error
@@ -162,9 +162,9 @@ async def test_a_claim_ends_with_the_leader_epoch_in_which_it_was_taken(cluster:
     await owner.claim()
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, 0, 1)
-    assert (await owner.append(0)).error == CLAIM_AGAIN
+    assert (await owner.append(0)).error == ErrorCode.FENCED_LEADER_EPOCH
     owner.leader_epoch = 1
-    assert (await owner.append(0)).error == CLAIM_AGAIN
+    assert (await owner.append(0)).error == ErrorCode.FENCED_LEADER_EPOCH
     await owner.claim()
     assert (await owner.append(0)).error == 0
 
@@ -174,7 +174,7 @@ async def test_the_highest_owner_epoch_is_remembered_from_one_leader_epoch_to_th
     await Owner(cluster, topic, 7).claim()
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, 0, 1)
-    assert (await Owner(cluster, topic, 6, leader_epoch=1).claim()).error == DEPOSED
+    assert (await Owner(cluster, topic, 6, leader_epoch=1).claim()).error == ErrorCode.NOT_COORDINATOR
 
 
 async def test_an_append_without_a_batch_asks_only_whether_the_claim_stands(cluster: StorageCluster) -> None:
@@ -183,7 +183,7 @@ async def test_an_append_without_a_batch_asks_only_whether_the_claim_stands(clus
     await owner.claim()
     assert (await owner.append(0, b"")).error == 0
     await Owner(cluster, topic, 2).claim()
-    assert (await owner.append(0, b"")).error == DEPOSED
+    assert (await owner.append(0, b"")).error == ErrorCode.NOT_COORDINATOR
     assert fetched(await cluster.fetching(topic, 0))[0].high_watermark == 0
 
 

@@ -11,8 +11,9 @@ from libs.cluster.configs.broker_table import RACK_AWARE
 from libs.rpc.contracts.storage import FETCH, Fetch, Fetched, FetchPartition, FetchReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import batch, eventually
+from tests.storage.cluster import batch
 from tests.storage.three_nodes import Nodes, nodes
+from tests.support.polling import until
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 
@@ -56,7 +57,7 @@ async def test_a_follower_outside_the_isr_is_not_named(three: Nodes) -> None:
     await three.lead(topic, 1, isr=(1, 3))
     await three[1].append(topic, batch(b"a"))
     assert (await ask(three, 1, topic, 0)).preferred_read_replica == -1
-    await eventually(lambda: three.home(3, topic).high_watermark == 1)
+    await until(lambda: three.home(3, topic).high_watermark == 1)
     assert (await ask(three, 1, topic, 0, rack="c")).preferred_read_replica == 3
 
 
@@ -79,7 +80,7 @@ async def test_a_read_from_a_follower_waits_for_what_is_committed_next(three: No
     reading = asyncio.ensure_future(ask(three, 2, topic, 1, as_follower=True, wait_ms=30_000))
     node = three[2].node
     assert node is not None
-    await eventually(lambda: node._fetches.parked == 1)
+    await until(lambda: node.fetches.parked == 1)
     await three[1].append(topic, batch(b"b"))
     async with asyncio.timeout(60):
         read = await reading
@@ -105,8 +106,8 @@ async def test_a_follower_judges_the_readers_epoch_as_a_leader_does(three: Nodes
     await three.lead(topic, 1)
     await three[1].append(topic, batch(b"a"))
     await three.alike(topic)
-    found = [(await ask(three, 2, topic, 0, as_follower=True, epoch=epoch)).error for epoch in (0, 1, 2)]
-    assert found == [ErrorCode.FENCED_LEADER_EPOCH, 0, ErrorCode.UNKNOWN_LEADER_EPOCH]
+    errors = [(await ask(three, 2, topic, 0, as_follower=True, epoch=epoch)).error for epoch in (0, 1, 2)]
+    assert errors == [ErrorCode.FENCED_LEADER_EPOCH, 0, ErrorCode.UNKNOWN_LEADER_EPOCH]
 
 
 async def test_without_a_selector_all_read_from_leaders(tmp_path: Path, short_dir: Path) -> None:

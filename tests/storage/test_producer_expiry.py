@@ -8,13 +8,14 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually, hosted
+from tests.storage.cluster import NODE_ID, StorageCluster, batch, partition_of
+from tests.storage.retention import HOUR, check
 from tests.storage.set_clock import SetClock
-from tests.storage.test_retention import HOUR, check
+from tests.support.polling import until
 
 DAY = 24 * HOUR
 PRODUCER = 4711
-OUT_OF_ORDER = int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+OUT_OF_ORDER_SEQUENCE_NUMBER = int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 async def send(cluster: StorageCluster, clock: SetClock, topic: bytes, sequence: int, producer: int = PRODUCER) -> int:
@@ -24,12 +25,12 @@ async def send(cluster: StorageCluster, clock: SetClock, topic: bytes, sequence:
 
 async def expire(cluster: StorageCluster) -> None:
     assert cluster.node is not None
-    assert cluster.node._chores is not None
-    await cluster.node._chores.upkeep.expire_producers()
+    assert cluster.node.background is not None
+    await cluster.node.background.upkeep.expire_producers()
 
 
 def known(cluster: StorageCluster, topic: bytes) -> set[int]:
-    return set(hosted(cluster, topic).log.producers.entries)
+    return set(partition_of(cluster, topic).log.producers.entries)
 
 
 async def test_a_producer_is_remembered_for_a_day_of_silence(cluster: StorageCluster, clock: SetClock) -> None:
@@ -37,21 +38,37 @@ async def test_a_producer_is_remembered_for_a_day_of_silence(cluster: StorageClu
     assert await send(cluster, clock, topic, 0) == 0
     clock.now_ms += HOUR
     assert await send(cluster, clock, topic, 1) == 0
+    await expire(cluster)
     clock.now_ms += DAY - 1
     await expire(cluster)
-    assert await send(cluster, clock, topic, 7) == OUT_OF_ORDER
+    assert await send(cluster, clock, topic, 7) == OUT_OF_ORDER_SEQUENCE_NUMBER
     clock.now_ms += 1
     await expire(cluster)
     assert known(cluster, topic) == set()
     assert await send(cluster, clock, topic, 7) == 0  # nobody knows better, as in Kafka
 
 
+async def test_a_backfill_of_old_records_keeps_its_producer(cluster: StorageCluster, clock: SetClock) -> None:
+    """A retry must be known for what it is, however old its records say that they are."""
+    topic = await cluster.topic("backfill", retention_ms="-1")
+    sent = batch(b"x", timestamp=clock.now_ms - 400 * DAY, producer=(PRODUCER, 0, 0))
+    assert (await cluster.append(topic, sent)).error == 0
+    await expire(cluster)
+    clock.now_ms += HOUR
+    await expire(cluster)
+    again = await cluster.append(topic, sent)
+    assert (again.error, again.base_offset) == (0, 0)
+    assert partition_of(cluster, topic).log_end_offset == 1
+
+
 async def test_only_the_silent_are_forgotten(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await cluster.topic("some")
     for producer in (1, 2):
         assert await send(cluster, clock, topic, 0, producer) == 0
+    await expire(cluster)
     clock.now_ms += DAY // 2
     assert await send(cluster, clock, topic, 1, 2) == 0
+    await expire(cluster)
     clock.now_ms += DAY // 2
     await expire(cluster)
     assert known(cluster, topic) == {2}
@@ -60,6 +77,7 @@ async def test_only_the_silent_are_forgotten(cluster: StorageCluster, clock: Set
 async def test_the_time_can_be_changed_while_the_node_runs(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await cluster.topic("changed")
     assert await send(cluster, clock, topic, 0) == 0
+    await expire(cluster)
     clock.now_ms += HOUR
     await expire(cluster)
     assert known(cluster, topic) == {PRODUCER}
@@ -69,7 +87,7 @@ async def test_the_time_can_be_changed_while_the_node_runs(cluster: StorageClust
         await expire(cluster)
         return known(cluster, topic) == set()
 
-    await eventually(forgotten)
+    await until(forgotten)
 
 
 async def test_it_is_looked_for_every_so_often(cluster: StorageCluster, clock: SetClock) -> None:
@@ -78,8 +96,9 @@ async def test_it_is_looked_for_every_so_often(cluster: StorageCluster, clock: S
     await cluster.start()
     topic = await cluster.topic("often")
     assert await send(cluster, clock, topic, 0) == 0
+    await expire(cluster)
     clock.now_ms += DAY
-    await eventually(lambda: known(cluster, topic) == set())
+    await until(lambda: known(cluster, topic) == set())
 
 
 async def test_deleted_records_do_not_take_their_producer_with_them(cluster: StorageCluster, clock: SetClock) -> None:
@@ -88,9 +107,9 @@ async def test_deleted_records_do_not_take_their_producer_with_them(cluster: Sto
         assert await send(cluster, clock, topic, sequence) == 0
     clock.now_ms += HOUR + 1
     await check(cluster)
-    assert hosted(cluster, topic).log_start_offset == 10
+    assert partition_of(cluster, topic).log_start_offset == 10
     assert known(cluster, topic) == {PRODUCER}
-    assert await send(cluster, clock, topic, 12) == OUT_OF_ORDER
+    assert await send(cluster, clock, topic, 12) == OUT_OF_ORDER_SEQUENCE_NUMBER
     assert await send(cluster, clock, topic, 10) == 0
 
 
@@ -114,10 +133,11 @@ async def test_a_node_can_be_told_at_its_start(cluster: StorageCluster, clock: S
     assert member is not None
     assert member.configs == cluster.config.static
     topic = await cluster.topic("told")
-    assert hosted(cluster, topic).config.cleanup_policy == ("compact", "delete")
+    assert partition_of(cluster, topic).config.cleanup_policy == ("compact", "delete")
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.cleanup.policy": "delete"})))
-    await eventually(lambda: hosted(cluster, topic).config.cleanup_policy == ("delete",))
+    await until(lambda: partition_of(cluster, topic).config.cleanup_policy == ("delete",))
     assert await send(cluster, clock, topic, 0) == 0
+    await expire(cluster)
     clock.now_ms += 1000
     await expire(cluster)
     assert known(cluster, topic) == set()

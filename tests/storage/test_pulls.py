@@ -10,14 +10,15 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
 from libs.rpc.errors import RpcError
-from libs.wire.batches import BatchHeader
 from libs.wire.errors import ErrorCode
-from services.storage import pull_answers
-from services.storage.hosted import Key
-from services.storage.partitions import Partitions
-from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted
+from libs.wire.record_batches.batches import BatchHeader
+from services.storage.partition.partition import Key
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.replication.leader import pull_answers
+from tests.storage.cluster import StorageCluster, appended, batch, partition_of
 from tests.storage.fake_follower import FakeFollower, at, image, replicated_state, replicated_topic, show
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -40,10 +41,10 @@ async def test_a_follower_reads_to_the_end_of_the_log_and_not_to_the_high_waterm
     topic = await replicated_topic(cluster, "read")
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     await cluster.append(topic, batch(b"c"), acks=1)
-    ((told, payload),) = await two.pull(at(topic, 0))
-    assert (told.error, told.leader_epoch, told.high_watermark, told.log_end_offset) == (0, 0, 0, 3)
+    ((pulled, payload),) = await two.pull(at(topic, 0))
+    assert (pulled.error, pulled.leader_epoch, pulled.high_watermark, pulled.log_end_offset) == (0, 0, 0, 3)
     assert BatchHeader.at(payload).base_offset == 0
-    assert told.inline_length == len(payload) == hosted(cluster, topic).log.size
+    assert pulled.inline_length == len(payload) == partition_of(cluster, topic).log.size
 
 
 async def test_acks_all_is_answered_when_everyone_in_sync_has_it_durably(
@@ -53,15 +54,15 @@ async def test_acks_all_is_answered_when_everyone_in_sync_has_it_durably(
     await two.pull(at(topic, 0))
     await three.pull(at(topic, 0))
     waiting = cluster.send([(topic, 0, batch(b"a"))])
-    await eventually(lambda: hosted(cluster, topic).replica.durable == 1)
+    await until(lambda: partition_of(cluster, topic).replica.durable == 1)
     await two.pull(at(topic, 1))
     await three.pull(at(topic, 1, durable=0))
-    assert hosted(cluster, topic).high_watermark == 0
+    assert partition_of(cluster, topic).high_watermark == 0
     assert not waiting.done()
     three.progress(topic, 1)  # it waits for no pull
     assert appended(await waiting)[0].base_offset == 0
-    ((told, _),) = await two.pull()
-    assert told.high_watermark == 1
+    ((pulled, _),) = await two.pull()
+    assert pulled.high_watermark == 1
 
 
 async def test_on_a_replicated_topic_the_log_ends_decide(
@@ -69,7 +70,7 @@ async def test_on_a_replicated_topic_the_log_ends_decide(
 ) -> None:
     topic = await replicated_topic(cluster, "ends", durability="replicated")
     waiting = cluster.send([(topic, 0, batch(b"a"))])
-    await eventually(lambda: hosted(cluster, topic).log_end_offset == 1)
+    await until(lambda: partition_of(cluster, topic).log_end_offset == 1)
     await two.pull(at(topic, 1, durable=0))
     await three.pull(at(topic, 1, durable=0))
     assert appended(await waiting)[0].error == 0
@@ -79,7 +80,7 @@ async def test_a_parked_pull_is_answered_as_soon_as_bytes_arrive(cluster: Storag
     topic = await replicated_topic(cluster, "parked")
     assert len(await two.pull(at(topic, 0))) == 1  # the high watermark
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     await cluster.append(topic, batch(b"a"), acks=1)
     ((_, payload),) = await waiting
     assert payload
@@ -98,10 +99,10 @@ async def test_logs_that_part_are_told_where(cluster: StorageCluster, two: FakeF
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     await show(cluster, topic, replicated_state(cluster, [1, 2, 3], epoch=5, partition_epoch=1))
     await cluster.append(topic, batch(b"c", b"d"), acks=1)
-    ((told, payload),) = await two.pull(at(topic, 3, epoch=5, last_epoch=0))
-    assert (told.error, told.diverging_epoch, told.diverging_end_offset, payload) == (0, 0, 2, b"")
-    ((told, payload),) = await two.pull(at(topic, 2, epoch=5, last_epoch=0))
-    assert (told.error, told.diverging_epoch) == (0, -1)
+    ((pulled, payload),) = await two.pull(at(topic, 3, epoch=5, last_epoch=0))
+    assert (pulled.error, pulled.diverging_epoch, pulled.diverging_end_offset, payload) == (0, 0, 2, b"")
+    ((pulled, payload),) = await two.pull(at(topic, 2, epoch=5, last_epoch=0))
+    assert (pulled.error, pulled.diverging_epoch) == (0, -1)
     assert BatchHeader.at(payload).base_offset == 2
 
 
@@ -114,17 +115,17 @@ async def test_a_log_that_parts_from_the_leaders_counts_for_nothing(cluster: Sto
     await two.pull(at(topic, 4, epoch=5, last_epoch=0))
     two.progress(topic, 4, epoch=5)
     await two.pull()
-    assert hosted(cluster, topic).high_watermark == 0
+    assert partition_of(cluster, topic).high_watermark == 0
     await two.pull(at(topic, 2, epoch=5, last_epoch=0))
-    assert hosted(cluster, topic).high_watermark == 2
+    assert partition_of(cluster, topic).high_watermark == 2
 
 
 async def test_positions_outside_the_log_are_told_its_bounds(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "bounds")
     await cluster.append(topic, batch(b"a"), acks=1)
-    ((told, _),) = await two.pull(at(topic, 9))
-    assert (told.error, told.log_start_offset, told.log_end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0, 1)
-    assert hosted(cluster, topic).high_watermark == 0
+    ((pulled, _),) = await two.pull(at(topic, 9))
+    assert (pulled.error, pulled.log_start_offset, pulled.log_end_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0, 1)
+    assert partition_of(cluster, topic).high_watermark == 0
 
 
 async def test_other_epochs_than_the_leaders_are_refused(cluster: StorageCluster, two: FakeFollower) -> None:
@@ -142,33 +143,33 @@ async def test_a_follower_that_hears_of_an_election_first_is_kept_waiting(cluste
     topic = await replicated_topic(cluster, "election", [1, 2], durability="replicated")
     await cluster.append(topic, batch(b"a"), acks=1)
     waiting = asyncio.ensure_future(two.pull(at(topic, 1, epoch=7, last_epoch=0), max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=7, partition_epoch=1))
-    ((told, _),) = await waiting
-    assert (told.error, told.leader_epoch, told.high_watermark) == (0, 7, 1)  # and it was counted
+    ((pulled, _),) = await waiting
+    assert (pulled.error, pulled.leader_epoch, pulled.high_watermark) == (0, 7, 1)  # and it was counted
 
 
 async def test_what_became_durable_before_its_leader_led_counts_once_it_does(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "durable", [1, 2])
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     waiting = asyncio.ensure_future(two.pull(at(topic, 2, durable=0, epoch=7, last_epoch=0), max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     two.progress(topic, 99, epoch=7)
     await cluster.append(topic, batch(b"c"), acks=1)
     await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=7, partition_epoch=1))
-    ((told, _),) = await waiting
-    assert told.error == 0
-    await eventually(lambda: hosted(cluster, topic).high_watermark == 2)
+    ((pulled, _),) = await waiting
+    assert pulled.error == 0
+    await until(lambda: partition_of(cluster, topic).high_watermark == 2)
 
 
 async def test_one_that_leads_no_longer_says_so_to_who_waits(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "deposed")
     await two.pull(at(topic, 0))
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     await show(cluster, topic, replicated_state(cluster, [1, 2, 3]), leader=3, leader_incarnation=10, leader_epoch=1)
-    ((told, _),) = await waiting
-    assert told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    ((pulled, _),) = await waiting
+    assert pulled.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_sessions_keep_in_step(cluster: StorageCluster, two: FakeFollower) -> None:
@@ -182,15 +183,15 @@ async def test_sessions_keep_in_step(cluster: StorageCluster, two: FakeFollower)
     assert await refusal(two) == ErrorCode.INVALID_FETCH_SESSION_EPOCH  # numbers rise
     two.session += 1
     two.sequence = 0
-    ((told, _),) = await two.pull(at(topic, 0))  # what an earlier session was told is told again
-    assert told.high_watermark == 0
+    ((pulled, _),) = await two.pull(at(topic, 0))  # what an earlier session was told is told again
+    assert pulled.high_watermark == 0
 
 
 async def test_a_new_session_ends_the_pull_of_the_old_one(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "anew")
     await two.pull(at(topic, 0))
     waiting = asyncio.ensure_future(refusal(two, max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     two.begin()
     await two.pull(at(topic, 0))
     assert await waiting == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -207,8 +208,8 @@ async def test_kafka_15221_what_a_process_asked_before_it_was_restarted_is_refus
     before.progress(topic, 1)
     await after.register()
     await after.pull(at(topic, 0))
-    assert hosted(cluster, topic).high_watermark == 0
-    assert hosted(cluster, topic).replica.isr.committed == {1: cluster.incarnation, 2: 10}
+    assert partition_of(cluster, topic).high_watermark == 0
+    assert partition_of(cluster, topic).replica.isr.committed == {1: cluster.incarnation, 2: 10}
     await before.close()
     await after.close()
 
@@ -222,7 +223,7 @@ async def test_a_full_answer_leaves_the_rest_for_the_next_and_starves_nobody(clu
     answer = await two.pull(*named, max_bytes=1500)
     assert sum(len(payload) for _, payload in answer) > 1000  # at least one whole batch, and no more than is asked for
     for _ in range(8):
-        with_bytes = [told.partition for told, payload in answer if payload]
+        with_bytes = [pulled.partition for pulled, payload in answer if payload]
         served += with_bytes
         answer = await two.pull(*[at(topic, 0, index=index) for index in with_bytes], max_bytes=1500)  # they ask for it again
     assert {served.count(index) for index in range(4)} >= {len(served) // 4}
@@ -238,7 +239,7 @@ async def test_thousands_of_small_answers_do_not_take_all_descriptors(
     for index in range(7):
         await cluster.append(topic, batch(b"x"), index=index, acks=1)
     answers = [await two.pull(*[at(topic, 0, index=index) for index in range(7)]), await two.pull(), await two.pull()]
-    served = [[told.partition for told, payload in answer if payload] for answer in answers]
+    served = [[pulled.partition for pulled, payload in answer if payload] for answer in answers]
     assert served == [[0, 1, 2], [3, 4, 5], [6]]
 
 
@@ -248,9 +249,9 @@ async def test_small_pieces_are_copied_and_large_ones_sent_from_their_files(clus
     for index, size in enumerate(sizes):
         await cluster.append(topic, batch(b"%d" % index * size), index=index, acks=1)
     answer = await two.pull(*[at(topic, 0, index=index) for index in range(4)])
-    assert [told.partition for told, _ in answer] == [0, 1, 2, 3]
-    for told, payload in answer:
-        assert b"%d" % told.partition * sizes[told.partition] in payload
+    assert [pulled.partition for pulled, _ in answer] == [0, 1, 2, 3]
+    for pulled, payload in answer:
+        assert b"%d" % pulled.partition * sizes[pulled.partition] in payload
 
 
 async def test_partitions_where_nothing_happens_cost_nothing_when_another_is_pulled(
@@ -260,13 +261,13 @@ async def test_partitions_where_nothing_happens_cost_nothing_when_another_is_pul
     await two.pull(*[at(topic, 0, index=index) for index in range(50)])
     assert cluster.node is not None
     looked_at: list[Key] = []
-    serving = Partitions.serving
-    monkeypatch.setattr(Partitions, "serving", lambda self, key: looked_at.append(key) or serving(self, key))
+    serving = PartitionTable.serving
+    monkeypatch.setattr(PartitionTable, "serving", lambda self, key: looked_at.append(key) or serving(self, key))
     assert await two.pull() == []
     assert looked_at == []
     await cluster.append(topic, batch(b"x"), index=7, acks=1)
-    ((told, _),) = await two.pull()
-    assert told.partition == 7
+    ((pulled, _),) = await two.pull()
+    assert pulled.partition == 7
     assert set(looked_at) == {(topic, 7)}
 
 
@@ -280,10 +281,10 @@ async def test_a_batch_larger_than_what_was_asked_for_is_sent_all_the_same(clust
 async def test_who_shares_the_kernel_gets_file_ranges(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "ranges")
     await cluster.append(topic, batch(b"a"), acks=1)
-    ((told, payload),) = await two.pull(at(topic, 0), inline=False)
+    ((pulled, payload),) = await two.pull(at(topic, 0), inline=False)
     assert payload == b""
-    (piece,) = told.ranges
-    assert (piece.position, piece.length) == (0, hosted(cluster, topic).log.size)
+    (piece,) = pulled.ranges
+    assert (piece.position, piece.length) == (0, partition_of(cluster, topic).log.size)
 
 
 async def test_what_is_dropped_is_heard_of_no_more(cluster: StorageCluster, two: FakeFollower) -> None:
@@ -299,25 +300,25 @@ async def test_a_log_that_starts_later_is_told_of_without_batches(cluster: Stora
     await cluster.append(topic, batch(b"a", b"b"))
     await two.pull(at(topic, 2))
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
-    asked = asyncio.create_task(cluster.delete_records(topic, 1))
-    ((told, payload),) = await waiting
-    assert (told.error, told.log_start_offset, payload) == (0, 1, b"")
-    assert not asked.done()
+    await until(lambda: pulls_parked(cluster))
+    deletion = asyncio.create_task(cluster.delete_records(topic, 1))
+    ((pulled, payload),) = await waiting
+    assert (pulled.error, pulled.log_start_offset, payload) == (0, 1, b"")
+    assert not deletion.done()
     await two.pull(replace(at(topic, 2), log_start_offset=1))
-    assert (await asked).error == 0
+    assert (await deletion).error == 0
 
 
 async def test_a_high_watermark_alone_is_told_too(cluster: StorageCluster, two: FakeFollower, three: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "alone", durability="replicated")
     await cluster.append(topic, batch(b"a"), acks=1)
-    ((told, _),) = await two.pull(at(topic, 1))
-    assert told.high_watermark == 0
+    ((pulled, _),) = await two.pull(at(topic, 1))
+    assert pulled.high_watermark == 0
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     await three.pull(at(topic, 1))
-    ((told, payload),) = await waiting
-    assert (told.high_watermark, payload) == (1, b"")
+    ((pulled, payload),) = await waiting
+    assert (pulled.high_watermark, payload) == (1, b"")
 
 
 async def test_a_throttled_leader_gives_who_is_out_of_sync_so_much_and_who_is_in_sync_everything(
@@ -325,7 +326,7 @@ async def test_a_throttled_leader_gives_who_is_out_of_sync_so_much_and_who_is_in
 ) -> None:
     rate = {"leader.replication.throttled.rate": "20000"}
     await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(rate)))
-    await eventually(lambda: image(cluster).overrides("broker", "") == rate)
+    await until(lambda: image(cluster).overrides("broker", "") == rate)
     names = {"leader_replication_throttled_replicas": "0:1,1:1,2:1", "durability": "replicated"}
     topic = await replicated_topic(cluster, "throttled", [1, 2], partitions=3, **names)
     for index in range(3):
@@ -335,10 +336,10 @@ async def test_a_throttled_leader_gives_who_is_out_of_sync_so_much_and_who_is_in
     await two.pull(*[at(topic, 1, index=index) for index in range(3)])
     # A second's worth at once, and what passes it is paid for.
     first = await three.pull(*everything)
-    assert [told.partition for told, _ in first] == [0, 1]
+    assert [pulled.partition for pulled, _ in first] == [0, 1]
     assert await three.pull() == []
-    ((told, payload),) = await three.pull(max_wait_ms=8000)
-    assert told.partition == 2
+    ((pulled, payload),) = await three.pull(max_wait_ms=8000)
+    assert pulled.partition == 2
     assert payload
 
 
@@ -346,12 +347,12 @@ async def test_a_node_that_stops_keeps_nobody_waiting_and_lets_nobody_spin(clust
     topic = await replicated_topic(cluster, "stopping")
     await two.pull(at(topic, 0))
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     assert cluster.node is not None
-    cluster.node._leading.pulls.close()
+    cluster.node.leader_side.pulls.close()
     assert await waiting == []
     again = asyncio.ensure_future(two.pull(max_wait_ms=8000))
-    await eventually(lambda: pulls_parked(cluster))
+    await until(lambda: pulls_parked(cluster))
     assert await again == []
 
 
@@ -368,7 +369,7 @@ async def test_pulls_that_are_not_what_they_should_be_are_refused(cluster: Stora
 
 def pulls_parked(cluster: StorageCluster) -> int:
     assert cluster.node is not None
-    return cluster.node._leading.pulls.parked
+    return cluster.node.leader_side.pulls.parked
 
 
 async def refusal(follower: FakeFollower, *named: object, max_wait_ms: int = 0) -> int:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from libs.wire.errors import ErrorCode
-from tests.requirements import ROOT
 from tests.storage.cluster import StorageCluster, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.requirements import ROOT
 
 
 class ReadOnlyBelow(HeldDisk):
@@ -64,7 +64,7 @@ async def test_a_directory_that_is_read_only_at_the_start_takes_only_its_partiti
 ) -> None:
     topic, of_one = await two_directories(cluster)
     assert cluster.node is not None
-    directories = [one.directory_id for one in cluster.node._disks.all]
+    directories = [disk.directory_id for disk in cluster.node.disks.all]
     for index in range(4):
         await cluster.state(topic, index, epoch=0, directory=directories[0 if index in of_one else 1])
     await cluster.stop()
@@ -87,7 +87,7 @@ async def test_a_directory_that_is_read_only_at_the_start_takes_only_its_partiti
 async def test_a_directory_that_becomes_read_only_while_its_logs_are_opened_keeps_them_offline_until_it_is_not(
     cluster: StorageCluster, disk: ReadOnlyBelow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 0.02)
+    monkeypatch.setattr("services.storage.reconcile.replica_opening.RETRY_S", 0.02)
     topic = await cluster.topic("t")
     assert (await cluster.append(topic, batch(b"x"))).error == 0
     await cluster.stop()

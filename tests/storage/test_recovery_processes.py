@@ -12,20 +12,21 @@ from typing import Any
 
 import pytest
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.filesystem import OsFileSystem
-from libs.commitlog.recovering import recover
+from libs.commitlog.files.filesystem import OsFileSystem
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.recovery_job import recover
 from libs.runtime.children import ChildDied, ChildProcesses, Children, InlineChildren
 from libs.wire.errors import ErrorCode
 from tests.commitlog.harness import append_some, open_log
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import StorageCluster, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 @pytest.fixture(autouse=True)
 def much_is_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.storage.openings.READ_HERE_BYTES_MAX", 1000)
-    monkeypatch.setattr("services.storage.recovery.TELL_S", 0.01)
+    monkeypatch.setattr("services.storage.reconcile.log_opening.READ_HERE_BYTES_MAX", 1000)
+    monkeypatch.setattr("services.storage.reconcile.recovery.PROGRESS_S", 0.01)
 
 
 def log_directory(cluster: StorageCluster) -> Path:
@@ -48,7 +49,7 @@ async def ends_at(cluster: StorageCluster, topic: bytes, offset: int, index: int
     async def does() -> bool:
         return (await cluster.list_offset(topic, -1, index=index)).offset == offset
 
-    await eventually(does)
+    await until(does)
 
 
 async def lead_again(cluster: StorageCluster, topic: bytes, partitions: int = 1) -> None:
@@ -59,8 +60,8 @@ async def lead_again(cluster: StorageCluster, topic: bytes, partitions: int = 1)
 
 def scanned(cluster: StorageCluster) -> list[int]:
     assert cluster.node is not None
-    assert cluster.node._residents is not None
-    return [hosted.log.scanned_bytes for hosted, _ in cluster.node._residents.open_logs()]
+    assert cluster.node.reconciler is not None
+    return [partition.log.scanned_bytes for partition, _ in cluster.node.open_logs.all()]
 
 
 def told(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
@@ -102,11 +103,11 @@ async def test_logs_with_much_to_read_are_read_in_child_processes(
     for index in range(3):
         await ends_at(cluster, topic, 2001, index)
     summary = told(caplog, "recovery processes are done")
-    assert [one["logs"] for one in summary] == [3]
-    assert max(one["left"] for one in told(caplog, "recovery")) == 3
+    assert [line["logs"] for line in summary] == [3]
+    assert max(line["left"] for line in told(caplog, "recovery")) == 3
     recovered = told(caplog, "recovered")
-    assert sorted(Path(one["path"]).name for one in recovered) == ["t-0", "t-1", "t-2"]
-    assert all(one["scanned"] > 300_000 and one["cut"] == 0 for one in recovered)
+    assert sorted(Path(line["path"]).name for line in recovered) == ["t-0", "t-1", "t-2"]
+    assert all(line["scanned"] > 300_000 and line["cut"] == 0 for line in recovered)
 
 
 async def test_a_log_with_little_to_read_costs_no_process(cluster: StorageCluster) -> None:
@@ -148,13 +149,13 @@ async def test_a_child_that_hangs_is_killed_and_the_log_tried_again(
     cluster: StorageCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = await crashed(cluster)
-    monkeypatch.setattr("services.storage.quiet_times.QUIET_S", 0.5)
-    monkeypatch.setattr("services.storage.replica_opening.RETRY_S", 1.0)
-    monkeypatch.setattr("services.storage.recovery.recover", stop_self)
+    monkeypatch.setattr("services.storage.threads.quiet_times.QUIET_S", 0.5)
+    monkeypatch.setattr("services.storage.reconcile.replica_opening.RETRY_S", 1.0)
+    monkeypatch.setattr("services.storage.reconcile.recovery.recover", stop_self)
     recover_by(cluster, lambda name, count, nice: ChildProcesses(name, count, nice=nice))
     await cluster.start()
     await cluster.state(topic, 0, epoch=1)
-    await eventually(lambda: "recovery process hangs" in caplog.text)
+    await until(lambda: "recovery process hangs" in caplog.text)
     monkeypatch.undo()
     await cluster.leads(topic, 0, 1)
     await ends_at(cluster, topic, 51)
@@ -173,7 +174,7 @@ async def test_a_sync_that_fails_in_a_child_retires_the_directory(cluster: Stora
     recover_by(cluster, lambda name, count, nice: Stand(failing))
     await cluster.start()
     await cluster.state(topic, epoch=1)
-    await eventually(lambda: (log_directory(cluster) / ".retired").exists())
+    await until(lambda: (log_directory(cluster) / ".retired").exists())
     assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -184,7 +185,7 @@ async def test_a_sync_that_fails_before_anything_is_read_retires_the_directory_t
     disk.fail_syncs, disk.fail_syncs_below = errno.EIO, str(log_directory(cluster))
     await cluster.start()
     await cluster.state(topic, epoch=1)
-    await eventually(lambda: (log_directory(cluster) / ".retired").exists())
+    await until(lambda: (log_directory(cluster) / ".retired").exists())
     disk.fail_syncs = None
     assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -208,7 +209,7 @@ async def test_what_a_full_disk_makes_a_node_read_twice_is_told_once(
     await lead_again(cluster, topic)
     await ends_at(cluster, topic, 51)
     assert scanned(cluster)[0] > size / 2
-    assert [size / 2 < one["scanned"] <= size for one in told(caplog, "recovered")] == [True]
+    assert [size / 2 < line["scanned"] <= size for line in told(caplog, "recovered")] == [True]
 
 
 async def test_damage_that_a_child_finds_keeps_the_partition_offline_and_others_go_on(cluster: StorageCluster) -> None:

@@ -15,7 +15,7 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, InSync, PartitionState, Topic
-from libs.commitlog.future_log import FutureLog
+from libs.commitlog.partition_log.future_log import FutureLog
 from libs.rpc.contracts.storage import (
     OPEN_FILE,
     OpenFile,
@@ -23,11 +23,11 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch, iter_records
-from services.storage.disks import Disk
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, batch, eventually, fetched, hosted, storage_cluster
+from libs.wire.record_batches.records import Record, build_batch, iter_records
+from services.storage.disks.disks import Disk
+from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, batch, fetched, partition_of, storage_cluster
+from tests.storage.held_disk import OneBadDisk
 from tests.storage.naming_controller import NamingController
-from tests.storage.test_log_directories import OneBadDisk
 from tests.storage.three_nodes import Nodes, nodes
 from tests.storage.two_directories import (
     arrived,
@@ -46,6 +46,7 @@ from tests.storage.two_directories import (
     values,
     with_two_directories,
 )
+from tests.support.polling import until
 
 __all__ = ["both", "controller"]
 
@@ -67,7 +68,7 @@ async def on_its_way(cluster: StorageCluster, topic: bytes) -> Disk:
     await throttle(cluster, FOREVER)
     target = other(cluster, topic)
     assert await move(cluster, topic, target.path) == 0
-    await eventually(lambda: any(one.copy is not None and one.copy.size for one in moves(cluster).under_way()))
+    await until(lambda: any(move.copy is not None and move.copy.size for move in moves(cluster).in_progress()))
     return target
 
 
@@ -99,10 +100,10 @@ async def producing(cluster: StorageCluster, topic: bytes) -> AsyncIterator[list
             sequence += 1
 
     producers = [asyncio.create_task(produce(number)) for number in range(4)]
-    await eventually(lambda: len(acknowledged) > 100)
+    await until(lambda: len(acknowledged) > 100)
     yield acknowledged
     enough = len(acknowledged) + 100
-    await eventually(lambda: len(acknowledged) > enough)
+    await until(lambda: len(acknowledged) > enough)
     ended.set()
     await asyncio.gather(*producers)
 
@@ -113,11 +114,11 @@ async def test_a_replica_moves_with_all_it_has_and_goes_on(both: StorageCluster)
         await both.append(topic, values(number))
     source, target = home(both, topic), other(both, topic)
     assert await move(both, topic, target.path) == 0
-    await eventually(lambda: home(both, topic) is target)
+    await until(lambda: home(both, topic) is target)
     assert (await both.append(topic, values(50))).base_offset == 50
     assert await stored(both, topic) == [b"%d" % number for number in range(51)]
     assert await described(both) == {source.path: [], target.path: [("t-0", 0, False)]}
-    await eventually(lambda: not [path for path in Path(source.path).iterdir() if path.name.startswith("t-0")])
+    await until(lambda: not [path for path in Path(source.path).iterdir() if path.name.startswith("t-0")])
     await both.stop()
     await both.start()
     await both.state(topic, epoch=1)
@@ -132,7 +133,7 @@ async def test_under_load_no_append_fails_and_each_that_was_acknowledged_is_ther
         for _ in range(3):
             target = other(both, topic)
             enough = len(acknowledged) + 100
-            await eventually(partial(more_than, acknowledged, enough))
+            await until(partial(more_than, acknowledged, enough))
             assert await move(both, topic, target.path) == 0
             await arrived(both, topic, target)
     assert sorted(await stored(both, topic)) == sorted(acknowledged)
@@ -149,16 +150,16 @@ async def test_what_no_batch_tells_moves_along_and_outlives_a_crash(both: Storag
     assert (await both.delete_records(topic, 38)).error == 0  # in a segment that begins before
     await both.state(topic, epoch=5)
     await both.leads(topic, 0, 5)  # in which nothing is written
-    before = hosted(both, topic).log
+    before = partition_of(both, topic).log
     producers, epochs, start = dict(before.producers.entries), before.epochs.entries(), before.log_start_offset
     assert list(producers) == [7]
     target = other(both, topic)
     assert await move(both, topic, target.path) == 0
     await arrived(both, topic, target)
-    log = hosted(both, topic).log
+    log = partition_of(both, topic).log
     assert log.epochs.entries() == epochs == [(0, 38), (5, 41)]
     assert log.segments[0].base_offset == 38
-    await eventually(lambda: hosted(both, topic).high_watermark == 41)
+    await until(lambda: partition_of(both, topic).high_watermark == 41)
     kept = both.config
     for disk in disks(both):  # a crash: nothing is closed
         disk.sync.fail(OSError("killed"))
@@ -168,7 +169,7 @@ async def test_what_no_batch_tells_moves_along_and_outlives_a_crash(both: Storag
     await both.start()
     await both.state(topic, epoch=6)
     await both.leads(topic, 0, 6)
-    log = hosted(both, topic).log
+    log = partition_of(both, topic).log
     assert (log.log_start_offset, log.log_end_offset, dict(log.producers.entries)) == (start, 41, producers)
     assert log.epochs.entries()[:-1] == [entry for entry in epochs if entry[1] < 41]
     repeated = await both.append(topic, last)
@@ -197,7 +198,7 @@ async def test_moving_it_to_where_it_is_ends_a_move(both: StorageCluster) -> Non
     source = home(both, topic)
     target = await on_its_way(both, topic)
     assert await move(both, topic, source.path) == 0
-    await eventually(lambda: names(target) == [])
+    await until(lambda: names(target) == [])
     assert await described(both) == {source.path: [("t-0", 0, False)], target.path: []}
     await throttle(both, {})
     assert await move(both, topic, target.path) == 0  # and it may move again
@@ -212,7 +213,7 @@ async def test_it_moves_there_and_back_and_a_start_knows_which_is_the_newest(bot
         target = other(both, topic)
         assert await move(both, topic, target.path) == 0
         await arrived(both, topic, target)
-        await eventually(lambda: names(other(both, topic)) == [])
+        await until(lambda: names(other(both, topic)) == [])
     await again(both, topic)
     assert await stored(both, topic) == numbers(range(4))
 
@@ -223,13 +224,13 @@ async def test_the_disk_that_it_left_says_no_more_that_it_is_durable(both: Stora
     source, target = home(both, topic), other(both, topic)
     assert await move(both, topic, target.path) == 0
     await arrived(both, topic, target)
-    found = hosted(both, topic)
+    found = partition_of(both, topic)
     assert found.sync is target.sync
     await target.sync.drain()
     found.log.epochs.assign(3, 1)  # something to sync
-    source.sync.owe(found)  # by whoever held on to where it was
-    source.sync.kick()
-    assert not source.sync._running
+    source.sync.request_round(found)  # by whoever held on to where it was
+    source.sync.start_round()
+    assert not source.sync.running
     await target.sync.drain()
     assert found.log.sync_targets() is None
 
@@ -258,7 +259,7 @@ async def test_a_replica_that_is_not_here_yet_is_made_where_it_was_asked_for(bot
     await both.write(keys.topic("t"), encode(Topic("t", topic.hex(), 1)))
     target = disks(both)[which]
     assert both.node is not None
-    await eventually(lambda: "t" in both.node._partitions.image.topics)  # type: ignore[union-attr]
+    await until(lambda: "t" in both.node.partitions.image.topics)  # type: ignore[union-attr]
     assert await move(both, topic, target.path) == ErrorCode.REPLICA_NOT_AVAILABLE
     await both.state(topic, epoch=1)
     await both.leads(topic, 0, 1)
@@ -271,8 +272,8 @@ async def test_a_topic_that_is_deleted_on_its_way_leaves_nothing_anywhere(both: 
         await both.append(topic, values(number))
     await on_its_way(both, topic)
     await both.write(keys.topic("t"), None)
-    await eventually(lambda: [names(disk) for disk in disks(both)] == [[], []])
-    assert moves(both).under_way() == []
+    await until(lambda: [names(disk) for disk in disks(both)] == [[], []])
+    assert moves(both).in_progress() == []
     again = await both.topic("t")
     await both.append(again, values(1))
     assert await stored(both, again) == [b"1"]
@@ -286,9 +287,9 @@ async def test_records_that_are_deleted_on_its_way_stay_deleted(both: StorageClu
     assert (await both.delete_records(topic, 20)).error == 0
     await throttle(both, {})
     await arrived(both, topic, target)
-    assert hosted(both, topic).log_start_offset == 20
+    assert partition_of(both, topic).log_start_offset == 20
     await again(both, topic)
-    assert hosted(both, topic).log_start_offset == 20
+    assert partition_of(both, topic).log_start_offset == 20
     assert await stored(both, topic, 20) == numbers(range(20, 30))
 
 
@@ -300,7 +301,7 @@ async def test_a_target_that_fails_leaves_the_replica_where_it_is(both: StorageC
     target = await on_its_way(both, topic)
     target.sync.fail(OSError("broken"))
     await throttle(both, {})
-    await eventually(lambda: moves(both).under_way() == [])
+    await until(lambda: moves(both).in_progress() == [])
     assert home(both, topic) is source
     assert (await both.append(topic, values(30))).error == 0
     assert await stored(both, topic) == numbers(range(31))
@@ -314,8 +315,8 @@ async def test_a_source_that_fails_takes_the_replica_along_and_the_copy_is_no_re
     target = await on_its_way(both, topic)
     source.sync.fail(OSError("broken"))
     await throttle(both, {})
-    await eventually(lambda: moves(both).under_way() == [])
-    await eventually(lambda: names(target) == [])
+    await until(lambda: moves(both).in_progress() == [])
+    await until(lambda: names(target) == [])
     assert (await both.append(topic, values(30))).error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -329,7 +330,7 @@ async def test_a_move_that_a_stop_interrupts_goes_on_after_the_start(both: Stora
     await both.start()
     await both.state(topic, epoch=1)
     await both.leads(topic, 0, 1)
-    await eventually(lambda: home(both, topic).path == target.path)
+    await until(lambda: home(both, topic).path == target.path)
     assert await stored(both, topic) == numbers(range(30))
 
 
@@ -338,16 +339,16 @@ async def test_readers_that_have_a_file_go_on_and_nobody_begins_to_read_the_old_
     sent = values(0, 20)
     await both.append(topic, sent)
     (found,) = (await both.fetch(topic, 0)).ranges
-    old = hosted(both, topic).log.segments[0].file
+    old = partition_of(both, topic).log.segments[0].file
     descriptor = old.handle
     target = other(both, topic)
     assert await move(both, topic, target.path) == 0
     await arrived(both, topic, target)
-    await eventually(lambda: names(other(both, topic)) == [])
+    await until(lambda: names(other(both, topic)) == [])
     assert both.fs.pread(descriptor.fd, found.length, found.position)[16:] == sent[16:]
     assert both.client is not None
     reply = await both.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=WAIT_S)
-    assert not unpack(OpenFileReply, reply.body).found
+    assert not unpack(OpenFileReply, reply.body).exists
 
 
 async def test_a_waiting_consumer_hears_of_what_comes_after_the_move(both: StorageCluster) -> None:
@@ -373,24 +374,24 @@ async def test_a_compacted_log_is_not_cleaned_on_its_way_and_is_when_it_is_there
             await both.append(topic, bytes(build_batch([Record(b"k%d" % (number % 3), b"v" * 40, 1_700_000_000_000)])))
 
     assert both.node is not None
-    assert both.node._chores is not None
-    cleaning = both.node._chores.cleaning
+    assert both.node.background is not None
+    cleaning = both.node.background.cleaning
     await write(30)
     await cleaning.check()
     await write(30)
-    end = hosted(both, topic).log_end_offset
+    end = partition_of(both, topic).log_end_offset
     target = await on_its_way(both, topic)
-    size = hosted(both, topic).log.size
+    size = partition_of(both, topic).log.size
     await cleaning.check()
-    assert hosted(both, topic).log.size == size
+    assert partition_of(both, topic).log.size == size
     await throttle(both, {"log.segment.delete.delay.ms": "50"})
     await arrived(both, topic, target)
-    assert (hosted(both, topic).log.size, hosted(both, topic).log_end_offset) == (size, end)
+    assert (partition_of(both, topic).log.size, partition_of(both, topic).log_end_offset) == (size, end)
     assert 0 < target.cleaned_offsets["t", 0] < end
     await cleaning.check()
-    assert hosted(both, topic).log.size < size
+    assert partition_of(both, topic).log.size < size
     await again(both, topic)
-    assert hosted(both, topic).log_end_offset == end
+    assert partition_of(both, topic).log_end_offset == end
     assert (await both.append(topic, bytes(build_batch([Record(b"k", b"v", 1_700_000_000_000)])))).base_offset == end
 
 
@@ -417,8 +418,8 @@ async def test_a_name_that_cannot_be_made_durable_leaves_the_replica_where_it_is
     monkeypatch.setattr(both.fs, "rename", note)
     monkeypatch.setattr(both.fs, "fsync_directory", fail)
     assert await move(both, topic, target.path) == 0
-    await eventually(lambda: target.sync.failed)
-    await eventually(lambda: moves(both).under_way() == [])
+    await until(lambda: target.sync.failed)
+    await until(lambda: moves(both).in_progress() == [])
     assert home(both, topic) is source
     assert (await both.append(topic, values(3))).error == 0
     await both.stop()
@@ -488,7 +489,7 @@ async def test_a_kill_at_any_step_leaves_one_replica_and_all_of_it(tmp_path: Pat
         assert await move(running, topic, target.path) == 0
         await arrived(running, topic, target)
         assert (await running.append(topic, values(20))).error == 0
-        await eventually(lambda: names(other(running, topic)) == [])
+        await until(lambda: names(other(running, topic)) == [])
         fs.root = ""
         assert len(fs.images) > 10
         found: set[tuple[str, int]] = set()
@@ -498,13 +499,13 @@ async def test_a_kill_at_any_step_leaves_one_replica_and_all_of_it(tmp_path: Pat
             await running.start()
             await running.state(topic, epoch=number + 1)
             await running.leads(topic, 0, number + 1)
-            assert hosted(running, topic).log_start_offset == 5
+            assert partition_of(running, topic).log_start_offset == 5
             here = await stored(running, topic, 5)
             assert here in (numbers(range(5, 20)), numbers(range(5, 21)))
             found.add((home(running, topic).path, len(here)))
-            await eventually(lambda: moves(running).under_way() == [])
+            await until(lambda: moves(running).in_progress() == [])
             assert await stored(running, topic, 5) == here
-            await eventually(lambda: [disk for disk in disks(running) if "t-0" in names(disk)] == [home(running, topic)])
+            await until(lambda: [disk for disk in disks(running) if "t-0" in names(disk)] == [home(running, topic)])
             await running.stop()
         assert {path for path, _ in found} == {disk.path for disk in everywhere}
         assert {count for _, count in found} == {15, 16}
@@ -532,7 +533,7 @@ async def test_leader_and_follower_move_while_the_leader_is_written_to(pair: Nod
         for _ in range(3):
             target = other(pair[node], topic)
             enough = len(acknowledged) + 100
-            await eventually(partial(more_than, acknowledged, enough))
+            await until(partial(more_than, acknowledged, enough))
             assert await move(pair[node], topic, target.path) == 0
             await arrived(pair[node], topic, target)
     await pair.alike(topic)
@@ -552,9 +553,9 @@ async def test_leaders_change_while_replicas_move_and_what_is_cut_is_cut_from_th
     target = other(pair[2], topic)
     await pair[2].write(keys.config("broker", "2"), encode(ConfigOverrides(FOREVER)))
     assert await move(pair[2], topic, target.path) == 0
-    await eventually(lambda: any(one.copy is not None and one.copy.end_offset > 0 for one in moves(pair[2]).under_way()))
+    await until(lambda: any(move.copy is not None and move.copy.end_offset > 0 for move in moves(pair[2]).in_progress()))
     await pair[2].write(keys.config("broker", "2"), encode(ConfigOverrides({THROTTLE: "100"})))
-    await eventually(lambda: not moves(pair[2]).under_way() or moves(pair[2]).under_way()[0].lag < 10)
+    await until(lambda: not moves(pair[2]).in_progress() or moves(pair[2]).in_progress()[0].lag < 10)
     await pair[1].start()
     await pair.lead(topic, 1, isr=[1])  # uncleanly: what node 1 does not have goes
     for number in range(30, 35):
@@ -587,7 +588,7 @@ async def test_a_target_that_is_too_slow_holds_up_appends_for_a_moment_only(
 
     monkeypatch.setattr(FutureLog, "finish", finishing)
     assert await move(both, topic, target.path) == 0
-    await eventually(begun.is_set)
+    await until(begun.is_set)
     assert (await both.append(topic, values(10))).error == 0
     assert home(both, topic) is source
     slow.set()
@@ -614,8 +615,8 @@ async def test_a_target_without_room_is_tried_again_from_where_it_was_full(
 
     monkeypatch.setattr(disk, "open_append", full)
     assert await move(both, topic, target.path) == 0
-    await eventually(lambda: room[0] < -1)
-    (moving,) = moves(both).under_way()
+    await until(lambda: room[0] < -1)
+    (moving,) = moves(both).in_progress()
     assert moving.copy is not None
     assert moving.copy.end_offset > 5
     assert (await both.append(topic, values(30))).error == 0

@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
-from libs.wire.batches import iter_batches
-from tests.storage.cluster import batch, eventually
+from libs.wire.record_batches.batches import iter_batches
+from tests.storage.cluster import batch
 from tests.storage.three_nodes import Nodes, nodes
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -72,8 +73,8 @@ async def test_whoever_is_elected_whenever_all_logs_become_the_last_leaders(thre
                 await three[leader].delete_records(topic, random.randrange(acked + 1), timeout_ms=100)
             case _:
                 content = [b"%d" % step] * random.randrange(1, 20)
-                told = await three[leader].append(topic, batch(*content), acks=random.choice((1, 1, -1)), timeout_ms=50)
-                acked = max(acked, told.base_offset)
+                answer = await three[leader].append(topic, batch(*content), acks=random.choice((1, 1, -1)), timeout_ms=50)
+                acked = max(acked, answer.base_offset)
     for node_id in sorted({1, 2, 3} - up):
         await three[node_id].start()
     await three.lead(topic, leader, isr=(1, 2, 3))
@@ -83,7 +84,7 @@ async def test_whoever_is_elected_whenever_all_logs_become_the_last_leaders(thre
         ends = {(home.log_end_offset, home.high_watermark) for home in (three.home(one, topic) for one in (1, 2, 3))}
         return len(ends) == 1 and all(end == high_watermark for end, high_watermark in ends)
 
-    await eventually(agreed)
+    await until(agreed)
     first = max(three.home(node_id, topic).log.segments[0].base_offset for node_id in (1, 2, 3))
     contents = {
         b"".join(bytes(one.view) for one in iter_batches(three.content(node_id, topic)) if one.header.base_offset >= first)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from libs.wire.batches import BatchHeader
 from libs.wire.errors import ErrorCode
-from services.storage.hosted import Hosted
-from tests.storage.cluster import StorageCluster, batch, eventually, fetched, hosted
+from libs.wire.record_batches.batches import BatchHeader
+from services.storage.partition.partition import Partition
+from tests.storage.cluster import StorageCluster, batch, fetched, partition_of
 from tests.storage.fake_follower import FakeFollower, at, replicated_state, replicated_topic, show
+from tests.support.polling import until
 
 ELSEWHERE = {
     "KIP-101": "storage/test_following.py::test_a_follower_cuts_what_its_leader_never_had_and_not_by_its_high_watermark",
@@ -63,10 +64,10 @@ async def test_kafka_9807_a_reader_passes_the_high_watermark_at_no_roll(cluster:
     big = batch(b"x" * 400_000)
     for _ in range(7):  # two to a segment
         await cluster.append(topic, big, acks=1)
-    assert len(hosted(cluster, topic).log.segments) >= 3
+    assert len(partition_of(cluster, topic).log.segments) >= 3
     for committed in range(1, 8):
         await two.pull(at(topic, committed))
-        assert hosted(cluster, topic).high_watermark == committed
+        assert partition_of(cluster, topic).high_watermark == committed
         offset, seen = 0, -1
         while True:
             reply = await cluster.fetching(topic, offset, inline=True, max_bytes=4 << 20)
@@ -85,7 +86,7 @@ async def test_kafka_9196_a_high_watermark_that_rises_during_a_read_shows_no_mor
         await cluster.append(topic, batch(b"x"), acks=1)
     await two.pull(at(topic, 1))
     looks = iter(range(1, 9))
-    monkeypatch.setattr(Hosted, "high_watermark", property(lambda self: next(looks)))
+    monkeypatch.setattr(Partition, "high_watermark", property(lambda self: next(looks)))
     reply = await cluster.fetching(topic, 0, inline=True)
     assert last_offset(bytes(reply.payload)) < fetched(reply)[0].high_watermark
 
@@ -111,13 +112,13 @@ async def test_a_leader_whose_epoch_has_passed_admits_no_write_however_it_is_bro
     """A failed epoch bump later admitted a write of the stale epoch: here a state of it comes again after a later one."""
     topic = await replicated_topic(cluster, "stale", [1, 2])
     await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=4, partition_epoch=4), leader=2, leader_incarnation=10)
-    assert not hosted(cluster, topic).leading
+    assert not partition_of(cluster, topic).leading
     await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=3, partition_epoch=3))
     refused = await cluster.append(topic, batch(b"x"), epoch=3, timeout_ms=50)
     assert refused.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert hosted(cluster, topic).log_end_offset == 0
+    assert partition_of(cluster, topic).log_end_offset == 0
     ((told, _),) = await two.pull(at(topic, 0, epoch=3))
     assert told.error
     await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=5, partition_epoch=5))
-    await eventually(lambda: hosted(cluster, topic).leading)
+    await until(lambda: partition_of(cluster, topic).leading)
     assert (await cluster.append(topic, batch(b"x"), acks=1, epoch=5)).error == 0

@@ -4,58 +4,30 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides
-from libs.commitlog.directory import LOG_START_OFFSETS
-from libs.commitlog.filesystem import Buffer
-from libs.commitlog.offset_checkpoint import parse_offsets
-from libs.commitlog.spare import SPARE_SUFFIX
+from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.files.reserved_file import RESERVE_SUFFIX
+from libs.commitlog.partition_log.directory import LOG_START_OFFSETS
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, directory, eventually, hosted
+from tests.storage.cluster import NODE_ID, StorageCluster, directory, partition_of
 from tests.storage.held_disk import HeldDisk
+from tests.storage.retention import HOUR, check, earliest, make, names, now_batch, starts_on_disk
 from tests.storage.set_clock import SetClock
+from tests.support.polling import until
 
-HOUR = 3_600_000
 SMALL = {"internal.segment.bytes": "300"}
-
-
-def now_batch(clock: SetClock, value: bytes = b"x" * 80) -> bytes:
-    return batch(value, timestamp=clock.now_ms)
 
 
 async def fill(cluster: StorageCluster, clock: SetClock, topic: bytes, batches: int = 10) -> None:
     for _ in range(batches):
         assert (await cluster.append(topic, now_batch(clock))).error == 0
-
-
-def starts_on_disk(cluster: StorageCluster) -> dict[tuple[str, int], int]:
-    path = Path(cluster.config.directories[0]) / LOG_START_OFFSETS
-    return parse_offsets(path.read_bytes(), str(path))
-
-
-def names(path: Path, suffix: str) -> list[str]:
-    return sorted(entry.name for entry in path.iterdir() if entry.name.endswith(suffix))
-
-
-async def check(cluster: StorageCluster) -> None:
-    assert cluster.node is not None
-    assert cluster.node._chores is not None
-    await cluster.node._chores.retention.check()
-
-
-async def earliest(cluster: StorageCluster, topic: bytes) -> int:
-    return (await cluster.list_offset(topic, -2)).offset
-
-
-async def make(cluster: StorageCluster, name: str, **configs: Any) -> bytes:
-    return await cluster.topic(name, **{"internal_segment_bytes": "300", **configs})
 
 
 async def test_segments_older_than_retention_ms_go_and_their_files_later(cluster: StorageCluster, clock: SetClock) -> None:
@@ -70,11 +42,11 @@ async def test_segments_older_than_retention_ms_go_and_their_files_later(cluster
     start = await earliest(cluster, topic)
     assert 8 <= start <= 10
     assert (await cluster.fetch(topic, 0)).error == ErrorCode.OFFSET_OUT_OF_RANGE
-    found = await cluster.fetch(topic, start)
-    assert (found.error, found.log_start_offset, found.high_watermark) == (0, start, 20)
+    part = await cluster.fetch(topic, start)
+    assert (part.error, part.log_start_offset, part.high_watermark) == (0, start, 20)
     path = directory(cluster, "aged")
     assert names(path, ".log")[0] == f"{start:020d}.log"
-    await eventually(lambda: not names(path, ".deleted"))
+    await until(lambda: not names(path, ".deleted"))
     assert starts_on_disk(cluster) == {("aged", 0): start}
 
 
@@ -84,7 +56,7 @@ async def test_everything_may_go_and_the_log_goes_on(cluster: StorageCluster, cl
     clock.now_ms += HOUR + 1
     await check(cluster)
     assert await earliest(cluster, topic) == 10
-    assert len(hosted(cluster, topic).log.segments) == 1
+    assert len(partition_of(cluster, topic).log.segments) == 1
     assert (await cluster.append(topic, now_batch(clock))).base_offset == 10
     await cluster.stop()
     await cluster.start()
@@ -96,9 +68,9 @@ async def test_everything_may_go_and_the_log_goes_on(cluster: StorageCluster, cl
 async def test_segments_beyond_retention_bytes_go(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "sized", retention_bytes="600")
     await fill(cluster, clock, topic, 30)
-    before = hosted(cluster, topic).log.size
+    before = partition_of(cluster, topic).log.size
     await check(cluster)
-    log = hosted(cluster, topic).log
+    log = partition_of(cluster, topic).log
     assert 600 <= log.size < min(before, 600 + 300)
     assert await earliest(cluster, topic) == log.segments[0].base_offset > 0
 
@@ -110,7 +82,7 @@ async def test_retention_can_be_changed_while_the_topic_lives(cluster: StorageCl
     await check(cluster)
     assert await earliest(cluster, topic) == 0
     await cluster.write(keys.config("topic", "changed"), encode(ConfigOverrides({**SMALL, "retention.ms": str(HOUR)})))
-    await eventually(lambda: hosted(cluster, topic).config.retention_ms == HOUR)
+    await until(lambda: partition_of(cluster, topic).config.retention_ms == HOUR)
     await check(cluster)
     assert await earliest(cluster, topic) == 10
 
@@ -124,9 +96,9 @@ async def test_the_brokers_configs_hold_where_a_topic_has_none(
     clock.now_ms += HOUR + 1
     await check(cluster)
     assert await earliest(cluster, topic) == 0
-    before = hosted(cluster, topic).config
+    before = partition_of(cluster, topic).config
     await cluster.write(keys.config("broker", ""), encode(ConfigOverrides({name: value})))
-    await eventually(lambda: hosted(cluster, topic).config != before)
+    await until(lambda: partition_of(cluster, topic).config != before)
     await check(cluster)
     assert await earliest(cluster, topic) == 10
 
@@ -184,10 +156,10 @@ async def test_what_is_not_committed_stays(cluster: StorageCluster, clock: SetCl
     for _ in range(6):
         await cluster.append(topic, now_batch(clock), acks=1)
     clock.now_ms += HOUR + 1
-    one = hosted(cluster, topic)
+    one = partition_of(cluster, topic)
     assert cluster.node is not None
-    assert cluster.node._chores is not None
-    cluster.node._chores.retention._announce(one)
+    assert cluster.node.background is not None
+    cluster.node.background.retention._expire_segments(one)
     assert 0 < one.log.next_start_offset <= one.high_watermark == 4
     disk.release()
 
@@ -203,7 +175,7 @@ async def test_a_disk_that_takes_no_byte_more_is_freed(
     write = disk.pwritev
 
     def full(fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        has_its_room = (SPARE_SUFFIX, ".index", ".timeindex")
+        has_its_room = (RESERVE_SUFFIX, ".index", ".timeindex")
         if not os.readlink(f"/proc/self/fd/{fd}").endswith(has_its_room):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(fd, buffers, position)
@@ -211,25 +183,25 @@ async def test_a_disk_that_takes_no_byte_more_is_freed(
     monkeypatch.setattr(disk, "pwritev", full)
     await check(cluster)
     assert await earliest(cluster, topic) == 10
-    await eventually(lambda: not set(before[:-1]) & set(names(path, ".log")))
+    await until(lambda: not set(before[:-1]) & set(names(path, ".log")))
 
 
 async def test_readers_keep_the_files_that_they_opened(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "held", retention_ms=str(HOUR))
     await fill(cluster, clock, topic)
-    (found,) = (await cluster.fetch(topic, 0)).ranges
+    (part,) = (await cluster.fetch(topic, 0)).ranges
     assert cluster.client is not None
-    opened = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=60)
+    opened = await cluster.client.call(OPEN_FILE, OpenFile(part.file_id), timeout_s=60)
     (descriptor,) = opened.descriptors
-    before = os.pread(descriptor, found.length, found.position)
+    before = os.pread(descriptor, part.length, part.position)
     clock.now_ms += HOUR + 1
     await check(cluster)
-    await eventually(lambda: not names(directory(cluster, "held"), ".deleted"))
-    assert len(before) == found.length
-    assert os.pread(descriptor, found.length, found.position) == before
+    await until(lambda: not names(directory(cluster, "held"), ".deleted"))
+    assert len(before) == part.length
+    assert os.pread(descriptor, part.length, part.position) == before
     os.close(descriptor)
-    again = await cluster.client.call(OPEN_FILE, OpenFile(found.file_id), timeout_s=60)
-    assert not unpack(OpenFileReply, again.body).found
+    again = await cluster.client.call(OPEN_FILE, OpenFile(part.file_id), timeout_s=60)
+    assert not unpack(OpenFileReply, again.body).exists
 
 
 async def test_without_the_checkpoint_on_disk_nothing_goes(
@@ -269,8 +241,8 @@ async def test_it_runs_by_itself_and_beside_deletions(cluster: StorageCluster, c
     async def emptied() -> bool:
         return await earliest(cluster, stays) == 10
 
-    await eventually(emptied)
-    await eventually(lambda: not any(path.name.startswith("goes") for path in Path(cluster.config.directories[0]).iterdir()))
+    await until(emptied)
+    await until(lambda: not any(path.name.startswith("goes") for path in Path(cluster.config.directories[0]).iterdir()))
     assert cluster.node is not None
     assert cluster.node.ready() == (True, "")
 
@@ -302,12 +274,12 @@ async def test_the_files_of_a_deleted_topic_stay_for_the_brokers_delay(cluster: 
         return [path.name for path in Path(cluster.config.directories[0]).iterdir() if path.name.startswith(name)]
 
     await delete("kept", kept)
-    await eventually(lambda: [name for name in left("kept-0") if name.endswith("-delete")])
+    await until(lambda: [name for name in left("kept-0") if name.endswith("-delete")])
     assert cluster.node is not None
-    assert cluster.node._residents is not None
-    await cluster.node._residents.settled()
+    assert cluster.node.reconciler is not None
+    await cluster.node.reconciler.settled()
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "0"})))
     gone = await make(cluster, "gone", file_delete_delay_ms="3600000")  # it goes with the topic, as in Kafka
     await delete("gone", gone)
-    await eventually(lambda: not left("gone-0"))
+    await until(lambda: not left("gone-0"))
     assert left("kept-0")

@@ -5,8 +5,9 @@ from pathlib import Path
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import InSync, PartitionState, Replica
-from tests.storage.cluster import NODE_ID, StorageCluster, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster
 from tests.storage.two_directories import arrived, both, controller, home, move, names, other, values
+from tests.support.polling import until
 
 __all__ = ["both", "controller"]
 
@@ -17,7 +18,7 @@ ELSEWHERE = NODE_ID + 1
 async def begin_anew(cluster: StorageCluster, topic: bytes, directory: str) -> None:
     """As the controller writes it, when a directory is gone and another node leads."""
     assert cluster.node is not None
-    known = cluster.node._follower.image.partition(topic, 0)
+    known = cluster.node.image_follower.image.partition(topic, 0)
     assert known is not None
     replicas = (Replica(NODE_ID, directory), Replica(ELSEWHERE, "e"))
     state = PartitionState(replicas, ELSEWHERE, 1, 5, known.partition_epoch + 1, (InSync(ELSEWHERE, 1),))
@@ -30,8 +31,8 @@ def put(directory: str, path: str) -> None:
 
 def opened(cluster: StorageCluster, topic: bytes) -> bool:
     assert cluster.node is not None
-    assert cluster.node._residents is not None
-    return cluster.node._residents.home((topic, 0)) is not None
+    assert cluster.node.reconciler is not None
+    return cluster.node.open_logs.get((topic, 0)) is not None
 
 
 async def test_what_was_made_anew_goes_before_what_had_moved_often(both: StorageCluster, tmp_path: Path) -> None:
@@ -42,13 +43,13 @@ async def test_what_was_made_anew_goes_before_what_had_moved_often(both: Storage
         target = other(both, topic)
         assert await move(both, topic, target.path) == 0
         await arrived(both, topic, target)
-        await eventually(lambda: names(other(both, topic)) == [])
+        await until(lambda: names(other(both, topic)) == [])
     lost, left = home(both, topic), other(both, topic)
     await both.stop()
     put(lost.path, f"{tmp_path}/away")
     await both.start()
     await begin_anew(both, topic, left.directory_id)
-    await eventually(lambda: opened(both, topic))
+    await until(lambda: opened(both, topic))
     assert names(left) == ["t-0"]
     await both.stop()
     put(lost.path, f"{tmp_path}/unused")

@@ -1,64 +1,27 @@
 """Shards as a process owns them, on a real storage node: the image gives and takes them, its log keeps what they say."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.follower import ImageFollower
-from libs.cluster.owners import Owner
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica
+from libs.cluster.shard_owners import Owner
+from libs.coordinator.shard_hashing import java_hash, shard_of
+from libs.coordinator.states import State
 from libs.rpc.client import Hello
 from libs.rpc.socket_transport import SocketTransport
-from libs.runtime.shards.placement import java_hash, shard_of
-from libs.runtime.shards.shard_set import ShardSet
-from libs.runtime.shards.states import State
 from libs.runtime.storage_nodes import StorageNodes
-from tests.runtime.shards.asking import ask_shard
-from tests.runtime.shards.shelf import Add, Event, Put, Read, Recorded, Shelf
-from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, eventually, fetched
+from tests.coordinator.shelf import Add, Put, Read
+from tests.coordinator.submissions import submit_to_shard
+from tests.storage.cluster import NODE_ID, StorageCluster, fetched
 from tests.storage.held_disk import HeldDisk
+from tests.storage.shard_coordinator import TOPIC, Coordinator
+from tests.support.polling import until
 
-TOPIC = "__consumer_offsets"
 SHARDS = 2
-Set = ShardSet[Event, str, Recorded]
-
-
-class Coordinator:
-    """A process with a set of shards."""
-
-    def __init__(self, cluster: StorageCluster, node_id: int) -> None:
-        self.owner = Owner(node_id, 7)
-        hello = Hello("group_coordinator", node_id, 7, "test", 1, "test-cluster")
-        self.nodes = StorageNodes(lambda: hello, "this-host", SocketTransport())
-        self.follower = ImageFollower(cluster.store)
-        self.shards: Set = ShardSet(TOPIC, self.owner, lambda index, journal: Shelf(journal), self.nodes, SystemClock())
-
-    async def start(self) -> "Coordinator":
-        await self.follower.start()
-        self._follow()
-        self.follower.subscribe(lambda old, new: self._follow())
-        return self
-
-    def _follow(self) -> None:
-        self.nodes.follow(self.follower.image)
-        self.shards.follow(self.follower.image)
-
-    async def close(self) -> None:
-        await self.follower.close()
-        await self.shards.close()
-        await self.nodes.close()
-
-    async def said(self, index: int, event: Event) -> str | int:
-        async with asyncio.timeout(WAIT_S):
-            answer = await ask_shard(self.shards, index, event)
-        return answer.error or answer.reply
-
-    async def serves(self, index: int) -> None:
-        await eventually(lambda: index in self.shards.owned and self.shards.owned[index].state is State.SERVING)
 
 
 Begin = Callable[[int], Awaitable[Coordinator]]
@@ -133,7 +96,7 @@ async def test_a_shard_goes_on_through_a_new_leader_epoch(cluster: StorageCluste
     await one.said(0, Put("a", 5))
     driver = one.shards.owned[0]
     await give(cluster, topic, 0, one.owner, 1, leader_epoch=1)
-    await eventually(lambda: driver._shard.fence.leader_epoch == 1 and driver.state is State.SERVING)
+    await until(lambda: driver.shard.fence.leader_epoch == 1 and driver.state is State.SERVING)
     assert one.shards.owned[0] is driver, "it kept its tables"
     assert await one.said(0, Add("a", 1)) == "6"
 
@@ -147,7 +110,7 @@ async def test_a_shard_lives_through_a_restart_of_its_storage_node(cluster: Stor
     assert await one.said(0, Put("a", 6)) in (14, 16)
     await cluster.start()
     await give(cluster, topic, 0, one.owner, 1, leader_epoch=1)
-    await eventually(lambda: one.shards.owned[0]._shard.fence.leader_epoch == 1)
+    await until(lambda: one.shards.owned[0].shard.fence.leader_epoch == 1)
     await one.serves(0)
     assert await one.said(0, Read("a")) == "5"
     assert await one.said(0, Put("a", 7)) == "7"
@@ -160,9 +123,9 @@ async def test_nothing_is_answered_before_the_disk_has_it(
     await give(cluster, topic, 0, one.owner, 1)
     await one.serves(0)
     disk.hold()
-    written, read = ask_shard(one.shards, 0, Put("a", 5)), ask_shard(one.shards, 0, Read("a"))
+    written, read = submit_to_shard(one.shards, 0, Put("a", 5)), submit_to_shard(one.shards, 0, Read("a"))
     await one.said(1, Read("a"))
-    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].log_end_offset == 1)
+    await until(lambda: cluster.node is not None and cluster.node.partitions.by_key[topic, 0].log_end_offset == 1)
     assert not written.done()
     assert not read.done()
     disk.release()
@@ -176,10 +139,10 @@ async def test_a_successor_waits_for_what_its_predecessor_has_under_way(
     await give(cluster, topic, 0, one.owner, 1)
     await one.serves(0)
     disk.hold()
-    written = ask_shard(one.shards, 0, Put("a", 5))
-    await eventually(lambda: cluster.node is not None and cluster.node._partitions.by_key[topic, 0].log_end_offset == 1)
+    written = submit_to_shard(one.shards, 0, Put("a", 5))
+    await until(lambda: cluster.node is not None and cluster.node.partitions.by_key[topic, 0].log_end_offset == 1)
     await give(cluster, topic, 0, two.owner, 2)
-    await eventually(lambda: 0 in two.shards.owned and two.shards.owned[0].state is State.LOADING)
+    await until(lambda: 0 in two.shards.owned and two.shards.owned[0].state is State.LOADING)
     assert await two.said(0, Read("a")) == 14
     disk.release()
     await two.serves(0)
@@ -196,7 +159,7 @@ async def test_a_shard_that_is_taken_away_and_given_back_is_loaded_anew(
     await one.said(0, Put("a", 5))
     former = one.shards.owned[0]
     await give(cluster, topic, 0, None, 2)
-    await eventually(lambda: 0 not in one.shards.owned)
+    await until(lambda: 0 not in one.shards.owned)
     assert await one.said(0, Read("a")) == 16
     await give(cluster, topic, 0, one.owner, 3)
     await one.serves(0)
@@ -226,7 +189,7 @@ async def test_names_are_sent_to_the_shard_that_kafka_would_send_them_to(
         await give(cluster, topic, index, one.owner, 1)
         await one.serves(index)
     for name in ("a", "b", "groups"):
-        assert (await ask_shard(one.shards, shard_of(name, one.shards.count), Put(name, 1))).reply == "1"
+        assert (await submit_to_shard(one.shards, shard_of(name, one.shards.count), Put(name, 1))).reply == "1"
         assert await one.said(shard_of(name, SHARDS), Read(name)) == "1"
         assert await one.said(1 - shard_of(name, SHARDS), Read(name)) == "nothing"
 
@@ -247,7 +210,7 @@ async def test_a_storage_node_that_moves_is_called_at_its_new_address(cluster: S
     assert first is not None
     member = Member(STORAGE, NODE_ID, 99, "another-host", tcp_address="tcp:127.0.0.1:1")
     await cluster.write(keys.member(STORAGE, NODE_ID), encode(member))
-    await eventually(lambda: follower.image.members(STORAGE)[NODE_ID].incarnation == 99)
+    await until(lambda: follower.image.members(STORAGE)[NODE_ID].incarnation == 99)
     nodes.follow(follower.image)
     second = nodes.client(NODE_ID)
     assert second is not None
@@ -255,3 +218,20 @@ async def test_a_storage_node_that_moves_is_called_at_its_new_address(cluster: S
     assert nodes.client(5) is None
     await follower.close()
     await nodes.close()
+
+
+async def test_a_shard_that_comes_while_the_clock_is_ahead_keeps_what_has_not_expired(
+    cluster: StorageCluster, topic: bytes, begin: Begin
+) -> None:
+    """One believed time for all shards of a process: it began before somebody set the clock."""
+    coordinator = await begin(1)
+    await give(cluster, topic, 0, coordinator.owner, 1)
+    await coordinator.serves(0)
+    in_an_hour = coordinator.clock.wall_ms() + 3_600_000
+    assert await coordinator.said(0, Put("a", 1, in_an_hour)) == "1"
+    await give(cluster, topic, 0, None, 2)
+    await until(lambda: 0 not in coordinator.shards.owned)
+    coordinator.clock.ahead_ms = 86_400_000
+    await give(cluster, topic, 0, coordinator.owner, 3)
+    await coordinator.serves(0)
+    assert await coordinator.said(0, Read("a")) == "1"

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import StorageCluster, appended, batch, eventually, hosted, storage_cluster
+from tests.storage.cluster import StorageCluster, appended, batch, partition_of, storage_cluster
 from tests.storage.fake_controller import FakeController
 from tests.storage.fake_follower import replicated_state, replicated_topic, show
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ async def test_a_leader_whose_sync_hangs_asks_to_be_replaced_where_another_is_in
     alone = await replicated_topic(cluster, "alone", [1])
     disk.hold()
     waiting = cluster.send([(shared, 0, batch(b"a"))])
-    await eventually(lambda: controller.withdrawn)
+    await until(lambda: controller.withdrawn)
     assert set(controller.withdrawn) == {(shared, 0)}
     assert (await cluster.append(alone, batch(b"b"))).error == ErrorCode.KAFKA_STORAGE_ERROR
     await show(
@@ -49,7 +50,7 @@ async def test_a_leader_whose_sync_hangs_asks_to_be_replaced_where_another_is_in
     async def serves_again() -> bool:
         return (await cluster.append(alone, batch(b"b"))).error == 0
 
-    await eventually(serves_again)
+    await until(serves_again)
     assert set(controller.withdrawn) == {(shared, 0)}
 
 
@@ -60,14 +61,14 @@ async def test_a_follower_whose_sync_hangs_copies_nothing_until_it_returns(
     topic = await replicated_topic(cluster, "followed", [1, 2])
     await show(cluster, topic, replicated_state(cluster, [1, 2]), leader=2, leader_incarnation=10, leader_epoch=1)
     assert cluster.node is not None
-    following = cluster.node._following
+    following = cluster.node.fetchers
     assert following is not None
-    assert hosted(cluster, topic) in following._followed
+    assert partition_of(cluster, topic) in following.followed
     disk.hold()
     await cluster.append(own, batch(b"a"), acks=1)
-    await eventually(lambda: (topic, 0) in controller.withdrawn)
-    assert hosted(cluster, topic) not in following._followed
+    await until(lambda: (topic, 0) in controller.withdrawn)
+    assert partition_of(cluster, topic) not in following.followed
     await show(cluster, topic, replicated_state(cluster, [2]), leader=2, leader_incarnation=10, leader_epoch=2, partition_epoch=1)
-    assert hosted(cluster, topic) not in following._followed
+    assert partition_of(cluster, topic) not in following.followed
     disk.release()
-    await eventually(lambda: hosted(cluster, topic) in following._followed)
+    await until(lambda: partition_of(cluster, topic) in following.followed)

@@ -9,10 +9,11 @@ import pytest
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.records import ConfigOverrides, Topic
-from libs.commitlog.errors import DirectoryRetired
+from libs.commitlog.model.errors import DirectoryRetired
 from libs.wire.errors import ErrorCode
-from tests.storage.cluster import NODE_ID, StorageCluster, batch, eventually
+from tests.storage.cluster import NODE_ID, StorageCluster, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 
 def directories(cluster: StorageCluster) -> list[str]:
@@ -99,16 +100,16 @@ async def test_a_retired_directory_is_refused_until_an_operator_removes_the_mark
     cluster.config = replace(cluster.config, log_dirs=(str(one), str(two)))
     await cluster.start()
     assert cluster.node is not None
-    bad = cluster.node._disks.all[0]
+    bad = cluster.node.disks.all[0]
     bad.sync.fail(OSError(errno.EIO, "the sync failed"))
-    await eventually((one / ".retired").exists)
+    await until((one / ".retired").exists)
     await cluster.stop()
     await cluster.start()
-    assert [disk.path for disk in cluster.node._disks.all] == [str(two)]
+    assert [disk.path for disk in cluster.node.disks.all] == [str(two)]
     await cluster.stop()
     (one / ".retired").unlink()
     await cluster.start()
-    assert [disk.path for disk in cluster.node._disks.all] == [str(one), str(two)]
+    assert [disk.path for disk in cluster.node.disks.all] == [str(one), str(two)]
 
 
 async def test_after_a_failed_sync_nobody_trusts_the_page_cache_though_an_operator_removes_the_mark(
@@ -116,9 +117,9 @@ async def test_after_a_failed_sync_nobody_trusts_the_page_cache_though_an_operat
 ) -> None:
     """The kernel may have dropped what it could not write: the next life must not claim to have all of it."""
     assert cluster.node is not None
-    cluster.node._disks.all[0].sync.fail(OSError(errno.EIO, "the sync failed"))
+    cluster.node.disks.all[0].sync.fail(OSError(errno.EIO, "the sync failed"))
     mark = Path(cluster.config.directories[0]) / ".retired"
-    await eventually(mark.exists)
+    await until(mark.exists)
     await cluster.stop()
     mark.unlink()
     await cluster.start()
@@ -150,8 +151,8 @@ async def test_what_is_buried_while_the_node_starts_keeps_its_time(cluster: Stor
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "3600000"})))
     topic = await cluster.topic("buried")
     await cluster.write(keys.topic("buried"), None)
-    (disk,) = cluster.node._disks.usable
+    (disk,) = cluster.node.disks.usable
     path = Path(disk.path) / f"buried-0.{topic.hex()}-delete"
-    await eventually(path.exists)
-    await disk.remove_buried()
+    await until(path.exists)
+    await disk.remove_deleted()
     assert path.exists()

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from libs.commitlog.filesystem import OsFileSystem
-from services.storage.offload import Offload, ThreadOffload
-from services.storage.sync_scheduler import SyncScheduler
+from libs.commitlog.files.filesystem import OsFileSystem
+from services.storage.partition.sync_scheduler import SyncScheduler
+from services.storage.threads.offload import Offload, ThreadOffload
 from tests.simulation.cluster.loop import VirtualLoop
 
 
@@ -29,8 +29,8 @@ async def test_rounds_that_find_nothing_to_do_go_on_to_the_last_that_is_owed() -
     scheduler = SyncScheduler("disk", OsFileSystem(), ThreadOffload("sync"), events, hang_s=10.0)
     partitions: list[Any] = [Durable(scheduler) for _ in range(50_000)]
     for partition in partitions:
-        scheduler.owe(partition)
-    scheduler.kick()
+        scheduler.request_round(partition)
+    scheduler.start_round()
     await scheduler.drain()  # at once: nothing is left
     scheduler.close()
 
@@ -55,10 +55,7 @@ class Told:
     def __init__(self) -> None:
         self.stalled: list[tuple[float, bool]] = []
 
-    def synced(self, hosted: object) -> None:
-        pass
-
-    def round_ended(self, seconds: float) -> None:
+    def round_ended(self, synced: object, seconds: float) -> None:
         pass
 
     def sync_stalled(self, scheduler: object, *, stalled: bool) -> None:
@@ -100,8 +97,8 @@ def test_each_round_has_its_own_time_before_it_counts_as_hanging() -> None:
         scheduler = SyncScheduler("disk", OsFileSystem(), disk, events, hang_s=10.0)
         partition: Any = Dirty(scheduler)
         for lasts_s in (6.0, 6.0, 25.0, 1.0, 12.0):
-            scheduler.owe(partition)
-            scheduler.kick()
+            scheduler.request_round(partition)
+            scheduler.start_round()
             await asyncio.sleep(lasts_s)
             disk.under_way.pop().set_result(True)
             await asyncio.sleep(1.0)

@@ -1,12 +1,23 @@
 """Topics deleted and made again under the same name, faster than the disk follows."""
 
 import asyncio
+import gc
+import os
+from collections import Counter, deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import Topic
-from tests.storage.cluster import StorageCluster, appended, batch, eventually
+from libs.rpc.contracts.ownership import CLAIM, Claim, Claimed
+from libs.rpc.schema import unpack
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 NAME = "churned"
 
@@ -32,17 +43,136 @@ async def test_a_partition_on_its_way_out_is_owed_no_sync_round(cluster: Storage
     await cluster.append(topic, batch(b"x"), acks=1)
     assert cluster.node is not None
     node = cluster.node
-    leaving = node._partitions.by_key[topic, 0]
-    await eventually(lambda: not leaving.sync._running)
+    leaving = node.partitions.by_key[topic, 0]
+    await until(lambda: not leaving.sync.running)
     disk.hold()
     begun = disk.syncs_begun
     waiting = cluster.send([(other, 0, batch(b"y"))])
-    await eventually(lambda: disk.syncs_begun > begun)
+    await until(lambda: disk.syncs_begun > begun)
     await cluster.write(keys.topic("twice"), None)
-    await eventually(lambda: (topic, 0) not in node._partitions.by_key)
+    await until(lambda: (topic, 0) not in node.partitions.by_key)
     await cluster.write(keys.config("topic", "twice"), None)
     await asyncio.sleep(0.05)
-    owed = leaving in leaving.sync._owed
+    owed = leaving in leaving.sync._requested
     disk.release()
     assert not owed
     assert appended(await waiting)[0].error == 0
+
+
+async def test_the_files_of_a_deleted_topic_are_closed_at_once(cluster: StorageCluster, tmp_path: Path) -> None:
+    """An open file keeps its space. So nothing of a deleted partition may wait for the cycle collector, which comes rarely."""
+    await cluster.topic("keeps the node awake")
+    gc.collect()
+    gc.disable()
+    try:
+        topic = await cluster.topic("goes", durability="replicated")
+        assert (await cluster.append(topic, batch(b"x"))).error == 0
+        await until(lambda: _open_below(tmp_path, "goes-0"))
+        await cluster.write(keys.topic("goes"), None)
+        await until(lambda: not _open_below(tmp_path, "goes-0"))
+    finally:
+        gc.enable()
+
+
+async def test_nothing_grows_with_the_topics_that_came_and_went(cluster: StorageCluster) -> None:
+    await cluster.topic("stays")
+    await _come_and_go(cluster, "first", 3)
+    before = _sizes(cluster.node)
+    await _come_and_go(cluster, "second", COUNT)
+    grown: dict[str, tuple[int, int]] = {}
+
+    def nothing_grew() -> bool:
+        grown.clear()
+        grown.update(_grown(before, _sizes(cluster.node)))
+        return not grown
+
+    await until(nothing_grew, 10)  # reports to a controller are tried, and dropped, once a second
+
+
+async def test_a_shard_that_left_its_node_leaves_no_owner_behind(cluster: StorageCluster) -> None:
+    assert cluster.node is not None
+    owners = cluster.node.appends.owners
+    for number in range(3):
+        topic = await cluster.topic(OFFSETS)
+        assert cluster.client is not None
+        claim = Claim(topic, 0, 0, 1, 1)
+        assert unpack(Claimed, (await cluster.client.call(CLAIM, claim, timeout_s=WAIT_S)).body).error == 0
+        assert len(owners) == 1, number
+        await _delete(cluster, OFFSETS, topic)
+        assert len(owners) == 0, number
+
+
+COUNT = 20
+"""Topics that came and went. What grew by as many has kept them."""
+OFFSETS = "__consumer_offsets"
+
+
+async def _come_and_go(cluster: StorageCluster, name: str, count: int) -> None:
+    assert cluster.node is not None
+    for number in range(count):
+        topic = await cluster.topic(f"{name}-{number}")
+        assert (await cluster.append(topic, batch(b"x"))).error == 0
+        assert (await cluster.fetch(topic, 0)).error == 0
+        await _delete(cluster, f"{name}-{number}", topic)
+    await until(lambda: not list(Path(cluster.config.data_dir).glob("logs/*-delete")))
+
+
+async def _delete(cluster: StorageCluster, name: str, topic: bytes) -> None:
+    assert cluster.node is not None
+    node = cluster.node
+    await cluster.write(keys.topic(name), None)
+    await cluster.write(keys.partition(topic, 0), None)
+    await until(lambda: (topic, 0) not in node.open_logs)
+    await node.reconciler.settled()
+
+
+def _grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int]]:
+    return {path: (before[path], size) for path, size in after.items() if size >= before[path] + COUNT}
+
+
+CONTAINERS = (dict, list, set, deque, WeakKeyDictionary, WeakValueDictionary)
+
+
+def _sizes(root: object) -> Counter[str]:
+    """The sizes of all containers that our objects below `root` keep, by the classes and attributes on the way there."""
+    sizes: Counter[str] = Counter()
+    seen: set[int] = set()
+    waiting: deque[tuple[str, Any]] = deque([(type(root).__name__, root)])
+    while waiting:
+        path, value = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, CONTAINERS):
+            sizes[path] += len(value)
+            values = value.values() if hasattr(value, "values") else value
+            waiting.extend([(path, item) for item in [*values, *(value if isinstance(value, dict) else ())]])
+        elif isinstance(value, tuple):
+            waiting.extend([(path, item) for item in value])
+        elif type(value).__module__.startswith(("services.", "libs.")) and not isinstance(value, MemoryStore):
+            waiting.extend([(f"{type(value).__name__}.{name}", item) for name, item in _attributes(value)])
+        elif callable(value) and hasattr(value, "__self__"):
+            waiting.append((path, value.__self__))
+    return sizes
+
+
+def _attributes(value: object) -> Iterator[tuple[str, Any]]:
+    yield from getattr(value, "__dict__", {}).items()
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            if hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+def _open_below(path: Path, directory: str) -> list[str]:
+    """The open files in the partition directories of this process whose name begins with `directory`."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except FileNotFoundError:  # the one that lists them
+            continue
+        if target.startswith(f"{path}/") and f"/{directory}" in target:
+            found.append(target)
+    return found

@@ -14,13 +14,14 @@ from libs.cluster.codec import encode
 from libs.cluster.configs.definitions import BROKER_CONFIGS, TOPIC_CONFIGS
 from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.records import ConfigOverrides
-from libs.commitlog.log import Log
-from libs.commitlog.rolling import age_ms_max
-from libs.wire.batches import BatchHeader
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.partition_log.segment_rolling import age_ms_max
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
-from tests.storage.cluster import StorageCluster, appended, batch, eventually
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.records import Record, build_batch
+from tests.storage.cluster import StorageCluster, appended, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.polling import until
 
 MIB = 1 << 20
 NOW = SystemClock().wall_ms()
@@ -34,15 +35,15 @@ async def configured(cluster: StorageCluster, **configs: Any) -> bytes:
 async def reconfigure(cluster: StorageCluster, kind: str, name: str, values: dict[str, str]) -> None:
     """Returns when the node goes by it."""
     assert cluster.node is not None
-    before = [hosted.config for hosted in cluster.node._partitions.by_key.values()]
+    before = [partition.config for partition in cluster.node.partitions.by_key.values()]
     await cluster.write(keys.config(kind, name), encode(ConfigOverrides(values)))
     node = cluster.node
-    await eventually(lambda: [hosted.config for hosted in node._partitions.by_key.values()] != before)
+    await until(lambda: [partition.config for partition in node.partitions.by_key.values()] != before)
 
 
 def log_of(cluster: StorageCluster, topic: bytes) -> Log:
     assert cluster.node is not None
-    return cluster.node._partitions.by_key[topic, 0].log
+    return cluster.node.partitions.by_key[topic, 0].log
 
 
 def bases(cluster: StorageCluster, topic: bytes) -> list[int]:
@@ -109,10 +110,10 @@ async def file_delete_delay_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
         await cluster.append(topic, at(timestamp))
     assert (await cluster.delete_records(topic, 1)).error == 0
     kept = f"{0:020d}.log.deleted"
-    await eventually(lambda: (files / kept).exists())
+    await until(lambda: (files / kept).exists())
     await reconfigure(cluster, "topic", "t", {"segment.ms": "1000"})  # the broker's then, which is short here
     assert (await cluster.delete_records(topic, 2)).error == 0
-    await eventually(lambda: not any((files / f"{1:020d}.log{suffix}").exists() for suffix in ("", ".deleted")))
+    await until(lambda: not any((files / f"{1:020d}.log{suffix}").exists() for suffix in ("", ".deleted")))
     assert (files / kept).exists()  # its time was set when it was removed
 
 
@@ -140,8 +141,8 @@ async def retained(cluster: StorageCluster, topic: bytes) -> None:
     for age_ms in (9000, 7000, 1000):
         await cluster.append(topic, at(SystemClock().wall_ms() - age_ms))
     assert cluster.node is not None
-    assert cluster.node._chores is not None
-    await cluster.node._chores.retention.check()
+    assert cluster.node.background is not None
+    await cluster.node.background.retention.check()
     assert bases(cluster, topic) == [2]
 
 
@@ -164,9 +165,9 @@ async def min_insync_replicas(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await configured(cluster, min_insync_replicas="2")
     assert (await cluster.append(topic, at(NOW))).error == 0  # a minimum above the replication factor means all of them
     assert cluster.node is not None
-    hosted = cluster.node._partitions.by_key[topic, 0]
-    assert hosted.replica.min_in_sync == 1
-    hosted.replica.min_in_sync = 2  # as with a factor of 2
+    partition = cluster.node.partitions.by_key[topic, 0]
+    assert partition.replica.min_in_sync == 1
+    partition.replica.min_in_sync = 2  # as with a factor of 2
     assert (await cluster.append(topic, at(NOW))).error == ErrorCode.NOT_ENOUGH_REPLICAS
     assert (await cluster.append(topic, at(NOW), acks=1)).error == 0
 
@@ -177,22 +178,22 @@ async def flush_messages(cluster: StorageCluster, disk: HeldDisk) -> None:
     for _ in range(3):
         assert log.durable_offset == 0
         await cluster.append(topic, at(NOW), acks=1)
-    await eventually(lambda: log.durable_offset == 3)
+    await until(lambda: log.durable_offset == 3)
     await reconfigure(cluster, "topic", "t", {**NOT_SYNCED, "flush.messages": "1"})
     await cluster.append(topic, at(NOW), acks=1)
-    await eventually(lambda: log.durable_offset == 4)
+    await until(lambda: log.durable_offset == 4)
 
 
 async def flush_ms(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await configured(cluster, durability="replicated")
     await cluster.append(topic, at(NOW), acks=1)
     assert cluster.node is not None
-    (only,) = cluster.node._disks.all
+    (only,) = cluster.node.disks.all
     only.sync.flush_overdue()
     await asyncio.sleep(0)
     assert log_of(cluster, topic).durable_offset == 0
     await reconfigure(cluster, "topic", "t", {**NOT_SYNCED, "flush.ms": "0"})
-    await eventually(lambda: log_of(cluster, topic).durable_offset == 1)
+    await until(lambda: log_of(cluster, topic).durable_offset == 1)
 
 
 async def max_message_bytes(cluster: StorageCluster, disk: HeldDisk) -> None:
@@ -297,7 +298,7 @@ PROOFS: list[Callable[[StorageCluster, HeldDisk], Awaitable[None]]] = [
 OF_THE_CLEANER = {
     *("cleanup.policy", "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "max.compaction.lag.ms", "delete.retention.ms"),
 }
-"""Their proofs are in test_cleaning.py."""
+"""Their proofs are in test_log_cleaner.py."""
 
 OF_THE_CONTROLLER = {"unclean.leader.election.enable"}
 """Its proof is in tests/controller/test_elections.py."""

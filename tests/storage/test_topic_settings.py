@@ -1,7 +1,7 @@
 """Thousands of topics without configs of their own have the same ones, and they are computed once."""
 
 from libs.cluster.image import ClusterImage
-from services.storage.topic_settings import TopicConfigs
+from services.storage.partition.topic_settings import TopicConfigs
 
 
 def test_topics_with_the_same_configs_of_their_own_share_them() -> None:

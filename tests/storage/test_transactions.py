@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from libs.commitlog.log import Log
+from libs.commitlog.partition_log.log import Log
 from libs.rpc.contracts.storage import (
     APPEND,
     LIST_OFFSETS,
@@ -15,34 +15,34 @@ from libs.rpc.contracts.storage import (
 )
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
-from services.storage.hosted import Hosted
+from libs.wire.record_batches.records import Record, build_batch
+from services.storage.partition.partition import Partition
 from tests.commitlog.harness import append_some
 from tests.commitlog.transactional import end, produce
-from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, eventually, fetched, hosted
+from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, fetched, parked, partition_of
 from tests.storage.held_disk import HeldDisk
-from tests.storage.test_long_poll import parked
+from tests.support.polling import until
 
 COMMITTED = 1
 
 
 def write(cluster: StorageCluster, topic: bytes, what: Callable[[Log], object]) -> None:
     """As an append of the node's own, for a coordinator, will: into the log, then to the disk."""
-    partition = hosted(cluster, topic)
+    partition = partition_of(cluster, topic)
     what(partition.log)
     partition.next_offset = partition.log.log_end_offset
     partition.replica.appended(partition.next_offset)
     partition.sync.appended(partition)
-    partition.sync.hurry()
-    partition.sync.kick()
+    partition.sync.mark_urgent()
+    partition.sync.start_round()
 
 
 async def committed(cluster: StorageCluster, topic: bytes) -> None:
-    partition = hosted(cluster, topic)
-    await eventually(lambda: cluster_is_at(partition))
+    partition = partition_of(cluster, topic)
+    await until(lambda: cluster_is_at(partition))
 
 
-def cluster_is_at(partition: Hosted) -> bool:
+def cluster_is_at(partition: Partition) -> bool:
     return partition.replica.high_watermark == partition.log.log_end_offset
 
 
@@ -63,13 +63,13 @@ async def test_committed_readers_get_what_lies_before_the_last_stable_offset(clu
     write(cluster, topic, lambda log: produce(log, 1))
     write(cluster, topic, lambda log: append_some(log, 2))
     await committed(cluster, topic)
-    found = await read(cluster, topic)
+    answer = await read(cluster, topic)
     everything = await cluster.fetch(topic, 0)
     assert (
-        (found.high_watermark, found.last_stable_offset) == (everything.high_watermark, everything.last_stable_offset) == (5, 2)
+        (answer.high_watermark, answer.last_stable_offset) == (everything.high_watermark, everything.last_stable_offset) == (5, 2)
     )
-    assert 0 < found.ranges[0].length < everything.ranges[0].length
-    assert found.readable_to == found.ranges[0].length
+    assert 0 < answer.ranges[0].length < everything.ranges[0].length
+    assert answer.readable_to == answer.ranges[0].length
     assert (await read(cluster, topic, 2)).ranges == ()
 
 
@@ -102,7 +102,7 @@ async def test_a_waiting_committed_reader_wakes_when_the_marker_is_committed(clu
     write(cluster, topic, lambda log: produce(log, 1))
     await committed(cluster, topic)
     waiting = cluster.fetching(topic, 0, max_wait_ms=8000, isolation=COMMITTED)
-    await eventually(lambda: parked(cluster) == 1)
+    await until(lambda: parked(cluster) == 1)
     write(cluster, topic, lambda log: append_some(log, 1))
     await committed(cluster, topic)
     assert not waiting.done()
@@ -111,8 +111,8 @@ async def test_a_waiting_committed_reader_wakes_when_the_marker_is_committed(clu
     await cluster.list_offset(topic, -1)
     assert not waiting.done()
     disk.release()
-    (found,) = fetched(await waiting)
-    assert (found.last_stable_offset, len(found.ranges)) == (3, 1)
+    (answer,) = fetched(await waiting)
+    assert (answer.last_stable_offset, len(answer.ranges)) == (3, 1)
 
 
 async def test_the_latest_offset_is_the_last_stable_one_for_committed_readers(cluster: StorageCluster) -> None:
@@ -136,8 +136,8 @@ async def test_transactions_outlive_a_restart(cluster: StorageCluster) -> None:
     await cluster.start()
     await cluster.state(topic, epoch=1)
     await cluster.leads(topic, epoch=1)
-    found = await read(cluster, topic)
-    assert (found.last_stable_offset, found.aborted) == (2, ((1, 0),))
+    answer = await read(cluster, topic)
+    assert (answer.last_stable_offset, answer.aborted) == (2, ((1, 0),))
 
 
 async def test_a_transactional_batch_of_a_client_is_refused(cluster: StorageCluster) -> None:

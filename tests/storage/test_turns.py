@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from services.storage.turns import Turns
+from services.storage.threads.turns import Turns
 
 
 async def test_a_long_loop_lets_others_go_first_however_long_a_step_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.storage.turns.STRETCH_S", 0.001)
+    monkeypatch.setattr("services.storage.threads.turns.STRETCH_S", 0.001)
     heard: list[int] = []
 
     async def listen() -> None:
@@ -29,7 +29,7 @@ async def test_a_long_loop_lets_others_go_first_however_long_a_step_takes(monkey
 
 
 async def test_a_loop_of_quick_steps_does_not_go_around_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.storage.turns.STRETCH_S", 60.0)
+    monkeypatch.setattr("services.storage.threads.turns.STRETCH_S", 60.0)
     others: list[int] = []
     asyncio.get_running_loop().call_soon(others.append, 1)
     turns = Turns()

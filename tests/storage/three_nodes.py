@@ -7,11 +7,12 @@ from pathlib import Path
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import ConfigOverrides, InSync, PartitionState, Replica, Topic
-from libs.commitlog.filesystem import OsFileSystem
-from services.storage.hosted import Hosted
-from tests.storage.cluster import StorageCluster, eventually
+from libs.commitlog.files.filesystem import OsFileSystem
+from services.storage.partition.partition import Partition
+from tests.storage.cluster import StorageCluster
+from tests.support.polling import until
 
 
 class Nodes:
@@ -61,16 +62,18 @@ class Nodes:
         await self.elect(topic_id, leader, index=index, isr=isr)
         await self[leader].leads(topic_id, index, self._epochs[topic_id, index])
 
-    def home(self, node_id: int, topic_id: bytes, index: int = 0) -> Hosted:
+    def home(self, node_id: int, topic_id: bytes, index: int = 0) -> Partition:
         node = self[node_id].node
         assert node is not None
-        assert node._residents is not None
-        return node._residents._homes[topic_id, index][0]
+        opened = node.open_logs.get((topic_id, index))
+        if opened is None:
+            raise KeyError(topic_id, index)
+        return opened[0]
 
     def content(self, node_id: int, topic_id: bytes, index: int = 0) -> bytes:
         """All batches, byte for byte."""
-        found = self.home(node_id, topic_id, index).log
-        return b"".join(Path(segment.file.path).read_bytes()[: segment.size] for segment in found.segments)
+        partition_log = self.home(node_id, topic_id, index).log
+        return b"".join(Path(segment.file.path).read_bytes()[: segment.size] for segment in partition_log.segments)
 
     async def alike(self, topic_id: bytes, ids: Sequence[int] = (), *, index: int = 0) -> None:
         """The same bytes and the same high watermark, on each of them."""
@@ -80,10 +83,10 @@ class Nodes:
                 homes = [self.home(node_id, topic_id, index) for node_id in ids or self.by_id]
             except KeyError:
                 return False
-            ends = {(one.log_start_offset, one.log_end_offset, one.high_watermark) for one in homes}
-            return len(ends) == 1 and all(one.high_watermark == one.log_end_offset for one in homes)
+            ends = {(partition.log_start_offset, partition.log_end_offset, partition.high_watermark) for partition in homes}
+            return len(ends) == 1 and all(partition.high_watermark == partition.log_end_offset for partition in homes)
 
-        await eventually(held)
+        await until(held)
         contents = {self.content(node_id, topic_id, index) for node_id in ids or self.by_id}
         assert len(contents) == 1
 

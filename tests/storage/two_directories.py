@@ -15,12 +15,13 @@ from libs.rpc.contracts.storage import (
     LogDirsReply,
 )
 from libs.rpc.schema import unpack
-from libs.wire.batches import iter_batches
-from libs.wire.records import iter_records
-from services.storage.disks import Disk
+from libs.wire.record_batches.batches import iter_batches
+from libs.wire.record_batches.records import iter_records
+from services.storage.disks.disks import Disk
 from services.storage.moving.moves import Moves
-from tests.storage.cluster import WAIT_S, StorageCluster, batch, eventually, fetched
+from tests.storage.cluster import WAIT_S, StorageCluster, batch, fetched
 from tests.storage.naming_controller import NamingController
+from tests.support.polling import until
 
 
 @pytest.fixture
@@ -42,20 +43,20 @@ async def with_two_directories(cluster: StorageCluster) -> list[str]:
     cluster.config = replace(cluster.config, log_dirs=(f"{root}/one", f"{root}/two"))
     await cluster.start()
     assert cluster.node is not None
-    return [one.directory_id for one in cluster.node._disks.all]
+    return [disk.directory_id for disk in cluster.node.disks.all]
 
 
 def disks(cluster: StorageCluster) -> tuple[Disk, ...]:
     assert cluster.node is not None
-    return cluster.node._disks.all
+    return cluster.node.disks.all
 
 
 def home(cluster: StorageCluster, topic: bytes, index: int = 0) -> Disk:
     assert cluster.node is not None
-    assert cluster.node._residents is not None
-    found = cluster.node._residents.home((topic, index))
-    assert found is not None
-    return found[1]
+    assert cluster.node.reconciler is not None
+    opened = cluster.node.open_logs.get((topic, index))
+    assert opened is not None
+    return opened[1]
 
 
 def other(cluster: StorageCluster, topic: bytes, index: int = 0) -> Disk:
@@ -73,8 +74,11 @@ async def described(cluster: StorageCluster) -> dict[str, list[tuple[str, int, b
     """By directory: what lies in it, how far it lags, and whether it is a future log."""
     assert cluster.client is not None
     reply = await cluster.client.call(DESCRIBE_LOG_DIRS, DescribeLogDirs(None), timeout_s=WAIT_S)
-    found = unpack(LogDirsReply, reply.body).directories
-    return {one.path: [(f"{log.topic}-{log.partition}", log.lag, log.is_future) for log in one.logs] for one in found}
+    directories = unpack(LogDirsReply, reply.body).directories
+    return {
+        directory.path: [(f"{log.topic}-{log.partition}", log.lag, log.is_future) for log in directory.logs]
+        for directory in directories
+    }
 
 
 async def stored(cluster: StorageCluster, topic: bytes, offset: int = 0) -> list[bytes]:
@@ -102,8 +106,8 @@ def numbers(*ranges: range) -> list[bytes]:
 
 def moves(cluster: StorageCluster) -> Moves:
     assert cluster.node is not None
-    assert cluster.node._moves is not None
-    return cluster.node._moves
+    assert cluster.node.moves is not None
+    return cluster.node.moves
 
 
 def names(disk: Disk, topic: str = "t") -> list[str]:
@@ -116,4 +120,4 @@ def give_back(path: str) -> None:
 
 
 async def arrived(cluster: StorageCluster, topic: bytes, disk: Disk) -> None:
-    await eventually(lambda: home(cluster, topic) is disk)
+    await until(lambda: home(cluster, topic) is disk)

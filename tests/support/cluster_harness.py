@@ -8,15 +8,15 @@ from pathlib import Path
 from types import TracebackType
 
 from services.local.cluster import Cluster
+from services.local.cluster_plan import ProcessPlan
+from services.local.cluster_shape import PORTS_PER_GATEWAY, Shape
 from services.local.etcd_setup import etcd_binary
-from services.local.plan import ProcessPlan
 from services.local.probe import ask
 from services.local.processes import memory_bytes
 from services.local.python_setup import venv_python
 from services.local.run_directory import RunDirectory
-from services.local.shape import PORTS_PER_GATEWAY, Shape
-from tests.ports import reserve_ports
-from tests.requirements import ROOT, require
+from tests.support.ports import reserve_ports
+from tests.support.requirements import ROOT, require
 
 # What a healthy service never writes.
 COMPLAINTS = re.compile(
@@ -43,7 +43,9 @@ class LocalCluster:
         environment: Mapping[str, str] | None = None,
         environment_of: Mapping[str, Mapping[str, str]] | None = None,
         expected_complaints: str | None = None,
+        root: Path = ROOT,
     ) -> None:
+        """`root`: the checkout whose code runs, set up by its `make setup`."""
         require("etcd")
         self._scratch = tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) if directory is None else None
         self.directory = directory or Path(self._scratch.name if self._scratch else "")
@@ -54,8 +56,8 @@ class LocalCluster:
         self._cluster = Cluster(
             self.shape,
             self.run,
-            root=ROOT,
-            python=venv_python(ROOT),
+            root=root,
+            python=venv_python(root),
             etcd=etcd_binary(ROOT),
             environment=environment,
             environment_of=environment_of,
@@ -108,7 +110,7 @@ class LocalCluster:
         self._cluster.wait_ready(names, within_s=within_s)
 
     def admin(self, name: str, path: str) -> str:
-        """What the process says at that path of its admin port, e.g. `/metrics`."""
+        """The process's answer at that path of its admin port, e.g. `/metrics`."""
         plan = self._cluster.plans[name]
         ok, said = ask(plan.probe_port, path, timeout_s=60.0, host=plan.probe_host)
         assert ok, f"{name}{path}: {said}"

@@ -1,4 +1,4 @@
-"""What some tests need besides Python packages, and what happens when it is missing: the one place that decides.
+"""Requirements of some tests besides Python packages, and the one place that decides what happens when one is missing.
 
 On a developer's machine the test is skipped, with a reason that stands in pytest's summary. Where CI or PENSTOCK_REQUIRE_ALL
 is set it fails: a green run there means that everything ran.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def require(*names: str) -> None:
@@ -46,7 +46,7 @@ def _java() -> str | None:
 
 def _jars(pom: str) -> Callable[[], str | None]:
     def why_not() -> str | None:
-        from tests.kafka.jars import HERE, KafkaJars
+        from tests.compat.kafka.jars import HERE, KafkaJars
 
         jars = KafkaJars(ROOT, HERE / pom)
         return None if jars.are_here() or shutil.which("mvn") else f"neither {jars.directory} nor mvn is here"

@@ -1,4 +1,4 @@
-"""A line is an event, whatever a client managed to get into it (bad-inputs row 51)."""
+"""A line is an event, whatever a client managed to get into it."""
 
 import io
 import logging

@@ -1,15 +1,35 @@
 """Metrics of one process, in Prometheus' text format."""
 
-from prometheus_client.parser import text_string_to_metric_families
+from collections.abc import Iterator
 
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from libs.telemetry.definitions import CounterDefinition, GaugeDefinition, HistogramDefinition
+from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import Metrics
+
+APPENDS = CounterDefinition(name="penstock_appends", help="Appends.", labels=("acks",), healthy="any")
+PARTITIONS = GaugeDefinition(name="penstock_partitions", help="Partitions.", healthy="any")
+APPEND_TIME = HistogramDefinition(name="penstock_append_seconds", help="Time.", healthy="any")
+
+
+class Meters(Collector):
+    def __init__(self) -> None:
+        self.durations = Durations()
+
+    def collect(self) -> Iterator[Metric]:
+        yield APPENDS.samples([(("all",), 3)])
+        yield PARTITIONS.sample(7)
+        yield APPEND_TIME.sample(self.durations)
 
 
 def test_what_is_counted_is_rendered() -> None:
     metrics = Metrics("storage")
-    metrics.counter("penstock_appends", "Appends.", ["acks"]).labels("all").inc(3)
-    metrics.gauge("penstock_partitions", "Partitions.").set(7)
-    metrics.histogram("penstock_append_seconds", "Time.").observe(0.002)
+    meters = Meters()
+    meters.durations.observe(0.002)
+    metrics.registry.register(meters)
     samples = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(metrics.render().decode())
@@ -18,12 +38,13 @@ def test_what_is_counted_is_rendered() -> None:
     assert samples["penstock_appends_total", "all"] == 3
     assert samples["penstock_partitions",] == 7
     assert samples["penstock_append_seconds_count",] == 1
+    assert b"# HELP penstock_partitions Partitions.\n" in metrics.render()
     assert samples["target_info", "storage"] == 1
 
 
 def test_two_services_in_one_process_do_not_share_metrics() -> None:
-    Metrics("a").counter("same_name", "One.")
-    Metrics("b").counter("same_name", "Other.")
+    Metrics("a").registry.register(Meters())
+    Metrics("b").registry.register(Meters())
 
 
 def test_process_metrics_are_there_when_asked_for() -> None:

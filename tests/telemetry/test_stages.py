@@ -1,8 +1,8 @@
 """Where the time of a request went."""
 
 import pytest
-from prometheus_client.core import HistogramMetricFamily
 
+from libs.telemetry.definitions import HistogramDefinition
 from libs.telemetry.durations import Durations
 from libs.telemetry.metrics import LATENCY_BUCKETS
 from libs.telemetry.stages import Stage, StageDurations
@@ -27,8 +27,7 @@ def test_one_observation_may_stand_for_several() -> None:
 def test_each_stage_has_a_histogram_of_its_own() -> None:
     stages = StageDurations(Stage.APPENDED, Stage.SYNCED)
     stages.of(Stage.SYNCED).observe(2.0)
-    family = HistogramMetricFamily("x", "", labels=["api", "stage"])
-    stages.add_to(family, "produce")
+    family = HistogramDefinition(name="x", help="", labels=("api", "stage"), healthy="").samples(stages.samples("produce"))
     counts = {tuple(sample.labels.values()): sample.value for sample in family.samples if sample.name == "x_count"}
     assert counts == {("produce", "appended"): 0.0, ("produce", "synced"): 1.0}
 

@@ -87,7 +87,7 @@ def _one(kafka_type: str | None, hint: Any) -> st.SearchStrategy[Any]:
 
 
 def plain(value: Any) -> Any:
-    """kio's value as ours: milliseconds, codes and ids in the types that our messages have. Structs become dicts by name."""
+    """A value of kio's in our types: milliseconds, codes and ids. Structs become dicts by name."""
     match value:
         case enum.Enum():
             return int(value.value)
@@ -103,15 +103,15 @@ def plain(value: Any) -> Any:
             return value
     assert dataclasses.is_dataclass(value)
     hints = _hints(type(value))
-    found = {}
+    values = {}
     for field in dataclasses.fields(value):
         mine, kafka_type = plain(getattr(value, field.name)), field.metadata.get("kafka_type")
         if mine is None and kafka_type == "uuid" and typing.get_origin(hints[field.name]) is not tuple:
             mine = b"\0" * 16
         if mine is None and kafka_type == "datetime_i64":
             mine = -1
-        found[our_name(field.name, kafka_type)] = mine
-    return found
+        values[our_name(field.name, kafka_type)] = mine
+    return values
 
 
 @functools.cache

@@ -19,9 +19,9 @@ from aiokafka.admin import NewTopic as AioTopic
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
-from tests.ports import reserve_ports
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.ports import reserve_ports
 
 RECORDED = Path(__file__).parent / "recorded"
 PER_VERSION = 2
@@ -29,7 +29,7 @@ BROKERS = 2  # the bootstrap port and one broker
 
 
 class Recorder:
-    """Proxies on a thread of its own; `frames` are those that clients sent, with their lengths before them."""
+    """Proxies on a thread of their own. `frames` are the frames that clients sent, with their length prefixes."""
 
     def __init__(self, first: int, target: int) -> None:
         self._first, self._target = first, target
@@ -79,7 +79,7 @@ class Recorder:
         kept: dict[tuple[int, int], list[bytes]] = {}
         for frame in self.frames:
             of_version = kept.setdefault(struct.unpack_from(">hh", frame, 4), [])
-            bodies = [one[12:] for one in of_version]
+            bodies = [frame_of_version[12:] for frame_of_version in of_version]
             if len(frame) < 4096 and len(of_version) < PER_VERSION and frame[12:] not in bodies:
                 of_version.append(frame)
         return b"".join(frame for key in sorted(kept) for frame in kept[key])
@@ -116,11 +116,8 @@ def java(bootstrap: str) -> None:
     run_tool("kafka-topics", *at, "--alter", "--topic", "recorded-j", "--partitions", "3")
     run_tool("kafka-console-producer", *at, "--topic", "recorded-j", stdin=b"one\ntwo\n")
     run_tool("kafka-get-offsets", *at, "--topic", "recorded-j")
-    run_tool(
-        *("kafka-console-consumer", *at, "--topic", "recorded-j", "--partition", "0", "--offset", "earliest"),
-        *("--timeout-ms", "2000"),
-        check=False,
-    )
+    consumer = ("kafka-console-consumer", *at, "--topic", "recorded-j", "--partition", "0")
+    run_tool(*consumer, "--offset", "earliest", "--timeout-ms", "2000", check=False)
     configs = ("kafka-configs", *at, "--entity-type", "topics", "--entity-name", "recorded-j")
     run_tool(*configs, "--alter", "--add-config", "retention.ms=5000")
     run_tool("kafka-topics", *at, "--delete", "--topic", "recorded-j")

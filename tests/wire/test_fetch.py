@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.api import ApiKey, response_header_version
+from libs.wire.api_keys import ApiKey, response_header_version
 from libs.wire.messages.endpoints import NodeEndpoint
 from libs.wire.messages.fetch import FetchedPartition, FetchResponse, FetchResponseWriter, read_fetch
 from libs.wire.primitives import ProtocolError, Reader
@@ -84,7 +84,7 @@ def _write(version: int, expected: dict[str, Any]) -> FetchResponse[bytes]:
     for topic in expected["responses"]:
         writer.begin_topic(topic.get("topic"), topic.get("topic_id"), len(topic["partitions"]))
         for p in topic["partitions"]:
-            # As a caller has them: in several pieces, none of them ours.
+            # As callers pass them: in several pieces, none of them ours.
             records = [p["records"][:3], p["records"][3:]] if p["records"] else []
             writer.partition(_state(p), records, len(p["records"]))
         writer.end_topic()
@@ -111,7 +111,7 @@ def _state(p: dict[str, Any]) -> FetchedPartition:
 
 
 def _only_what_we_send(response: Any) -> Any:
-    """No snapshot ids (KRaft's), no null records, no half hints."""
+    """The response with only those fields that we send: no snapshot ids (KRaft's), no null records, no half hints."""
     topics = []
     for topic in response.responses:
         partitions = []
@@ -191,7 +191,7 @@ def test_every_cut_of_a_request_is_refused(version: int) -> None:
 
 def _sample(version: int) -> bytes:
     flexible = version >= 12
-    one = b"\2" if flexible else b"\0\0\0\1"
+    count = b"\2" if flexible else b"\0\0\0\1"
     name = b"\7" * 16 if version >= 13 else (b"\2t" if flexible else b"\0\1t")
     partition = {True: 4 + 4 + 8 + 4 + 8 + 4, False: 16 + (8 if version >= 5 else 0) + (4 if version >= 9 else 0)}[flexible]
     tags = b"\0" if flexible else b""
@@ -199,8 +199,8 @@ def _sample(version: int) -> bytes:
         b"\xff\xff\xff\xff" if version <= 14 else b"",
         b"\0" * 13,
         b"\0" * 8 if version >= 7 else b"",
-        one + name + one + b"\0" * partition + tags + tags,
-        (one + name + one + b"\0\0\0\5" + tags) if version >= 7 else b"",
+        count + name + count + b"\0" * partition + tags + tags,
+        (count + name + count + b"\0\0\0\5" + tags) if version >= 7 else b"",
         (b"\5" if flexible else b"\0\4") + b"rack" if version >= 11 else b"",
         tags,
     ]

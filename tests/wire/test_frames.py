@@ -14,7 +14,7 @@ def frame(body: bytes) -> bytes:
 
 
 def feed(reader: FrameReader, data: bytes, at_most: int = 1 << 30) -> list[memoryview]:
-    """As a socket would: as much as fits, then drain."""
+    """Feeds data as a socket would: as much as fits, then drain."""
     frames: list[memoryview] = []
     rest = memoryview(data)
     while rest:
@@ -91,10 +91,10 @@ def test_a_claim_without_bytes_takes_no_more_memory_than_any_connection() -> Non
     reader = FrameReader(1 << 30)
     ordinary = len(FrameReader(1 << 30).buffer())
     feed(reader, struct.pack(">i", 90_000_000) + bytes(100))
-    reader.buffer()  # what follows may be the end of the connection
+    reader.buffer()  # the next read may be the end of the connection
     assert reader.held == ordinary
     feed(reader, bytes(20_000))
-    assert len(reader.buffer()) > ordinary  # it means it
+    assert len(reader.buffer()) > ordinary  # the claim is meant
 
 
 def test_a_frame_larger_than_what_is_trusted_arrives_all_the_same() -> None:
@@ -160,7 +160,7 @@ def test_a_reader_with_half_a_frame_does_not_rest() -> None:
 
 
 def test_a_pool_hands_out_no_chunk_that_is_still_viewed_and_keeps_few() -> None:
-    pool = ChunkPool(kept=100_000)
+    pool = ChunkPool(bytes_max=100_000)
     chunk = pool.take(50_000)
     view = memoryview(chunk)
     assert not is_free(chunk)

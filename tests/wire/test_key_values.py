@@ -5,10 +5,10 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.batch_layout import Codec
-from libs.wire.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END
-from libs.wire.key_values import latest_values
-from libs.wire.records import BatchError, Record, build_batch, iter_batches, iter_records
+from libs.wire.record_batches.batch_layout import Codec
+from libs.wire.record_batches.batches import CRC_START, HEADER, HEADER_SIZE, LENGTH_END
+from libs.wire.record_batches.key_values import latest_values
+from libs.wire.record_batches.records import BatchError, Record, build_batch, iter_batches, iter_records
 
 texts = st.one_of(st.binary(max_size=3), st.binary(min_size=60, max_size=70), st.binary(min_size=9000, max_size=9001))
 records = st.builds(
@@ -22,7 +22,7 @@ logs = st.lists(st.tuples(st.lists(records, min_size=1, max_size=5), st.sampled_
 
 
 def stored(log: list[tuple[list[Record], Codec, int]]) -> bytes:
-    """With gaps between the batches, as a compaction leaves them."""
+    """Batches with gaps between them, as a compaction leaves them."""
     out, offset = bytearray(), 0
     for batch, codec, gap in log:
         out += build_batch(batch, base_offset=offset, codec=codec)
@@ -44,8 +44,8 @@ def test_they_are_what_a_dumb_reader_finds(log: list[tuple[list[Record], Codec, 
             if record.key is not None and start <= record.offset < end:
                 expected.pop(record.key, None)
                 expected[record.key] = record.value
-    found, position = latest_values(batches, start, end)
-    assert list(found.items()) == list(expected.items())
+    values, position = latest_values(batches, start, end)
+    assert list(values.items()) == list(expected.items())
     assert position == behind
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.keyed_batches import build_keyed_batch
-from libs.wire.records import Record, build_batch
+from libs.wire.record_batches.keyed_batches import build_keyed_batch
+from libs.wire.record_batches.records import Record, build_batch
 
 LENGTHS = st.sampled_from([0, 1, 57, 58, 63, 64, 1023, 1024, 8191, 8192, 70_000])
 DATA = st.binary(max_size=100) | LENGTHS.map(bytes)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from libs.wire.api import ApiKey
-from libs.wire.generate import VERSIONS, module_text
+from libs.wire.api_keys import ApiKey
+from libs.wire.generate import GENERATED, module_text
 from libs.wire.primitives import ProtocolError, Reader, Writer
 from tests.wire.kio_messages import encode, message_class, messages, plain
 
 CASES = [
     pytest.param(key, side, version, id=f"{key.name.lower()}-{side}-v{version}")
-    for key, (first, last) in VERSIONS.items()
+    for key, (first, last) in GENERATED.items()
     for version in range(first, last + 1)
     for side in ("request", "response")
 ]
@@ -26,7 +26,7 @@ def codec(key: ApiKey) -> Any:
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Whether each value that the version has is the same; what it lacks has our default."""
+    """Whether each value of the version is the same. A field that the version lacks has our default."""
     if isinstance(theirs, dict):
         return all(same(getattr(ours, name), value) for name, value in theirs.items())
     if isinstance(theirs, list):
@@ -77,9 +77,9 @@ def _filled(cls: type) -> Any:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from(sorted(VERSIONS)), st.data())
+@given(st.sampled_from(sorted(GENERATED)), st.data())
 def test_whatever_bytes_arrive_only_protocol_errors_come_out(key: ApiKey, data: st.DataObject) -> None:
-    first, last = VERSIONS[key]
+    first, last = GENERATED[key]
     version = data.draw(st.integers(first, last))
     garbage = data.draw(st.binary(max_size=200))
     reader = Reader(memoryview(garbage))

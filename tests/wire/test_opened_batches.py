@@ -12,10 +12,17 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.batches import BatchError, BatchHeader, BatchView, ProduceLimits, set_max_timestamp, validate_produce
-from libs.wire.compression import Codec, compress
 from libs.wire.errors import ErrorCode
-from libs.wire.opened_batches import (
+from libs.wire.record_batches.batches import (
+    BatchError,
+    BatchHeader,
+    BatchView,
+    ProduceLimits,
+    set_max_timestamp,
+    validate_produce,
+)
+from libs.wire.record_batches.compression import Codec, compress
+from libs.wire.record_batches.opened_batches import (
     RECORD_ERRORS_MAX,
     OpeningRules,
     Produced,
@@ -25,7 +32,7 @@ from libs.wire.opened_batches import (
     open_one,
     open_produced,
 )
-from libs.wire.records import Record, build_batch, iter_records
+from libs.wire.record_batches.records import Record, build_batch, iter_records
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -92,10 +99,10 @@ def test_sound_records_stay_as_they_came(made: list[Record], codec: Codec) -> No
     st.booleans(),
 )
 def test_another_codec_holds_the_same_records_of_the_same_producer(
-    made: list[Record], came: Codec, asked: tuple[int, int | None], transactional: bool
+    made: list[Record], came: Codec, compression: tuple[int, int | None], transactional: bool
 ) -> None:
     batch = of(*made, codec=came, producer_id=7, producer_epoch=3, base_sequence=2**31 - 1, transactional=transactional)
-    codec, level = asked
+    codec, level = compression
     replacement = open_produced(batch, OpeningRules(codec=codec, level=level), NOW).replacement
     if came == codec:
         assert replacement is None
@@ -131,8 +138,8 @@ def test_offset_deltas_that_are_out_of_order_are_numbered_anew() -> None:
     for codec in Codec:
         opened = open_produced(with_body(compress(codec, b"".join(three)), codec=codec, count=3), RULES, NOW)
         assert opened.replacement is not None
-        found = list(iter_records(opened.replacement))
-        assert [(record.offset, record.key) for record in found] == [(0, b"k"), (1, b"k"), (2, b"k")]
+        records = list(iter_records(opened.replacement))
+        assert [(record.offset, record.key) for record in records] == [(0, b"k"), (1, b"k"), (2, b"k")]
         assert BatchView(memoryview(opened.replacement)).crc_matches
         assert BatchHeader.at(memoryview(opened.replacement)).codec == codec
 
@@ -159,7 +166,7 @@ def test_a_rebuilt_batch_says_the_true_newest_time_too() -> None:
 
 def test_row_25_more_headers_than_the_record_has_room_for() -> None:
     assert refusal(with_body(b"\x0e\x00\x00\x00\x02k\x01\x7e")).code == ErrorCode.INVALID_RECORD
-    assert refusal(with_body(b"\x0e\x00\x00\x00\x02k\x01\x01")).code == ErrorCode.INVALID_RECORD  # -1 of them
+    assert refusal(with_body(b"\x0e\x00\x00\x00\x02k\x01\x01")).code == ErrorCode.INVALID_RECORD  # a count of -1
 
 
 def test_row_26_records_without_a_key_are_each_named_on_a_compacted_topic() -> None:
@@ -273,7 +280,7 @@ def test_whatever_can_be_read_is_accepted(body: bytes, count: int) -> None:
         assert refusal(batch, ANY_TIME).code == ErrorCode.INVALID_RECORD
         return
     outcome = open_one(Produced(batch, ANY_TIME, NOW))
-    # The exception: a number that is written with more bytes than Java reads.
+    # The exception is a number with more bytes than Java reads.
     assert not isinstance(outcome, RefusedBatch) or "number" in outcome.message
 
 

@@ -54,7 +54,7 @@ def test_a_response_has_the_bytes_that_kio_gives_it(version: int, data: st.DataO
 
 
 def _leader_is_told_or_not(response: Any) -> bool:
-    """Half a hint, which kio can make up, is nothing that we would send."""
+    """Whether a leader hint is complete or absent. kio can generate half a hint, which we never send."""
     leaders = [
         getattr(partition, "current_leader", None) for topic in response.responses for partition in topic.partition_responses
     ]

@@ -2,9 +2,9 @@
 
 import random
 
-from libs.wire.batches import BatchHeader
-from libs.wire.record_times import first_at
-from libs.wire.records import Record, build_batch, iter_records
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.record_times import first_at
+from libs.wire.record_batches.records import Record, build_batch, iter_records
 
 START = 1_700_000_000_000
 
@@ -26,12 +26,14 @@ def test_it_finds_the_first_that_is_late_enough() -> None:
         header, records = BatchHeader.at(batch), list(iter_records(batch))
         for wanted in (START - 10**7, START, START + 10**7, records[-1].timestamp):
             start = 1000 + dice.randrange(4)
-            expected = [(one.offset, one.timestamp) for one in records if one.timestamp >= wanted and one.offset >= start]
-            found = first_at(batch, header, wanted, start, 100)
-            assert found == (expected[0] if expected else None)
-            assert first_at(batch + b"what follows it", header, wanted, start, 100) == found
+            expected = [
+                (record.offset, record.timestamp) for record in records if record.timestamp >= wanted and record.offset >= start
+            ]
+            result = first_at(batch, header, wanted, start, 100)
+            assert result == (expected[0] if expected else None)
+            assert first_at(batch + b"what follows it", header, wanted, start, 100) == result
             part = first_at(batch[: dice.randrange(61, len(batch))], header, wanted, start, 100)
-            assert part in (found, None)
+            assert part in (result, None)
 
 
 def test_it_looks_no_further_than_told() -> None:
@@ -48,5 +50,5 @@ def test_what_is_no_record_is_not_found() -> None:
         header = BatchHeader.at(batch)
         for _ in range(5):
             batch[dice.randrange(61, len(batch))] = dice.randrange(256)
-        found = first_at(batch, header, START, 0, 100)
-        assert found is None or found[1] >= START
+        result = first_at(batch, header, START, 0, 100)
+        assert result is None or result[1] >= START

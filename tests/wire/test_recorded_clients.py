@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from libs.wire.api import ApiKey
-from libs.wire.batches import iter_batches
+from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, read_request_header
 from libs.wire.messages.fetch import read_fetch
 from libs.wire.messages.produce import read_produce
 from libs.wire.primitives import Reader, Writer
-from libs.wire.records import iter_records
+from libs.wire.record_batches.batches import iter_batches
+from libs.wire.record_batches.records import iter_records
 
 RECORDED = Path(__file__).parent / "recorded"
 CLIENTS = ("aiokafka", "java", "librdkafka")
 
 
 def requests(client: str) -> Iterator[tuple[RequestHeader, Reader]]:
-    """Header and body of each recorded frame."""
+    """The header and body of each recorded frame."""
     content = (RECORDED / f"{client}.bin").read_bytes()
     position = 0
     while position < len(content):
@@ -31,9 +31,9 @@ def requests(client: str) -> Iterator[tuple[RequestHeader, Reader]]:
 
 
 def of_api(client: str, key: ApiKey) -> list[tuple[int, Reader]]:
-    found = [(header.api_version, reader) for header, reader in requests(client) if header.api_key is key]
-    assert found, f"{client} sent no {key.name}"
-    return found
+    requests_of_api = [(header.api_version, reader) for header, reader in requests(client) if header.api_key is key]
+    assert requests_of_api, f"{client} sent no {key.name}"
+    return requests_of_api
 
 
 @pytest.mark.parametrize("client", CLIENTS)

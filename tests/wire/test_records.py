@@ -11,9 +11,9 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.compression import Codec, DecompressionFailed, DecompressionTooLarge, compress, decompress
 from libs.wire.errors import ErrorCode
-from libs.wire.records import (
+from libs.wire.record_batches.compression import Codec, DecompressionFailed, DecompressionTooLarge, compress, decompress
+from libs.wire.record_batches.records import (
     BatchError,
     BatchHeader,
     BatchView,

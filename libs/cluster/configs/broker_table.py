@@ -1,8 +1,8 @@
-"""The broker configs that mean something here: the defaults of topic configs, and what gateways, storage and controller act on.
+"""Broker configs with a meaning here: defaults of topic configs, and configs of gateways, storage nodes and controllers.
 
-Two things differ from Kafka. What decides for the whole cluster (`num.partitions`, `auto.create.topics.enable`, all of groups,
-…) can be changed while it runs, as the cluster-wide default only, since no single broker decides it. And configs of Kafka's own
-inner workings (threads, ZooKeeper, KRaft, Java security) do not exist.
+Two things differ from Kafka. Configs of the whole cluster (`num.partitions`, `auto.create.topics.enable`, all of groups, …) can
+be changed while it runs, but only as the cluster-wide default, since no single broker decides them. And configs of Kafka's
+internals (threads, ZooKeeper, KRaft, Java security) do not exist.
 """
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ from typing import Final
 
 from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
 from libs.cluster.configs.topic_table import MIB, TOPIC_CONFIGS
-from libs.cluster.configs.values import ConfigDef, ConfigType, ConfigValue, at_least, not_zero, one_of
+from libs.cluster.configs.values import Check, ConfigDef, ConfigType, at_least, not_zero, one_of
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -23,10 +23,11 @@ UNITS_MS: Final = {
     "log.retention.hours": 3_600_000,
     "log.retention.minutes": 60_000,
 }
-"""Broker configs that count in another unit than the topic config (in ms) whose default they give."""
+"""Broker configs that give the default of a topic config in another unit than its milliseconds."""
 
 _COARSE = {
-    # name: (type, default, bound). Kafka keeps these beside their *.ms sisters, which win and are the dynamic ones.
+    # name: (type, default, bound). Kafka has these beside configs in milliseconds. The ones in ms win, and only they can be
+    # changed while a broker runs.
     "log.roll.hours": (INT, "168", at_least(1)),
     "log.roll.jitter.hours": (INT, "0", at_least(0)),
     "log.retention.hours": (INT, "168", not_zero),
@@ -35,12 +36,12 @@ _COARSE = {
 }
 
 _OTHER_BOUNDS = {"log.retention.ms": not_zero, "log.flush.interval.ms": None}
-"""Where Kafka takes other values for a broker than for a topic."""
+"""Bounds of broker configs that differ from the bounds of the topic configs to which they give the default, as in Kafka."""
 
 
 def _topic_defaults() -> list[ConfigDef]:
-    """Each topic config's synonyms, the first of which can be changed while the cluster runs."""
-    found: list[ConfigDef] = []
+    """The synonyms of all topic configs. The first synonym of each can be changed while the cluster runs."""
+    definitions: list[ConfigDef] = []
     for topic in TOPIC_CONFIGS.values():
         for name in topic.synonyms:
             base = replace(topic, name=name, synonyms=(name,) if name == "log.flush.scheduler.interval.ms" else topic.synonyms)
@@ -48,11 +49,11 @@ def _topic_defaults() -> list[ConfigDef]:
                 kind, default, check = _COARSE[name]
                 base = replace(base, type=kind, default=default, check=check, read_only=True)
             elif len(topic.synonyms) > 1:
-                base = replace(base, default=None)  # the coarser sister holds the default
+                base = replace(base, default=None)  # the config with the coarser unit holds the default
             if name in _OTHER_BOUNDS:
                 base = replace(base, check=_OTHER_BOUNDS[name])
-            found.append(base)
-    return found
+            definitions.append(base)
+    return definitions
 
 
 _CLUSTER_WIDE = (
@@ -65,51 +66,52 @@ _CLUSTER_WIDE = (
     ConfigDef("delete.topic.enable", BOOLEAN, "true", "Let clients delete topics.", None, "high", cluster_wide=True),
     ConfigDef("auto.leader.rebalance.enable", BOOLEAN, "true", "Let leadership return to preferred replicas by itself.", None,
               "high", cluster_wide=True),
-    ConfigDef("leader.imbalance.check.interval.seconds", LONG, "300", "How often it is looked whether leadership should return.",
-              at_least(1), "high", cluster_wide=True),
+    ConfigDef("leader.imbalance.check.interval.seconds", LONG, "300", "How often the controller checks whether leadership should "
+              "return.", at_least(1), "high", cluster_wide=True),
     ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "Leadership returns to a node that misses more than this "
               "share of the partitions that prefer it.", at_least(0), "high", cluster_wide=True),
 )  # fmt: skip
 
 _COORDINATORS = (
-    ConfigDef("offsets.topic.num.partitions", INT, "50", "The partitions that __consumer_offsets is created with. It gets no "
-              "more later: groups would be looked for in others.", at_least(1), "high", cluster_wide=True),
+    ConfigDef("offsets.topic.num.partitions", INT, "50", "The partitions that __consumer_offsets is created with. Their "
+              "number never changes, since it decides which partition holds a group.", at_least(1), "high", cluster_wide=True),
     ConfigDef("offsets.topic.replication.factor", SHORT, "3", "The replicas that __consumer_offsets is created with. Where "
               "nobody sets it, no more than there are storage nodes.", at_least(1), "high", cluster_wide=True),
     ConfigDef("offsets.topic.segment.bytes", INT, "104857600", "The segment.bytes that __consumer_offsets is created with.",
               at_least(MIB), "high", cluster_wide=True),
 )  # fmt: skip
-"""Of the topics that coordinators write."""
+"""Configs of the topics that coordinators write."""
 
 _BALANCING = (
-    ConfigDef("self.balancing.mode", STRING, "off", "Whether replicas and leaderships are spread anew when storage nodes come or "
-              "are gone for good: off; suggest, which only says what would be done; or apply.", one_of("off", "suggest", "apply"),
+    ConfigDef("self.balancing.mode", STRING, "off", "What the controller does when storage nodes come, or are gone for good. "
+              "off: nothing. suggest: it shows the moves that it would make. apply: it spreads replicas and leaderships anew.",
+              one_of("off", "suggest", "apply"),
               "high", cluster_wide=True),
-    ConfigDef("self.balancing.moves.max", INT, "10", "The cluster itself moves no further partition while so many are being "
-              "moved.", at_least(1), cluster_wide=True),
-    ConfigDef("self.balancing.bytes.per.second", LONG, str(50 << 20), "Replicas that the cluster itself moves are copied at most "
-              "so fast, by each node that receives them, all together.", at_least(1), cluster_wide=True),
-    ConfigDef("self.balancing.away.ms", LONG, "600000", "A storage node that is away for less may come back: nothing is moved "
+    ConfigDef("self.balancing.moves.max", INT, "10", "The most partitions that self-balancing moves at the same time.",
+              at_least(1), cluster_wide=True),
+    ConfigDef("self.balancing.bytes.per.second", LONG, str(50 << 20), "The most bytes that each node copies in a second for "
+              "all moves of self-balancing together.", at_least(1), cluster_wide=True),
+    ConfigDef("self.balancing.away.ms", LONG, "600000", "A storage node counts as gone after this time. Before, nothing is moved "
               "on its account.", at_least(0), cluster_wide=True),
     ConfigDef("self.balancing.imbalance.percentage", INT, "10", "Balancing begins where two nodes differ by more replicas or "
               "leaderships than this share of a node's average, and by 2 at least. Then it goes on until they are even.",
               at_least(0), cluster_wide=True),
-    ConfigDef("decommission", BOOLEAN, "false", "The node is given no new replicas, its leaderships and replicas move to others. "
-              "It goes on serving until it has none.", None, "high", one_broker=True),
+    ConfigDef("decommission", BOOLEAN, "false", "The node gets no new replicas, and its leaderships and replicas move to other "
+              "nodes. It goes on serving until it has none.", None, "high", one_broker=True),
 )  # fmt: skip
-"""What the controller moves by itself."""
+"""Configs of the moves that the controller begins by itself."""
 
 _CLEANER = (
     ConfigDef("log.cleaner.enable", BOOLEAN, "true", "Whether topics with cleanup.policy=compact are compacted."),
     ConfigDef("log.cleaner.threads", INT, "1", "How many logs are compacted at the same time, each in a process of its own.",
               at_least(0)),
-    ConfigDef("log.cleaner.io.max.bytes.per.second", ConfigType.DOUBLE, "1.7976931348623157E308", "Compaction reads and writes "
-              "at most so much, all of it together."),
-    ConfigDef("log.cleaner.dedupe.buffer.size", LONG, str(128 << 20), "The memory in which compaction keeps keys, all of it "
-              "together. If it is full, the rest of a log waits for the next pass."),
+    ConfigDef("log.cleaner.io.max.bytes.per.second", ConfigType.DOUBLE, "1.7976931348623157E308", "The most bytes that "
+              "compaction reads and writes in a second, in all logs together."),
+    ConfigDef("log.cleaner.dedupe.buffer.size", LONG, str(128 << 20), "The memory in which compaction keeps keys, for all "
+              "threads together. When it is full, the rest of a log waits for the next pass."),
     ConfigDef("log.cleaner.backoff.ms", LONG, "15000", "How long compaction waits when there is nothing to do.", at_least(0)),
 )  # fmt: skip
-"""Of log.cleaner.*: the buffers of Kafka's own way to read have no meaning here."""
+"""The configs of log.cleaner.* that have a meaning here. Those of the buffers with which Kafka reads have none."""
 
 _STATIC = (
     ConfigDef("node.id", INT, None, "The storage node's id, which is the broker id that clients see.", at_least(0), "high"),
@@ -119,7 +121,7 @@ _STATIC = (
     ConfigDef("advertised.listeners", LIST, None, "The addresses that clients are told for this broker id.", None, "high"),
     ConfigDef("log.dirs", LIST, None, "The directories in which the storage node keeps its logs.", None, "high"),
     ConfigDef("socket.request.max.bytes", INT, "104857600", "The largest request that a gateway reads.", at_least(1), "high"),
-    ConfigDef("fetch.max.bytes", INT, "57671680", "The most bytes that one fetch is answered with.", at_least(1024)),
+    ConfigDef("fetch.max.bytes", INT, "57671680", "The most bytes in the answer to one Fetch.", at_least(1024)),
     ConfigDef("max.request.partition.size.limit", INT, "2000", "The most partitions in one DescribeTopicPartitions answer.",
               at_least(1)),
     ConfigDef("transaction.max.timeout.ms", INT, "900000", "The longest transaction timeout that a producer may ask for.",
@@ -127,35 +129,37 @@ _STATIC = (
 )  # fmt: skip
 
 _PRODUCERS = (
-    ConfigDef("producer.id.expiration.ms", INT, "86400000", "An idempotent producer that is silent for this long is forgotten.",
+    ConfigDef("producer.id.expiration.ms", INT, "86400000", "A partition forgets an idempotent producer that is silent for "
+              "this long.",
               at_least(1), "low"),
 )  # fmt: skip
 
 
-def _is_rack_aware(value: ConfigValue) -> str | None:
-    return None if value == RACK_AWARE else f"the only replica selector is {RACK_AWARE}"
+_is_rack_aware: Final = Check(
+    f"`{RACK_AWARE}`", lambda value: None if value == RACK_AWARE else f"the only replica selector is {RACK_AWARE}"
+)
 
 
 _REPLICATION = (
-    ConfigDef("replica.selector.class", STRING, None, "Set to " + RACK_AWARE + ", a leader names to consumers that name their "
-              "rack an in-sync replica there to read from; without it, all read from leaders.", _is_rack_aware, read_only=True),
-    ConfigDef("replica.lag.time.max.ms", LONG, "30000", "A follower that has not caught up with its leader for so long leaves "
-              "the ISR.", at_least(1), "high"),
-    ConfigDef("replica.lag.max.messages", LONG, "0", "A follower that is more records than this behind leaves the ISR at once; "
-              "0: no such limit. Kafka once had 4000 here, and took it out: a burst of records threw out who was in sync.",
+    ConfigDef("replica.selector.class", STRING, None, "With " + RACK_AWARE + ", the leader sends a consumer with client.rack to "
+              "an in-sync replica in that rack. Without it, all consumers read from leaders.", _is_rack_aware, read_only=True),
+    ConfigDef("replica.lag.time.max.ms", LONG, "30000", "A follower leaves the ISR when it has not caught up with its leader "
+              "for this time.", at_least(1), "high"),
+    ConfigDef("replica.lag.max.messages", LONG, "0", "A follower leaves the ISR at once when it is more records than this "
+              "behind. 0 sets no limit. Kafka removed this config, since a burst of records threw healthy followers out.",
               at_least(0)),
-    ConfigDef("leader.replication.throttled.rate", LONG, str((1 << 63) - 1), "Followers that are not in sync are given at most "
-              "so many bytes per second, all of a node together, of the replicas that a topic's "
-              "leader.replication.throttled.replicas names.", at_least(1), hidden=True),
-    ConfigDef("follower.replication.throttled.rate", LONG, str((1 << 63) - 1), "The replicas that a topic's "
-              "follower.replication.throttled.replicas names copy at most so many bytes per second, all of a node together, "
-              "until they have caught up.", at_least(1), hidden=True),
-    ConfigDef("replica.alter.log.dirs.io.max.bytes.per.second", LONG, str((1 << 63) - 1), "Replicas that move between the log "
-              "directories of a node are copied at most so fast, all of a node together.", at_least(1), hidden=True),
+    ConfigDef("leader.replication.throttled.rate", LONG, str((1 << 63) - 1), "The most bytes in a second that a node sends to "
+              "followers that are not in sync. It holds for the replicas in leader.replication.throttled.replicas.",
+              at_least(1), hidden=True),
+    ConfigDef("follower.replication.throttled.rate", LONG, str((1 << 63) - 1), "The most bytes in a second that a node copies "
+              "until it has caught up. It holds for the replicas in follower.replication.throttled.replicas.",
+              at_least(1), hidden=True),
+    ConfigDef("replica.alter.log.dirs.io.max.bytes.per.second", LONG, str((1 << 63) - 1), "The most bytes that a "
+              "node copies in a second between its log directories, for all moving replicas together.", at_least(1), hidden=True),
 )  # fmt: skip
 
 _INTERVALS = (
-    ConfigDef("producer.id.expiration.check.interval.ms", INT, "600000", "How often silent producers are looked for.",
+    ConfigDef("producer.id.expiration.check.interval.ms", INT, "600000", "How often a node looks for silent producers.",
               at_least(1), "low", read_only=True, hidden=True),
     ConfigDef("log.retention.check.interval.ms", LONG, "300000", "How often retention looks for files to remove.", at_least(1),
               read_only=True),
@@ -179,4 +183,4 @@ BROKER_CONFIGS: Final[dict[str, ConfigDef]] = {
 }
 
 OF_STORAGE: Final = frozenset(config.name for config in _OF_STORAGE)
-"""Those that a storage node acts on, and may be told at its start."""
+"""The broker configs on which a storage node acts. They may be given to it at its start."""

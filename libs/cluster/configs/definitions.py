@@ -1,4 +1,4 @@
-"""All configs by resource type, and whether a value may be set. Who may set what when is the controller's to decide."""
+"""All configs by resource type, and whether a value is valid. The controller decides which changes are allowed."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -34,7 +34,7 @@ GROUP: Final = 32
 """Kafka's resource type of a group (KIP-848). It need not exist."""
 
 KINDS: Final = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}
-"""What the resource types that have configs are called in the metadata store."""
+"""The names in the metadata store of the resource types that have configs."""
 
 
 def validate_topic(name: str, value: str) -> None:
@@ -46,7 +46,7 @@ def validate_topic(name: str, value: str) -> None:
 
 
 def validate_group(name: str, value: str) -> None:
-    """Raises ConfigError unless the config of a group can be set to `value`, whatever the brokers' bounds may be."""
+    """Raises ConfigError unless the config of a group can be set to `value`. The brokers' bounds are not looked at."""
     config = GROUP_CONFIGS.get(name)
     if config is None:
         raise UnknownConfig(f"Unknown group config name: {shorten(name)}")
@@ -54,22 +54,23 @@ def validate_group(name: str, value: str) -> None:
 
 
 def validate_together(values: Mapping[str, str]) -> None:
-    """Raises ConfigError if a topic's configs, each of them right, contradict each other. What is not set has Kafka's default."""
+    """Raises ConfigError if configs of a topic contradict each other, each of which is valid alone. A config that is not set has
+    Kafka's default."""
     least, most = _whole_number(values, "min.compaction.lag.ms"), _whole_number(values, "max.compaction.lag.ms")
     if least > most:
         raise ConfigError(f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})")
 
 
 def _whole_number(values: Mapping[str, str], name: str) -> int:
-    """Of a value that this version cannot read (a newer one wrote it), the default."""
+    """A whole-number config's value. Where a newer version wrote a value that this version cannot read, it is the default."""
     config = TOPIC_CONFIGS[name]
     assert config.default is not None
     try:
-        found = config.parse(values.get(name, config.default))
+        number = config.parse(values.get(name, config.default))
     except ConfigError:
-        found = config.parse(config.default)
-    assert isinstance(found, int)
-    return found
+        number = config.parse(config.default)
+    assert isinstance(number, int)
+    return number
 
 
 def validate_broker(name: str, value: str, *, per_broker: bool) -> None:
@@ -86,7 +87,7 @@ def validate_static(name: str, value: str) -> None:
 
 
 def require_dynamic(name: str, *, per_broker: bool) -> ConfigDef:
-    """The broker config `name`, which may be changed here. Raises ConfigError."""
+    """The definition of a broker config that may be changed while the cluster runs. Raises ConfigError."""
     config = BROKER_CONFIGS.get(name)
     if config is None:
         raise UnknownConfig(f"Unknown broker config name: {shorten(name)}")

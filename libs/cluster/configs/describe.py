@@ -42,11 +42,13 @@ def describe(
     static: Mapping[str, str] | None = None,
     replication_factor: int = 1,
 ) -> list[DescribedConfig]:
-    """All configs of a resource, by name. `broker_id` is whose view of a topic it is, `static` that broker's fixed values;
-    `replication_factor` is the topic's.
+    """All configs of a resource, by name.
 
-    Raises ConfigError for a resource type that has none, ValueError for a broker that is not a number. Whether the resource
-    exists is the caller's to check.
+    `broker_id`: the broker by whose values a topic is described; `static`: that broker's fixed values. `replication_factor` is
+    the topic's.
+
+    Raises ConfigError for a resource type without configs, and ValueError for a broker that is not a number. The caller checks
+    whether the resource exists.
     """
     match resource_type:
         case 2:
@@ -72,16 +74,16 @@ def describe_topic(
     own = image.overrides("topic", topic)
     entries = []
     for config in TOPIC_CONFIGS.values():
-        mine = own_value(config, own)
-        if config.hidden and mine is None:
+        own_setting = own_value(config, own)
+        if config.hidden and own_setting is None:
             continue
         fallbacks = broker_settings(image, config.synonyms, broker_id, static)
         if config.name == MIN_IN_SYNC:
             fallbacks = [_by_factor(setting, replication_factor) for setting in fallbacks]
         settings = _from_first_name(fallbacks, config.synonyms)
         value = show(in_topic_unit(config, fallbacks[0])) if fallbacks else config.default
-        if mine is not None:
-            settings, value = [Setting(config.name, mine, Source.TOPIC), *settings], mine
+        if own_setting is not None:
+            settings, value = [Setting(config.name, own_setting, Source.TOPIC), *settings], own_setting
         entries.append(_entry(config, value, settings))
     return entries
 
@@ -98,7 +100,8 @@ def describe_broker(image: Overrides, broker_id: int, *, static: Mapping[str, st
 
 
 def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
-    """Only what has been set, as in Kafka: the cluster-wide default is no broker of its own."""
+    """The cluster-wide default of broker configs: only those that have been set, as in Kafka, since it is no broker of its
+    own."""
     values = image.overrides("broker", "")
     entries = []
     for name in sorted(values.keys() & BROKER_CONFIGS.keys()):
@@ -110,7 +113,7 @@ def describe_cluster_default(image: Overrides) -> list[DescribedConfig]:
 
 
 def describe_group(image: Overrides, group: str) -> list[DescribedConfig]:
-    """As in Kafka, what the brokers say is a group's default, and its own value hides it."""
+    """The configs of a group. As in Kafka, the brokers' values are a group's default, and its own value hides them."""
     return [_entry(config, setting.value, [setting]) for config, setting in group_settings(image, group)]
 
 
@@ -121,7 +124,7 @@ def _by_factor(setting: Setting, replication_factor: int) -> Setting:
 
 
 def _from_first_name(settings: list[Setting], names: tuple[str, ...]) -> list[Setting]:
-    """Kafka lists synonyms from the first that bears the main name on, and none if no setting does."""
+    """The synonyms as Kafka lists them: from the first that has the config's main name on. None if no setting has that name."""
     for index, setting in enumerate(settings):
         if setting.name == names[0]:
             return settings[index:]

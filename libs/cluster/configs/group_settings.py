@@ -1,4 +1,4 @@
-"""What is in force for a group: its own value, else the cluster's; and which values contradict each other."""
+"""The configs in force for a group: its own values, else the cluster's; and combinations that contradict each other."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -8,13 +8,14 @@ from libs.cluster.configs.group_table import HEARTBEAT, SESSION
 from libs.cluster.configs.resolve import Overrides, Setting, Source, effective_broker_int, own_value
 
 _BOUNDED: Final = {
-    f"consumer.{what}": (f"group.consumer.min.{what}", f"group.consumer.max.{what}") for what in (HEARTBEAT, SESSION)
+    f"consumer.{setting}": (f"group.consumer.min.{setting}", f"group.consumer.max.{setting}") for setting in (HEARTBEAT, SESSION)
 }
-"""Configs of a group, and the cluster's bounds of them."""
+"""Configs of a group that have bounds, each with the cluster-wide configs of its lower and upper bound."""
 
 
 def own_group_values(image: Overrides, group: str) -> dict[str, str]:
-    """What was set for a group, as far as this version can read it. Bounds may have been drawn tighter since."""
+    """The values that were set for a group, as far as this version can read them. They may lie outside of bounds that were
+    narrowed later."""
     values = image.overrides("group", group)
     if not values:
         return {}
@@ -23,7 +24,7 @@ def own_group_values(image: Overrides, group: str) -> dict[str, str]:
 
 
 def group_settings(image: Overrides, group: str) -> Iterator[tuple[ConfigDef, Setting]]:
-    """Every config of a group, and what was set for it."""
+    """Every config of a group, with the value that was set for it."""
     own = own_group_values(image, group)
     for name, config in GROUP_CONFIGS.items():
         assert config.default is not None
@@ -36,7 +37,7 @@ def group_settings(image: Overrides, group: str) -> Iterator[tuple[ConfigDef, Se
 
 
 def check_group(image: Overrides, values: Mapping[str, str]) -> None:
-    """Raises ConfigError if a group's own values, each of them right, are out of the cluster's bounds or against each other."""
+    """Raises ConfigError if a group's own values are outside of the cluster's bounds, or contradict each other."""
 
     def effective(name: str) -> int:
         own = own_value(GROUP_CONFIGS[name], values)
@@ -49,7 +50,7 @@ def check_group(image: Overrides, values: Mapping[str, str]) -> None:
 
 
 def check_coordinators(values: Mapping[str, str]) -> None:
-    """Raises ConfigError if the cluster-wide `values` contradict each other: a Kafka broker would not start with them."""
+    """Raises ConfigError if the cluster-wide `values` contradict each other. A Kafka broker would not start with such values."""
 
     def effective(name: str) -> int:
         config = BROKER_CONFIGS[name]
@@ -57,11 +58,11 @@ def check_coordinators(values: Mapping[str, str]) -> None:
         assert text is not None
         return int(text)
 
-    for what in (HEARTBEAT, SESSION):
-        low, high = f"group.consumer.min.{what}", f"group.consumer.max.{what}"
+    for setting in (HEARTBEAT, SESSION):
+        low, high = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
         if effective(high) < effective(low):
             raise ConfigError(f"{high} must be greater than or equal to {low}")
-        _check_bounds(f"group.consumer.{what}", effective(f"group.consumer.{what}"), low, high, effective)
+        _check_bounds(f"group.consumer.{setting}", effective(f"group.consumer.{setting}"), low, high, effective)
     if effective(f"group.consumer.{HEARTBEAT}") >= effective(f"group.consumer.{SESSION}"):
         raise ConfigError(f"group.consumer.{HEARTBEAT} must be less than group.consumer.{SESSION}")
 

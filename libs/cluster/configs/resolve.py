@@ -1,4 +1,4 @@
-"""What is in force: a topic's own value, else its broker's, else the cluster-wide default's, else the static default."""
+"""The config in force: a topic's own value, else its broker's, else the cluster-wide default, else the static default."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ NO_BROKER: Final = -1
 MIN_IN_SYNC: Final = "min.insync.replicas"
 
 BY_FACTOR: Final = 0
-"""For `TopicConfig.min_insync_replicas`, where nobody configured one: see `default_min_in_sync`."""
+"""The value of `TopicConfig.min_insync_replicas` where nobody configured one: see `default_min_in_sync`."""
 
 
 def default_min_in_sync(replication_factor: int) -> int:
-    """Two where a third may be missing, so that what is acknowledged survives any single failure."""
+    """The default of min.insync.replicas: 2 with three replicas or more, so that acknowledged records survive any single
+    failure."""
     return 2 if replication_factor >= 3 else 1
 
 
 class Overrides(Protocol):
-    """Where dynamic values live: `ClusterImage` does this."""
+    """The source of dynamic values. `ClusterImage` is one."""
 
     def overrides(self, kind: str, name: str) -> Mapping[str, str]:
         """`kind` is "topic", "broker" or "group"; broker "" is the cluster-wide default."""
@@ -42,7 +43,7 @@ class Source(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value somewhere in the order of precedence, under the name that it has there."""
+    """A value at one level of the order of precedence, under the name that it has at that level."""
 
     name: str
     value: str
@@ -51,7 +52,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What a storage node needs to know of a topic. Made anew when the image's configs change; compare with ==."""
+    """The configs of a topic on which a storage node acts. A new one is made when the image's configs change; compare with ==."""
 
     segment_bytes: int
     segment_ms: int
@@ -96,28 +97,28 @@ class TopicConfig:
 
 
 _FIELDS: Final = {field: field.replace("_", ".") for field in TopicConfig.__dataclass_fields__}
-"""TopicConfig's fields and the configs that they hold."""
+"""The fields of TopicConfig, each with the name of its config."""
 
 
 def effective_topic_config(
     image: Overrides, topic: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
 ) -> TopicConfig:
-    """The configs of `topic` on one broker, or without any broker's own values. Cache it until an override changes."""
+    """The configs of `topic` on one broker, or without the values of any single broker. Cache them until an override changes."""
     layers = _Layers(image, broker_id, static)
     own = image.overrides("topic", topic)
-    found = {field: layers.topic_value(TOPIC_CONFIGS[name], own) for field, name in _FIELDS.items()}
+    settings = {field: layers.topic_value(TOPIC_CONFIGS[name], own) for field, name in _FIELDS.items()}
     if own_value(TOPIC_CONFIGS[MIN_IN_SYNC], own) is None and not layers.sets(MIN_IN_SYNC):
-        found["min_insync_replicas"] = BY_FACTOR
+        settings["min_insync_replicas"] = BY_FACTOR
     for_tests = own_value(TOPIC_CONFIGS["internal.segment.bytes"], own)
     if for_tests is not None:
-        found["segment_bytes"] = int(for_tests)
-    return TopicConfig(**found)  # type: ignore[arg-type]  # each definition's type is its field's: a test holds them together
+        settings["segment_bytes"] = int(for_tests)
+    return TopicConfig(**settings)  # type: ignore[arg-type]  # each definition's type is its field's: a test holds them together
 
 
 def effective_topic_value(
     image: Overrides, topic: str, name: str, *, broker_id: int = NO_BROKER, static: Mapping[str, str] | None = None
 ) -> ConfigValue:
-    """One config of `topic`, for whoever does not need them all."""
+    """One config of `topic`, for callers that do not need all of them."""
     return _Layers(image, broker_id, static).topic_value(TOPIC_CONFIGS[name], image.overrides("topic", topic))
 
 
@@ -172,9 +173,9 @@ class _Layers:
         )
 
     def settings(self, names: tuple[str, ...]) -> Iterator[Setting]:
-        """What is set for any of `names`, the one in force first. A layer counts before a name does, as in Kafka.
+        """The settings of any of `names`, the one in force first. As in Kafka, the level counts before the name.
 
-        A stored value that this version cannot read (a newer one wrote it) is passed over, not fatal.
+        A stored value that this version cannot read, since a newer one wrote it, is passed over.
         """
         for source, values in self._layers:
             for name in names:
@@ -204,7 +205,7 @@ def is_set(image: Overrides, name: str) -> bool:
 
 
 def broker_settings(image: Overrides, names: tuple[str, ...], broker_id: int, static: Mapping[str, str] | None) -> list[Setting]:
-    """What is set for any of the broker configs `names`, the one in force first."""
+    """The settings of any of the broker configs `names`, the one in force first."""
     return list(_Layers(image, broker_id, static).settings(names))
 
 
@@ -219,7 +220,8 @@ def in_topic_unit(config: ConfigDef, setting: Setting) -> ConfigValue:
 
 
 def own_value(config: ConfigDef, values: Mapping[str, str]) -> str | None:
-    """What `values` sets `config` to, in canonical form; None when it is not set, or to what this version cannot read."""
+    """The value of `config` in `values`, in canonical form. None when it is not set, or has a value that this version cannot
+    read."""
     try:
         return config.canonical(values[config.name]) if config.name in values else None
     except ConfigError:

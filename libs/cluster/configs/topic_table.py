@@ -1,4 +1,4 @@
-"""Every topic config of Kafka 4.2, and Penstock's own two. What is not served yet says so when someone sets it."""
+"""Every topic config of Kafka 4.2, and two of Penstock's own. A config that is not supported yet is refused when it is set."""
 
 from typing import Final
 
@@ -33,20 +33,20 @@ _SEGMENTS = (
             "files.", at_least(MIB), "log.segment.bytes"),
     _served("segment.ms", LONG, WEEK_MS, "A log file is closed after this time even when it is not full, so that retention can "
             "remove old records of a quiet topic.", at_least(1), "log.roll.ms", "log.roll.hours"),
-    _served("segment.jitter.ms", LONG, 0, "Up to this much is taken off segment.ms at random, so that topics do not all roll at "
+    _served("segment.jitter.ms", LONG, 0, "The most that is taken off segment.ms at random, so that topics do not all roll at "
             "once.", at_least(0), "log.roll.jitter.ms", "log.roll.jitter.hours"),
     _served("segment.index.bytes", INT, 10 * MIB, "The largest size of an offset or time index; a full index closes its log "
             "file.", at_least(4), "log.index.size.max.bytes"),
-    _served("index.interval.bytes", INT, 4096, "An index entry is written about every so many bytes of log. Smaller finds an "
-            "offset faster and makes larger indexes.", at_least(0), "log.index.interval.bytes"),
+    _served("index.interval.bytes", INT, 4096, "The bytes of log between two index entries. A smaller value finds offsets "
+            "faster and makes larger indexes.", at_least(0), "log.index.interval.bytes"),
     _served("preallocate", BOOLEAN, "false", "Reserve a log file's disk space when it is created.", None, "log.preallocate"),
     ConfigDef("internal.segment.bytes", INT, None, "For tests only: segment.bytes without its lower bound.", at_least(64),
               hidden=True),
 )  # fmt: skip
 
 _RETENTION = (
-    ConfigDef("cleanup.policy", ConfigType.LIST, "delete", "What becomes of old data: \"delete\" removes them by age and size, "
-              "\"compact\" keeps the last one of every key.", list_of("compact", "delete"),
+    ConfigDef("cleanup.policy", ConfigType.LIST, "delete", "What happens to old records. delete removes them by age and size, "
+              "compact keeps the last record of each key.", list_of("compact", "delete"),
               synonyms=("log.cleanup.policy",)),
     _served("retention.ms", LONG, WEEK_MS, "Closed log files whose newest record is older than this are removed; -1 keeps them "
             "for ever.", at_least(-1), "log.retention.ms", "log.retention.minutes", "log.retention.hours"),
@@ -65,11 +65,11 @@ _RETENTION = (
 )  # fmt: skip
 
 _DURABILITY = (
-    ConfigDef("durability", STRING, "synced", "What an acknowledged acks=all write means. \"synced\": it is on the disks of all "
-              "in-sync replicas. \"replicated\": it is in the memory of all of them, as in Kafka. Penstock's own.",
+    ConfigDef("durability", STRING, "synced", "What the acknowledgement of an acks=all write means. synced: the write is on the "
+              "disks of all in-sync replicas. replicated: it is in the memory of all of them, as in Kafka. Penstock's own.",
               one_of("synced", "replicated"), "high", synonyms=("log.durability",)),
-    _served("min.insync.replicas", INT, 1, "How many replicas must be in sync for acks=all writes to be accepted. Where nobody "
-            "sets it, 2 for topics with 3 replicas or more.", at_least(1), "min.insync.replicas"),
+    _served("min.insync.replicas", INT, 1, "How many replicas must be in sync for acks=all writes to be accepted. The default "
+            "is 2 for topics with 3 replicas or more.", at_least(1), "min.insync.replicas"),
     _served("flush.messages", LONG, LONG_MAX, "Force records to disk after this many. Topics with durability=synced do not need "
             "it.", at_least(1), "log.flush.interval.messages"),
     _served("flush.ms", LONG, LONG_MAX, "Force records to disk after this time. Topics with durability=synced do not need it.",
@@ -91,16 +91,16 @@ _RECORDS = (
             "is refused.", at_least(0), "log.message.timestamp.before.max.ms"),
     _served("message.timestamp.after.max.ms", LONG, 3_600_000, "A record whose own timestamp is further in the future than this "
             "is refused.", at_least(0), "log.message.timestamp.after.max.ms"),
-    ConfigDef("record.validation", STRING, "header", "How closely a leader looks at a batch: \"header\" checks its CRC, counts, "
-              "sequences and newest timestamp, \"full\" also opens and checks each record, as Kafka does. Penstock's own.",
+    ConfigDef("record.validation", STRING, "header", "How closely a leader checks a batch. header: its CRC, counts, sequences "
+              "and newest timestamp. full: also each record in it, as Kafka does. Penstock's own.",
               one_of("header", "full"), synonyms=("log.record.validation",)),
-    ConfigDef("compression.type", STRING, "producer", "The codec that records are stored with; \"producer\" keeps what the "
-              "producer chose.", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    ConfigDef("compression.type", STRING, "producer", "The codec that records are stored with; producer keeps the codec of "
+              "the producer.", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
               synonyms=("compression.type",)),
     _served("compression.gzip.level", INT, -1, "The level when compression.type is gzip.", between_or(1, 9, -1),
             "compression.gzip.level"),
-    _served("compression.lz4.level", INT, 9, "The level when compression.type is lz4. 9 is the fast compressor, as in Kafka, all "
-            "others are the slower one, whose highest level is 12.", between(1, 17), "compression.lz4.level"),
+    _served("compression.lz4.level", INT, 9, "The level when compression.type is lz4. As in Kafka, 9 is the fast compressor. All "
+            "other levels are the slower one, whose highest level is 12.", between(1, 17), "compression.lz4.level"),
     _served("compression.zstd.level", INT, 3, "The level when compression.type is zstd.", between(-131_072, 22),
             "compression.zstd.level"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a config is, and which values it takes: Kafka's types, bounds and wording, so that tools show what users know."""
+"""Types and bounds of config values, with Kafka's messages, so that tools show what users know."""
 
 import math
 import re
@@ -13,8 +13,19 @@ LONG_MAX: Final = (1 << 63) - 1
 ConfigValue = bool | int | float | str | tuple[str, ...]
 """A parsed value: BOOLEAN bool, INT and LONG int, DOUBLE float, STRING str, LIST a tuple of str."""
 
-Check = Callable[[ConfigValue], str | None]
-"""Answers what is wrong with a parsed value, in words, or None."""
+Complaint = Callable[[ConfigValue], str | None]
+"""A function that says in words what is wrong with a parsed value, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The valid values of a config: a sentence for docs/use/configs.md, and the function that finds what is wrong."""
+
+    valid: str
+    complaint: Complaint
+
+    def __call__(self, value: ConfigValue) -> str | None:
+        return self.complaint(value)
 
 
 class ConfigError(Exception):
@@ -22,11 +33,11 @@ class ConfigError(Exception):
 
 
 class UnknownConfig(ConfigError):
-    """There is no config of that name."""
+    """A config name that does not exist."""
 
 
 class NotSupportedYet(ConfigError):
-    """Kafka would take it; Penstock does not do it yet, and says so rather than ignore it."""
+    """A value that Kafka accepts and Penstock does not support yet. It is refused, so that it is not ignored silently."""
 
 
 class ConfigType(IntEnum):
@@ -51,11 +62,13 @@ _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
 
 @dataclass(frozen=True, slots=True)
 class ConfigDef:
-    """One config. `default` None means that there is no value unless one is set.
+    """One config. `default` None: it has no value unless one is set.
 
-    `synonyms` are the broker configs that give a topic config its default, the first that is set wins; a unit other than the
-    topic config's own is in `UNITS_MS`. What Penstock does not do yet is refused, never ignored: `served` False takes only the
-    default, and `served_values`, when not empty, names the only values that work.
+    `synonyms` are the broker configs that give a topic config its default; the first that is set wins. `UNITS_MS` has the units
+    of those that differ from the topic config's own.
+
+    A config that Penstock does not support yet is refused, never ignored. `served` False: only the default is accepted.
+    `served_values`, when not empty, are the only values that are accepted.
     """
 
     name: str
@@ -69,13 +82,13 @@ class ConfigDef:
     served_values: tuple[str, ...] = ()
     read_only: bool = False
     cluster_wide: bool = False
-    """Broker configs only: one value for the whole cluster, so it cannot be set for a single broker."""
+    """For broker configs only: it has one value for the whole cluster, so it cannot be set for a single broker."""
     one_broker: bool = False
-    """Broker configs only: it says something of one broker, so it cannot be set for all."""
+    """For broker configs only: it is a property of one broker, so it cannot be set for all brokers."""
     hidden: bool = False
 
     def parse(self, text: str) -> ConfigValue:
-        """The value of `text`, as Kafka reads it. Raises ConfigError. Says nothing about whether Penstock serves it."""
+        """The value of `text`, as Kafka reads it. Raises ConfigError. It may be a value that Penstock does not support."""
         value = _read(self, text.strip())
         if self.check is not None and (complaint := self.check(value)) is not None:
             raise ConfigError(f"Invalid value {shorten(text)} for configuration {self.name}: {complaint}")
@@ -85,16 +98,16 @@ class ConfigDef:
         """Raises ConfigError unless `text` is a value that Kafka takes and Penstock acts on."""
         value = self.parse(text)
         if self.default is not None and value == self.parse(self.default):
-            return  # what is in force anyway
+            return  # it is in force without being set
         if not self.served:
             only = "" if self.default is None else f": only its default, {self.default!r}, is accepted"
             raise NotSupportedYet(f"{self.name} is not supported yet by Penstock{only}")
         if self.served_values and show(value) not in self.served_values:
-            asked, served = shorten(show(value)), " or ".join(self.served_values)
-            raise NotSupportedYet(f"{self.name}={asked} is not supported yet by Penstock: only {served} is accepted")
+            rejected, served = shorten(show(value)), " or ".join(self.served_values)
+            raise NotSupportedYet(f"{self.name}={rejected} is not supported yet by Penstock: only {served} is accepted")
 
     def canonical(self, text: str) -> str:
-        """The text that describes `text`'s value: trimmed, booleans in lower case. Raises ConfigError."""
+        """The canonical form of `text`: trimmed, booleans in lower case. Raises ConfigError."""
         return show(self.parse(text))
 
 
@@ -121,7 +134,7 @@ def _read(config: ConfigDef, text: str) -> ConfigValue:
                 raise refused("Not a number of type DOUBLE")
             return real
         case ConfigType.LIST:
-            return tuple(dict.fromkeys(_COMMA.split(text))) if text else ()  # as in Kafka, what is there twice counts once
+            return tuple(dict.fromkeys(_COMMA.split(text))) if text else ()  # as in Kafka, a name that occurs twice counts once
         case _:
             return text
 
@@ -140,7 +153,7 @@ def show(value: ConfigValue) -> str:
 
 
 def _as_java_writes(value: float) -> str:
-    """Double.toString: a plain number from 0.001 up to ten million, else a mantissa and an exponent."""
+    """The text of Java's Double.toString: a plain number from 0.001 up to ten million, else a mantissa and an exponent."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(value)
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
@@ -151,68 +164,83 @@ def _as_java_writes(value: float) -> str:
 
 
 def shorten(text: str) -> str:
-    """A client's value as an error message may repeat it."""
+    """A client's value, shortened so that an error message may repeat it."""
     return text if len(text) <= 128 else text[:128] + "…"
 
 
 def at_least(low: int) -> Check:
-    return lambda value: None if isinstance(value, int) and value >= low else f"Value must be at least {low}"
+    return Check(
+        f"at least {low:,}", lambda value: None if isinstance(value, int) and value >= low else f"Value must be at least {low}"
+    )
 
 
-def not_zero(value: ConfigValue) -> str | None:
-    """Kafka's bound of a broker's log.retention.*: whatever is below 0 means no limit."""
-    return None if value != 0 else "Value must be unlimited (-1) or at least 1"
+not_zero: Final = Check(
+    "any number but 0; below 0 means no limit", lambda value: None if value != 0 else "Value must be unlimited (-1) or at least 1"
+)
+"""Kafka's bound of a broker's log.retention.*."""
 
 
 def between(low: float, high: float) -> Check:
-    def check(value: ConfigValue) -> str | None:
+    def complaint(value: ConfigValue) -> str | None:
         assert isinstance(value, int | float)
         if value < low:
             return f"Value must be at least {low}"
         return f"Value must be no more than {high}" if value > high else None
 
-    return check
+    return Check(f"{low:,} to {high:,}", complaint)
 
 
 def between_or(low: int, high: int, also: int) -> Check:
-    """Kafka's gzip level: a range, or one value outside of it that means the library's own default."""
+    """A range, or one value outside of it that means the library's own default. Kafka's gzip level is such a config."""
     inside = between(low, high)
-    return lambda value: (
-        None if value == also or inside(value) is None else f"Value must be between {low} and {high} or equal to {also}"
+    return Check(
+        f"{inside.valid}, or {also}",
+        lambda value: (
+            None if value == also or inside(value) is None else f"Value must be between {low} and {high} or equal to {also}"
+        ),
     )
 
 
 def one_of(*allowed: str) -> Check:
-    return lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+    return Check(_either(allowed), lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}")
 
 
 def any_case(*allowed: str) -> Check:
-    """One of `allowed`, in whatever case."""
-    return lambda value: (
-        None
-        if isinstance(value, str) and value.lower() in allowed
-        else f"String must be one of (case insensitive): {', '.join(each.upper() for each in allowed)}"
+    """One of `allowed`; upper and lower case are the same."""
+    return Check(
+        f"{_either(allowed)}; upper or lower case",
+        lambda value: (
+            None
+            if isinstance(value, str) and value.lower() in allowed
+            else f"String must be one of (case insensitive): {', '.join(each.upper() for each in allowed)}"
+        ),
     )
 
 
 def some_of(*allowed: str) -> Check:
-    """As `list_of`, and not empty."""
+    """A list as of `list_of` that is not empty."""
     each = list_of(*allowed)
-    return lambda value: each(value) if value else f"must not be empty. Valid values include: {', '.join(allowed)}"
+    return Check(
+        f"at least one of {', '.join(f'`{name}`' for name in allowed)}",
+        lambda value: each(value) if value else f"must not be empty. Valid values include: {', '.join(allowed)}",
+    )
 
 
 def list_of(*allowed: str) -> Check:
-    def check(value: ConfigValue) -> str | None:
+    def complaint(value: ConfigValue) -> str | None:
         assert isinstance(value, tuple)
         if any(item not in allowed for item in value):
             return f"String must be one of: {', '.join(allowed)}"
         return None
 
-    return check
+    return Check(f"any of {', '.join(f'`{name}`' for name in allowed)}", complaint)
 
 
-def throttled_replicas(value: ConfigValue) -> str | None:
-    """All (`*`), or partition:broker pairs among which there may be nothing (KIP-73)."""
+def _either(allowed: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in allowed)
+
+
+def _bad_replicas(value: ConfigValue) -> str | None:
     assert isinstance(value, tuple)
     if value == ("*",) or all(re.fullmatch(r"([0-9]{1,9}:[0-9]{1,9})?", item, re.ASCII) for item in value):
         return None
@@ -220,3 +248,7 @@ def throttled_replicas(value: ConfigValue) -> str | None:
         "must be the literal '*' or a list of replicas in the following format: "
         "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
     )
+
+
+throttled_replicas: Final = Check("`*`, or pairs `partition:broker`", _bad_replicas)
+"""All replicas, or a list of pairs, which may be empty (KIP-73)."""

@@ -13,14 +13,14 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from libs.cluster import etcd_stubs as stubs
 from libs.cluster.backoff import Backoff
+from libs.cluster.etcd import etcd_stubs as stubs
 
 _OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    # A watch may be silent for hours: pings find a dead peer. etcd refuses pings more often than every 5 s.
+    # A watch may be silent for hours, so pings find a dead peer. etcd refuses pings that come more often than every 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.http2.max_pings_without_data", 0),
@@ -37,7 +37,7 @@ class EtcdError(Exception):
         self.code = code
 
 
-_PASSING = frozenset(
+_RETRIABLE = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -102,7 +102,7 @@ class EtcdConnection:
         self._current = 0
 
     def endpoint(self) -> Endpoint:
-        """The one in use, or the next that is not known to be failing."""
+        """The endpoint in use, or the next one that is not known to be failing."""
         if self.closed:
             raise EtcdError(grpc.StatusCode.CANCELLED, "closed")
         if not self._endpoints:  # not in __init__: a grpc.aio channel belongs to the running loop
@@ -114,7 +114,7 @@ class EtcdConnection:
         return self._endpoints[self._current]
 
     def move_on_from(self, endpoint: Endpoint) -> None:
-        """`endpoint` failed: use another one, unless that has happened already."""
+        """Moves to another endpoint, since `endpoint` failed. It does nothing if that has happened already."""
         if self._endpoints and self._endpoints[self._current] is endpoint:
             self._current = (self._current + 1) % len(self._endpoints)
 
@@ -124,12 +124,12 @@ class EtcdConnection:
         try:
             return await own_cancellation_only(call(endpoint, timeout_s))
         except EtcdError as error:
-            if error.code in _PASSING:
+            if error.code in _RETRIABLE:
                 self.move_on_from(endpoint)
             raise
 
     async def until_answered(self, call: Callable[[Endpoint, float], Awaitable[Any]]) -> Any:
-        """Attempts on one endpoint after the other until our timeout, for calls that may be repeated. Raises EtcdError."""
+        """Repeats a call on one endpoint after the other until our timeout. For calls that may be repeated. Raises EtcdError."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.timeout_s
         each_s = self.timeout_s / min(len(self._addresses), 3)
@@ -139,7 +139,7 @@ class EtcdConnection:
                 return await self.once(call, min(each_s, max(deadline - loop.time(), 0.001)))
             except EtcdError as error:
                 pause = backoff.next_s()
-                if error.code not in _PASSING or self.closed or loop.time() + pause >= deadline:
+                if error.code not in _RETRIABLE or self.closed or loop.time() + pause >= deadline:
                     raise
             await asyncio.sleep(pause)
 
@@ -150,10 +150,10 @@ class EtcdConnection:
 
 
 async def own_cancellation_only(call: Awaitable[Any]) -> Any:
-    """Awaits `call`; raises EtcdError for whatever went wrong with it.
+    """Awaits `call`; raises EtcdError for any failure of it.
 
-    grpc.aio also raises CancelledError when the server or `close` ended a call. That must not pass for the cancellation of our
-    own task, which would end without a word.
+    grpc.aio also raises CancelledError when the server or `close` ended a call. Our own task must not take that for its own
+    cancellation: it would end silently.
     """
     try:
         return await call

@@ -5,9 +5,9 @@ from typing import Any
 
 import grpc
 
-from libs.cluster import etcd_stubs as stubs
-from libs.cluster.etcd_connection import Endpoint, EtcdConnection, EtcdError, Tls
-from libs.cluster.etcd_watch import watch
+from libs.cluster.etcd import etcd_stubs as stubs
+from libs.cluster.etcd.etcd_connection import Endpoint, EtcdConnection, EtcdError, Tls
+from libs.cluster.etcd.etcd_watch import watch
 from libs.cluster.store import (
     Compare,
     CreateRevisionIs,
@@ -24,9 +24,10 @@ from libs.cluster.transactions import check_transaction
 
 
 class EtcdStore:
-    """Every call ends within `timeout_s`. Reads and lease calls are repeated within it, on one endpoint after the other.
+    """The metadata store in etcd. Every call ends within `timeout_s`. Reads and lease calls are repeated within it, on one
+    endpoint after the other.
 
-    Endpoints are "host:port". Used by one event loop only.
+    Endpoints are "host:port". One event loop uses it.
     """
 
     def __init__(self, endpoints: Sequence[str], *, tls: Tls | None = None, timeout_s: float = 5.0) -> None:
@@ -41,7 +42,7 @@ class EtcdStore:
         return RangeResult(tuple([_key_value(item) for item in response.kvs]), response.header.revision)
 
     async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
-        """Raises ValueError for what etcd would never accept."""
+        """Raises ValueError for a transaction that etcd would never accept."""
         check_transaction(compares, operations)
         request = stubs.TxnRequest(
             compare=[_compare(compare) for compare in compares], success=[_operation(operation) for operation in operations]
@@ -84,10 +85,10 @@ class EtcdStore:
         try:
             await self._connection.once(lambda on, timeout_s: on.lease_revoke(request, timeout=timeout_s), self._timeout_s)
         except EtcdError:
-            pass  # gone already, or it expires by itself
+            pass  # it is gone already, or it will expire
 
     async def close(self) -> None:
-        """What is still under way raises StoreUnavailable, or answers UNKNOWN."""
+        """Closes the connections. Calls that are still in flight raise StoreUnavailable, or answer UNKNOWN."""
         await self._connection.close()
 
     @property
@@ -104,7 +105,8 @@ class EtcdStore:
             raise StoreUnavailable(str(error)) from None
 
     async def _lease_gone(self) -> TxnResult:
-        """A put under a lease that is gone is refused as a whole, before anything is written: a comparison that failed."""
+        """Whether a transaction was refused since its lease is gone. etcd then wrote nothing, so it counts as a comparison that
+        failed."""
         try:
             header = (await self._read(stubs.RangeRequest(key=b"\0", count_only=True))).header
         except StoreUnavailable:

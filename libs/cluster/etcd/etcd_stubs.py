@@ -1,7 +1,7 @@
 """etcd's messages and methods, built at import from the descriptors that the `etcd3` package ships.
 
-etcd3 0.12 (2020) is generated code that current protobuf refuses to import, but each of its `_pb2.py` files holds its serialized
-file descriptor as one literal. That literal is all we take: no module of etcd3 is imported, and nothing of it is executed.
+etcd3 0.12 (2020) is generated code that current protobuf refuses to import. But each of its `_pb2.py` files holds its serialized
+file descriptor as one literal. Only that literal is used: no module of etcd3 is imported, and none of its code is executed.
 """
 
 import ast

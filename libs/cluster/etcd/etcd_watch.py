@@ -1,8 +1,8 @@
 """One etcd watch that reconnects by itself and never splits a revision.
 
-etcd sends whole revisions unless a client asks for fragments, which we do not. After a lost connection the watch goes on from
-the last revision that it handed out, on the next endpoint. The one thing that etcd would not tell us is that its history is
-another one (restored or replaced): a watch from a revision that it has not reached yet just stays silent. So we look.
+etcd sends whole revisions unless a client asks for fragments, which we do not. After a lost connection the watch continues on the
+next endpoint, from the last revision that it handed out. etcd does not say when its history is another one (restored or
+replaced): a watch from a revision that it has not reached yet stays silent. So the watch checks that itself.
 """
 
 import asyncio
@@ -12,19 +12,19 @@ from typing import Any
 
 import grpc
 
-from libs.cluster import etcd_stubs as stubs
 from libs.cluster.backoff import Backoff
-from libs.cluster.etcd_connection import Endpoint, EtcdConnection, EtcdError, own_cancellation_only
+from libs.cluster.etcd import etcd_stubs as stubs
+from libs.cluster.etcd.etcd_connection import Endpoint, EtcdConnection, EtcdError, own_cancellation_only
 from libs.cluster.store import StoreUnavailable, WatchBatch, WatchEvent, WatchGap
 
 log = logging.getLogger(__name__)
 
-# A member that was cut off from its cluster ends the stream, rather than staying silent.
+# With this, a member that is cut off from its cluster ends the stream instead of staying silent.
 _REQUIRE_LEADER = (("hasleader", "true"),)
 
 
 async def watch(connection: EtcdConnection, key: bytes, range_end: bytes, from_revision: int) -> AsyncIterator[WatchBatch]:
-    """Raises WatchGap, and StoreUnavailable once the store is closed."""
+    """Watches a prefix. Raises WatchGap, and StoreUnavailable once the store is closed."""
     backoff = Backoff()
     cluster_id = 0
     interrupted = False
@@ -40,7 +40,7 @@ async def watch(connection: EtcdConnection, key: bytes, range_end: bytes, from_r
             backoff.reset()
             if interrupted:
                 interrupted = False
-                log.info("watch goes on", extra={"fields": {"endpoint": endpoint.address}})
+                log.info("watch resumed", extra={"fields": {"endpoint": endpoint.address}})
             while True:
                 response = await _read(call)
                 batch = _batch(response, from_revision)
@@ -87,7 +87,8 @@ async def _check_history(
         raise WatchGap("another etcd cluster answers")
     if created.header.revision >= from_revision - 1:
         return
-    # Either this member lags behind, which a linearizable read does not, or the store's history is shorter than it was.
+    # Either this member lags behind, or the store's history is shorter than it was. A linearizable read tells which, since it
+    # never lags.
     request = stubs.RangeRequest(key=b"\0", count_only=True)
     current = await own_cancellation_only(endpoint.range(request, timeout=connection.timeout_s))
     if current.header.revision < from_revision - 1:
@@ -95,7 +96,8 @@ async def _check_history(
 
 
 def _batch(response: Any, from_revision: int) -> WatchBatch | None:
-    """What `response` tells from `from_revision` on. Without events it is a progress report: nothing happened up to there."""
+    """The batch of events in `response` from `from_revision` on. A response without events is a progress report: nothing happened
+    up to its revision."""
     if not response.events:
         revision = response.header.revision
         return WatchBatch((), revision) if revision >= from_revision and not response.created else None

@@ -30,8 +30,8 @@ class Keyspace:
         return self._items.get(key)
 
     def range(self, prefix: str) -> RangeResult:
-        found = sorted((item for key, item in self._items.items() if key.startswith(prefix)), key=lambda item: item.key.encode())
-        return RangeResult(tuple(found), self.revision)
+        items = sorted((item for key, item in self._items.items() if key.startswith(prefix)), key=lambda item: item.key.encode())
+        return RangeResult(tuple(items), self.revision)
 
     def holds(self, compares: Sequence[Compare]) -> bool:
         return all(self._compare(compare) for compare in compares)
@@ -40,13 +40,15 @@ class Keyspace:
         return all(isinstance(each, Delete) or not each.lease or each.lease in self.leases for each in operations)
 
     def write(self, operations: Sequence[Operation]) -> int:
-        """All of them as one revision. A transaction that changes nothing leaves the revision as it is, as in etcd."""
+        """Applies all operations as one revision. As in etcd, a transaction that changes nothing leaves the revision as it is."""
         revision = self.revision + 1
         events: list[WatchEvent] = []
         for operation in operations:
             if isinstance(operation, Delete):
-                gone = [key for key in self._items if key.startswith(operation.key)] if operation.prefix else [operation.key]
-                events.extend(self._delete(key, revision) for key in sorted(gone) if key in self._items)
+                deleted_keys = (
+                    [key for key in self._items if key.startswith(operation.key)] if operation.prefix else [operation.key]
+                )
+                events.extend(self._delete(key, revision) for key in sorted(deleted_keys) if key in self._items)
                 continue
             before = self._items.get(operation.key)
             created = before.create_revision if before is not None else revision
@@ -62,22 +64,39 @@ class Keyspace:
 
     def since(self, revision: int, prefix: str) -> list[WatchBatch]:
         """Batches from `revision` on that touch `prefix`, cut down to what is below it."""
-        found = []
+        batches = []
         for batch in self._history[self._first_at_or_after(revision) :]:
             events = tuple(event for event in batch.events if event.key.startswith(prefix))
             if events:
-                found.append(replace(batch, events=events))
-        return found
+                batches.append(replace(batch, events=events))
+        return batches
 
     def compact(self, revision: int) -> None:
-        """Watches from before `revision` are refused from now on."""
+        """Refuses watches from before `revision` from now on."""
         self.compacted = min(revision, self.revision)
         del self._history[: self._first_at_or_after(self.compacted)]
         for listener in tuple(self._listeners):
             listener()
 
+    def backup(self) -> "Keyspace":
+        """What a restored store begins with: keys and leases as they are now."""
+        saved = Keyspace()
+        saved.revision, saved.compacted, saved._last_lease = self.revision, self.revision, self._last_lease
+        saved._items = dict(self._items)
+        saved.leases = {lease_id: replace(lease, keys=set(lease.keys)) for lease_id, lease in self.leases.items()}
+        return saved
+
+    def restore(self, saved: "Keyspace") -> None:
+        """Goes back to a backup. Watches lose their place."""
+        copied = saved.backup()
+        self.revision, self.compacted, self._last_lease = copied.revision, copied.compacted, copied._last_lease
+        self._items, self.leases = copied._items, copied.leases
+        self._history.clear()
+        for listener in tuple(self._listeners):
+            listener()
+
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` after each write and compaction; returns what ends that."""
+        """Calls `listener` after each write and compaction. Returns a function that ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -87,7 +106,7 @@ class Keyspace:
         return lease
 
     def revoke(self, lease_id: int) -> None:
-        """Its keys go in one revision, as in etcd."""
+        """Revokes a lease. Its keys are deleted in one revision, as in etcd."""
         lease = self.leases.pop(lease_id, None)
         if lease is not None and lease.keys:
             self.write([Delete(key) for key in sorted(lease.keys)])
@@ -99,8 +118,8 @@ class Keyspace:
         return compare.revision == (item.create_revision if isinstance(compare, CreateRevisionIs) else item.mod_revision)
 
     def _delete(self, key: str, revision: int) -> WatchEvent:
-        gone = self._items.pop(key)
-        self._attach(key, gone.lease, 0)
+        deleted = self._items.pop(key)
+        self._attach(key, deleted.lease, 0)
         return WatchEvent(key, None, revision)
 
     def _attach(self, key: str, before: int, after: int) -> None:

@@ -1,14 +1,14 @@
 """The metadata store in memory, for tests and simulation: leases by `loop.time()`, and every fault that etcd can show.
 
-One `Keyspace` may have many `MemoryStore`s, one for each process that it plays: each has its own faults, as each process has
-its own network.
+One `Keyspace` may have many `MemoryStore`s, one for each simulated process. Each has its own faults, as each process has its own
+network.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from enum import Enum
 
-from libs.cluster.memory_keyspace import Keyspace
+from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.store import (
     Compare,
     KeyValue,
@@ -24,18 +24,20 @@ from libs.cluster.transactions import check_transaction
 
 
 class LostAnswer(Enum):
-    """What becomes of a transaction whose answer never arrives."""
+    """The fate of a transaction whose answer never arrives."""
 
     APPLIED = "applied"
     NOT_APPLIED = "not applied"
 
 
 class MemoryStore:
-    """Faults, to be set by a test at any time:
+    """A metadata store in memory. A test may set these faults at any time:
 
-    `unavailable`: reads and leases raise, transactions answer UNKNOWN and are not applied, watches stand still. Leases that
-    are not refreshed meanwhile expire: it is this process that is cut off, not the store that is down.
-    `lost_answers`: for the transactions to come, one each, that they answer UNKNOWN, applied or not.
+    `unavailable`: reads and lease calls raise, transactions answer UNKNOWN and are not applied, and watches stand still. Leases
+    that are not refreshed meanwhile expire: this process is cut off, the store is not down.
+
+    `lost_answers`: one entry for each of the next transactions. It answers UNKNOWN, whether it was applied or not.
+
     `watch_delay_s`: how much later watches see what was written.
     """
 
@@ -45,7 +47,7 @@ class MemoryStore:
         self.watch_delay_s = 0.0
         self._unavailable = False
         self._cancellations = 0
-        self._changed: dict[asyncio.Event, None] = {}  # a set would wake them in another order at every run
+        self._changed: dict[asyncio.Event, None] = {}  # a set would wake them in a different order at every run
         self._unlisten = self.keyspace.listen(self._wake)
 
     @property
@@ -62,7 +64,7 @@ class MemoryStore:
         return MemoryStore(self.keyspace)
 
     def cancel_watches(self) -> None:
-        """Every open watch raises WatchGap."""
+        """Makes every open watch raise WatchGap."""
         self._cancellations += 1
         self._wake()
 
@@ -112,7 +114,7 @@ class MemoryStore:
                         from_revision = batch.revision + 1
                         yield batch
                     else:
-                        # Everything up to here is seen, also what does not touch the prefix.
+                        # The watch has seen everything up to here, changes outside of its prefix included.
                         if not changed.is_set():
                             from_revision = max(from_revision, self.keyspace.revision + 1)
                 await changed.wait()

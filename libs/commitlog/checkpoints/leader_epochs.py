@@ -1,29 +1,30 @@
-"""Leader epochs of a partition: at which offset each began. Kafka's `leader-epoch-checkpoint`.
+"""The leader epochs of a partition, and the offset at which each began: Kafka's `leader-epoch-checkpoint`.
 
-An epoch is recorded at election, even if nothing is ever written in it (KAFKA-7415). The file is written by the next sync
-round; what a crash takes of it is found again in the batches, or began at the log's end and is recorded again.
+An epoch is recorded at election, even if no record is ever written in it (KAFKA-7415). The next sync round writes the file. If a
+crash loses an entry, the batches have its epoch, or it began at the log's end and is recorded again.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint
-from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.files.durable_files import format_checkpoint, parse_checkpoint
+from libs.commitlog.model.errors import DirectoryDamaged
 
 FILE_NAME = "leader-epoch-checkpoint"
 NO_EPOCH = -1
 
 
 class LeaderEpochs:
-    """Ascending in both epoch and start offset."""
+    """The leader epochs of a log, each with its start offset. Both ascend."""
 
     def __init__(self, entries: Sequence[tuple[int, int]] = ()) -> None:
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         self.latest = self._epochs[-1] if self._epochs else NO_EPOCH
         self.version = 0
-        """Rises with every change, so that a sync round can tell whether what it wrote is still all."""
+        """A number that rises with every change. By it a sync round sees whether the epochs that it wrote are still all of
+        them."""
 
     @classmethod
     def parse(cls, content: bytes, path: str) -> "LeaderEpochs":
@@ -44,18 +45,18 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def take_over(self, entries: Sequence[tuple[int, int]]) -> None:
-        """Of a log with the same end: its epochs in which nothing was written too."""
+        """Takes over the epochs of a log with the same end, those without records too."""
         self._epochs = [epoch for epoch, _ in entries]
         self._starts = [start for _, start in entries]
         self._changed()
 
     @property
     def latest_start(self) -> int:
-        """Where the latest epoch began; 0 if there is none."""
+        """The start of the latest epoch; 0 if there is none."""
         return self._starts[-1] if self._starts else 0
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A new epoch begins. Entries that contradict it (a later epoch, or a later start) were a fork and go."""
+        """Adds a new epoch. Entries that contradict it (a later epoch, or a later start) belonged to a fork, and are removed."""
         if epoch == self.latest:
             return
         keep = len(self._epochs)
@@ -66,7 +67,7 @@ class LeaderEpochs:
         self._changed()
 
     def truncate_end(self, end_offset: int) -> None:
-        """The log ends at `end_offset` now. Epochs that began there or later go, empty ones too (KAFKA-10706)."""
+        """Follows a truncation to `end_offset`. Epochs that began there or later are removed, empty ones too (KAFKA-10706)."""
         keep = len(self._starts)
         while keep and self._starts[keep - 1] >= end_offset:
             keep -= 1
@@ -75,7 +76,7 @@ class LeaderEpochs:
             self._changed()
 
     def truncate_start(self, start_offset: int) -> None:
-        """The log starts at `start_offset` now: the epoch that holds it starts there."""
+        """Follows a new start of the log: the epoch that holds `start_offset` starts there."""
         first = bisect_right(self._starts, start_offset) - 1
         if first < 0 or (first == 0 and self._starts[0] == start_offset):
             return
@@ -89,7 +90,7 @@ class LeaderEpochs:
         return self._epochs[slot] if slot >= 0 else NO_EPOCH
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Where `epoch` ended, as OffsetForLeaderEpoch answers: (largest known epoch at most it, end); (-1, -1) if unknown."""
+        """The end of `epoch`, as OffsetForLeaderEpoch answers: (largest known epoch at most it, end); (-1, -1) if unknown."""
         if epoch == NO_EPOCH or not self._epochs or epoch > self.latest:
             return NO_EPOCH, -1
         if epoch == self.latest:

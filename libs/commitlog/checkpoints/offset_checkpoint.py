@@ -1,17 +1,18 @@
-"""Kafka's offset checkpoints, with a checksum that Kafka takes for an entry of a partition which it does not have.
+"""Kafka's offset checkpoints, with a checksum line that Kafka takes for the entry of a partition that does not exist.
 
-Its text form has none, and another digit is another offset: a log would begin elsewhere, and what lies before be removed. The
-checksum is in the file itself, since two files are never replaced together. A file without one is Kafka's, and is believed.
+Kafka's text form has no checksum, and a changed digit is another offset: a log would begin there, and earlier records would be
+removed. The checksum is in the same file, since two files cannot be replaced together. A file without one is Kafka's, and is
+believed.
 """
 
 from collections.abc import Mapping
 
 from crc32c import crc32c
 
-from libs.commitlog.durable_files import format_checkpoint, parse_checkpoint
-from libs.commitlog.errors import DirectoryDamaged
+from libs.commitlog.files.durable_files import format_checkpoint, parse_checkpoint
+from libs.commitlog.model.errors import DirectoryDamaged
 
-_CHECKSUM = "#crc32c"  # no topic can be called so
+_CHECKSUM = "#crc32c"  # no topic can have this name
 Offsets = Mapping[tuple[str, int], int]
 
 

@@ -1,1 +1,1 @@
-"""Compaction: of each key the latest record stays. What a child process does; the log's owner says when, and swaps the files."""
+"""Compaction: the latest record of each key stays. A child process does it; the log's owner decides when, and swaps the files."""

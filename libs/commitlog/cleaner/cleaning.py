@@ -1,6 +1,6 @@
-"""Cleans a partition's sealed segments: first the last offset of each key, then a copy of what is still of use.
+"""The cleaning of a partition's sealed segments: first the last offset of each key, then a copy of the records that stay.
 
-Beside the segments, whole `.cleaned` files are left or none. What is kept and what goes is Kafka 4.2's (kafka-facts, section 9).
+Beside the segments it leaves complete `.cleaned` files or none. The same records stay as in Kafka 4.2.
 """
 
 import contextlib
@@ -13,25 +13,27 @@ from libs.commitlog.cleaner.job import CleanedSegment, CleanJob, CleanResult, So
 from libs.commitlog.cleaner.mapping import DirtySource, map_keys
 from libs.commitlog.cleaner.offset_map import OffsetMap
 from libs.commitlog.cleaner.output import Output
-from libs.commitlog.cleaner.pace import Pace, Progress
+from libs.commitlog.cleaner.pace import JobTime, Progress
 from libs.commitlog.cleaner.planning import SourceSizes, group
 from libs.commitlog.cleaner.source import Source
 from libs.commitlog.cleaner.transactions import CleanedTransactions
-from libs.commitlog.file_names import CLEANED, INDEX, TIME_INDEX, path_of
-from libs.commitlog.filesystem import FileSystem, OsFileSystem
-from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
-from libs.commitlog.sync import syncing
+from libs.commitlog.files.file_names import CLEANED, INDEX, TIME_INDEX, path_of
+from libs.commitlog.files.filesystem import FileSystem, OsFileSystem
+from libs.commitlog.files.sync import syncing
+from libs.commitlog.segments.index import OFFSET_ENTRY, TIME_ENTRY
 
 Report = Callable[[object], None]
 
 
 def clean(job: CleanJob, report: Report) -> CleanResult:
-    """For a child process. Raises LogDamaged if a source is not what was written, OSError if the disk refuses, SyncFailed."""
-    return clean_with(OsFileSystem(), job, report, Pace(SystemClock().monotonic, lambda s: threading.Event().wait(s)))
+    """A cleaning, as a job of a child process. Raises LogDamaged if a source is damaged, OSError if the disk refuses,
+    SyncFailed."""
+    return clean_with(OsFileSystem(), job, report, JobTime(SystemClock().monotonic, lambda s: threading.Event().wait(s)))
 
 
-def clean_with(fs: FileSystem, job: CleanJob, report: Report, pace: Pace) -> CleanResult:
-    """As `clean`. Whatever it raises, no `.cleaned` file is left, unless the disk refuses that too: opening sweeps them."""
+def clean_with(fs: FileSystem, job: CleanJob, report: Report, pace: JobTime) -> CleanResult:
+    """Cleans as `clean` does. Whatever it raises, no `.cleaned` file is left, unless the disk refuses that too. Then the next
+    opening removes it."""
     remove_cleaned(fs, job.directory)
     try:
         return _clean(fs, job, report, pace)
@@ -42,13 +44,13 @@ def clean_with(fs: FileSystem, job: CleanJob, report: Report, pace: Pace) -> Cle
 
 
 def remove_cleaned(fs: FileSystem, directory: str) -> None:
-    """What an attempt left that never came to its end. Raises OSError."""
+    """Removes the files of an attempt that did not finish. Raises OSError."""
     for name in fs.list_directory(directory):
         if name.endswith(CLEANED):
             fs.unlink(f"{directory}/{name}")
 
 
-def _clean(fs: FileSystem, job: CleanJob, report: Report, pace: Pace) -> CleanResult:
+def _clean(fs: FileSystem, job: CleanJob, report: Report, pace: JobTime) -> CleanResult:
     dirty = [segment for segment in job.segments if segment.next_offset > job.first_dirty_offset]
     total_bytes = sum(segment.size for segment in (*job.segments, *dirty))
     progress = Progress(pace, job.bytes_per_second, total_bytes, report)

@@ -1,18 +1,18 @@
-"""The second pass: from the log's start to the end of the map, batch by batch, what is still of use."""
+"""The second pass: it copies the records that are still needed, from the log's start to the end of the offset map."""
 
 from libs.commitlog.cleaner.job import CleanJob
 from libs.commitlog.cleaner.offset_map import OffsetMap
 from libs.commitlog.cleaner.output import POSITION_MAX, Output
 from libs.commitlog.cleaner.rebuilding import empty_batch, rebuilt_batch
-from libs.commitlog.cleaner.record_bytes import NonsenseRecord, Survivors, survivors
+from libs.commitlog.cleaner.record_bytes import InvalidRecord, RetainedRecords, retained_records
 from libs.commitlog.cleaner.source import Batch, Source
-from libs.commitlog.cleaner.transactions import CleanedTransactions, UnnamedAbort
-from libs.wire.batches import CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchHeader
-from libs.wire.markers import read_marker
+from libs.commitlog.cleaner.transactions import CleanedTransactions, UnindexedAbort
+from libs.wire.record_batches.batches import CONTROL, DELETE_HORIZON, TRANSACTIONAL, BatchHeader
+from libs.wire.record_batches.markers import read_marker
 
 
 class Copier:
-    """Goes over all sources in order, whatever output they go to: transactions reach across."""
+    """The second pass: it copies all sources in order, across outputs, since transactions span segments."""
 
     def __init__(self, job: CleanJob, keys: OffsetMap, end_offset: int, transactions: CleanedTransactions) -> None:
         self._job = job
@@ -24,7 +24,7 @@ class Copier:
         self.records_kept = 0
 
     def begin(self, source_bytes: int) -> None:
-        """What follows goes to a new output, made from so many bytes."""
+        """Begins a new output, made from so many bytes."""
         self._growth_max = POSITION_MAX - source_bytes
 
     def copy(self, source: Source, output: Output) -> None:
@@ -35,16 +35,16 @@ class Copier:
                 header = batch.header
                 self.records_read += header.record_count
                 if header.base_offset >= end_offset:
-                    self._leave(batch, output)
+                    self._copy_unmapped(batch, output)
                 elif header.attributes & CONTROL:
                     self._copy_control(batch, output)
                 else:
                     self._copy_data(batch, output)
-        except (NonsenseRecord, UnnamedAbort) as error:
+        except (InvalidRecord, UnindexedAbort) as error:
             raise source.damaged(error) from error
 
-    def _leave(self, batch: Batch, output: Output) -> None:
-        """Behind the end of the map: the next round's."""
+    def _copy_unmapped(self, batch: Batch, output: Output) -> None:
+        """Copies batches behind the end of the map as they are: the next pass cleans them."""
         header = batch.header
         if header.attributes & CONTROL:
             self._note_control(batch, output)
@@ -61,14 +61,14 @@ class Copier:
             self._keep(batch, output)
         elif not header.attributes & DELETE_HORIZON:
             data, start, stop = batch.records()
-            self._rebuild(batch, output, data, Survivors(header.record_count, [(start, stop)], False), begins_horizon=True)
+            self._rebuild(batch, output, data, RetainedRecords(header.record_count, [(start, stop)], False), begins_horizon=True)
         elif self._job.now_ms < header.base_timestamp:
             self._keep(batch, output)
         else:
             self._retain_empty(batch, output)
 
     def _note_control(self, batch: Batch, output: Output) -> bool:
-        """Whether nothing is lost with the marker."""
+        """Whether the marker can be dropped without a loss."""
         header = batch.header
         if not header.record_count:
             return True
@@ -88,7 +88,7 @@ class Copier:
             return
         has_horizon = attributes & DELETE_HORIZON
         data, start, stop = batch.records()
-        stay = survivors(
+        retained = retained_records(
             self._offset_of,
             data,
             start,
@@ -98,34 +98,34 @@ class Copier:
             header.last_offset_delta,
             not has_horizon or self._job.now_ms < header.base_timestamp,
         )
-        begins_horizon = stay.tombstones and not has_horizon
-        if not stay.kept:
+        begins_horizon = retained.tombstones and not has_horizon
+        if not retained.record_count:
             self._retain_empty(batch, output)
-        elif stay.kept == count and not begins_horizon:
+        elif retained.record_count == count and not begins_horizon:
             self._keep(batch, output)
         else:
-            self._rebuild(batch, output, data, stay, begins_horizon=begins_horizon)
+            self._rebuild(batch, output, data, retained, begins_horizon=begins_horizon)
 
     def _keep(self, batch: Batch, output: Output) -> None:
         self.records_kept += batch.header.record_count
         output.keep(batch)
 
-    def _rebuild(self, batch: Batch, output: Output, data: bytes, stay: Survivors, *, begins_horizon: bool) -> None:
+    def _rebuild(self, batch: Batch, output: Output, data: bytes, retained: RetainedRecords, *, begins_horizon: bool) -> None:
         horizon_ms = self._job.now_ms + self._job.delete_retention_ms if begins_horizon else None
-        rebuilt, max_timestamp = rebuilt_batch(batch.header, data, stay, horizon_ms)
+        rebuilt, max_timestamp = rebuilt_batch(batch.header, data, retained, horizon_ms)
         growth = len(rebuilt) - (batch.stop - batch.start)
         if growth > 0:
-            # A horizon makes records longer, and another level may compress less. Positions are 32 bits wide: if that is too
-            # little, the batch stays as it is until there is more room.
+            # A horizon makes records longer, and another level may compress less. Positions are 32 bits wide. If the batch does
+            # not fit, it stays as it is until a later pass has more room.
             if growth > self._growth_max:
                 self._keep(batch, output)
                 return
             self._growth_max -= growth
-        self.records_kept += stay.kept
+        self.records_kept += retained.record_count
         output.add(rebuilt, batch.header.last_offset, max_timestamp)
 
     def _retain_empty(self, batch: Batch, output: Output) -> None:
-        """Nothing of it is left. Its header stays as long as something is known by it alone."""
+        """Handles a batch without remaining records. Its header stays while it alone tells something about its producer."""
         header = batch.header
         if self._is_last_of_producer(header) or header.last_offset + 1 == self._end_offset:
             if header.record_count:
@@ -134,9 +134,9 @@ class Copier:
                 output.keep(batch)
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        known = self._job.producers.get(header.producer_id)
-        if known is None or header.producer_id < 0:
+        producer = self._job.producers.get(header.producer_id)
+        if producer is None or header.producer_id < 0:
             return False
-        if known.last_data_offset >= 0:
-            return header.last_offset == known.last_data_offset
-        return header.is_control and header.producer_epoch == known.epoch
+        if producer.last_data_offset >= 0:
+            return header.last_offset == producer.last_data_offset
+        return header.is_control and header.producer_epoch == producer.epoch

@@ -1,14 +1,14 @@
-"""The first pass: over what is dirty, for the last offset of each key."""
+"""The first pass: it finds the last offset of each key in the dirty part."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from libs.commitlog.cleaner.offset_map import OffsetMap
-from libs.commitlog.cleaner.record_bytes import NonsenseRecord, note_keys
+from libs.commitlog.cleaner.record_bytes import InvalidRecord, note_keys
 from libs.commitlog.cleaner.source import Source
-from libs.commitlog.cleaner.transactions import CleanedTransactions, UnnamedAbort
-from libs.wire.batches import CONTROL, TRANSACTIONAL
-from libs.wire.markers import read_marker
+from libs.commitlog.cleaner.transactions import CleanedTransactions, UnindexedAbort
+from libs.wire.record_batches.batches import CONTROL, TRANSACTIONAL
+from libs.wire.record_batches.markers import read_marker
 
 _ORDER_MATTERS = TRANSACTIONAL | CONTROL
 
@@ -16,14 +16,15 @@ _ORDER_MATTERS = TRANSACTIONAL | CONTROL
 class DirtySource(NamedTuple):
     source: Source
     base_offset: int
-    end_offset: int  # the next segment's base: no offset of a gap before it is looked for ever again
+    end_offset: int  # the next segment's base, so that offsets of a gap before it are not looked for again
 
 
 def map_keys(dirty: Sequence[DirtySource], first_dirty_offset: int, transactions: CleanedTransactions, keys: OffsetMap) -> int:
-    """Fills `keys`; returns the offset before which they hold. Neither what was aborted nor a marker supersedes anything.
+    """The first pass: it fills `keys`, and returns the offset before which they are complete. Neither aborted records nor markers
+    supersede anything.
 
-    If memory ends, that is where the segment begins for which it did not suffice; or, if that is the first, the first batch
-    that found no room: each round gets further, by one batch at least.
+    If memory ends, that offset is the start of the segment for which it did not suffice. If that is the first segment, it is the
+    first batch without room: each pass gets further by one batch at least.
     """
     end = first_dirty_offset
     for segment in dirty:
@@ -35,7 +36,7 @@ def map_keys(dirty: Sequence[DirtySource], first_dirty_offset: int, transactions
 
 
 def _map_segment(source: Source, first: int, transactions: CleanedTransactions, keys: OffsetMap) -> int | None:
-    """None, or the batch for which no room was left."""
+    """Maps a segment. Returns None, or the batch for which no room was left."""
     offsets = keys.offsets
     try:
         for batch in source.batches():
@@ -55,6 +56,6 @@ def _map_segment(source: Source, first: int, transactions: CleanedTransactions, 
                 return base_offset
             data, start, stop = batch.records()
             note_keys(offsets, data, start, stop, count, base_offset, delta)
-    except (NonsenseRecord, UnnamedAbort) as error:
+    except (InvalidRecord, UnindexedAbort) as error:
         raise source.damaged(error) from error
     return None

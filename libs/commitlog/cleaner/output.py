@@ -3,17 +3,17 @@
 from libs.commitlog.cleaner.job import CleanedSegment, CleanJob
 from libs.commitlog.cleaner.pace import Progress
 from libs.commitlog.cleaner.source import Batch
-from libs.commitlog.file_names import CLEANED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, path_of
-from libs.commitlog.filesystem import Buffer, FileSystem
-from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
-from libs.commitlog.sync import syncing
-from libs.commitlog.transaction_index import ENTRY as TRANSACTION_ENTRY
-from libs.commitlog.transaction_index import AbortedTransaction
-from libs.wire.batches import NO_TIMESTAMP
+from libs.commitlog.files.file_names import CLEANED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, path_of
+from libs.commitlog.files.filesystem import Buffer, FileSystem
+from libs.commitlog.files.sync import syncing
+from libs.commitlog.producers.transaction_index import ENTRY as TRANSACTION_ENTRY
+from libs.commitlog.producers.transaction_index import AbortedTransaction
+from libs.commitlog.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from libs.wire.record_batches.batches import NO_TIMESTAMP
 
 POSITION_MAX = 0x7FFF_FFFF
 _FLUSH_BYTES = 1 << 20
-_BUFFERS_MAX = 512  # of one write; the kernel takes 1024
+_BUFFERS_MAX = 512  # in one write; the kernel accepts 1024
 _VIEW_MIN = 64 * 1024
 
 
@@ -24,11 +24,11 @@ class Output:
         self._directory = job.directory
         self.base_offset = base_offset
         self.size = 0
-        """Of what was added, written or not."""
+        """The bytes that were added, written or not."""
         self._written = 0
         self._fd = fs.open_append(self._path(LOG), create=True)
         self._buffers: list[Buffer] = []
-        self._run = memoryview(b"")  # a piece of a source, of which [start, stop) stays as it is
+        self._run = memoryview(b"")  # a piece of a source whose bytes [start, stop) stay as they are
         self._run_start = self._run_stop = 0
         self._interval = job.index_interval_bytes
         self._since_index = 0
@@ -39,7 +39,7 @@ class Output:
         self._aborted: list[bytes] = []
 
     def keep(self, batch: Batch) -> None:
-        """Adds the batch as it is."""
+        """Adds a batch unchanged."""
         header, _, view, start, stop = batch
         if view is not self._run or start != self._run_stop:
             self._end_run()
@@ -56,7 +56,7 @@ class Output:
         self._aborted.append(TRANSACTION_ENTRY.pack(0, *entry))
 
     def finish(self, sources: tuple[int, ...], modified_ms: int) -> CleanedSegment:
-        """Afterwards its files are on disk, but for their names."""
+        """Ends the output. Its files are on disk afterwards, without their final names."""
         self._end_run()
         self._flush()
         self._note_max_timestamp()
@@ -73,7 +73,8 @@ class Output:
         self._fs.close(self._fd)
 
     def _note(self, last_offset: int, max_timestamp: int, size: int) -> None:
-        """As `Segment.note_batches`: an entry comes with the first batch after the interval, never with the first of all."""
+        """Adds index entries as `Segment.note_batches` does: with the first batch after the interval, never with the first of
+        all."""
         if max_timestamp > self._max_timestamp:
             self._max_timestamp, self._offset_of_max_timestamp = max_timestamp, last_offset
         if self._since_index > self._interval:
@@ -94,7 +95,7 @@ class Output:
     def _end_run(self) -> None:
         if self._run_stop > self._run_start:
             run = self._run[self._run_start : self._run_stop]
-            # A view keeps its whole piece of the source in memory until it is written.
+            # A view keeps its whole piece of the source in memory until the view is written.
             self._buffers.append(run if len(run) >= _VIEW_MIN else bytes(run))
         self._run_start = self._run_stop
 
@@ -121,7 +122,7 @@ class Output:
 
 
 def write_fully(fs: FileSystem, fd: int, buffers: list[Buffer], position: int) -> None:
-    """As many writes as the kernel wants. Raises OSError."""
+    """Writes all buffers, in as many writes as the kernel needs. Raises OSError."""
     rest = [memoryview(buffer) for buffer in buffers if len(buffer)]
     while rest:
         written = fs.pwritev(fd, rest, position)

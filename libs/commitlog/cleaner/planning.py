@@ -1,28 +1,28 @@
-"""Whether a compacted log is worth cleaning, from where to where, and which segments become one. Pure.
+"""The plan of a cleaning: whether a log is worth it, the offsets, and the segments that become one. Pure.
 
-Follows Kafka 4.2's LogCleanerManager (kafka-facts, section 9), so that the same topic is cleaned at the same times.
+Follows Kafka 4.2's LogCleanerManager, so that the same topic is cleaned at the same times.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from libs.commitlog.index import RELATIVE_OFFSET_MAX
+from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
 
 
 class SealedSegment(NamedTuple):
-    """What planning must know of a segment that takes no more batches."""
+    """A sealed segment, as planning sees it."""
 
     base_offset: int
     next_offset: int
     size: int  # bytes of its .log
-    latest_ms: int  # its greatest timestamp; when the file was last written if it has none (`Segment.latest_ms`)
-    first_timestamp: int  # the first batch's (`Segment.first_timestamp`); -1 if it has none
+    latest_ms: int  # its greatest timestamp, or the time of the file's last write if it has none (`Segment.latest_ms`)
+    first_timestamp: int  # that of the first batch (`Segment.first_timestamp`); -1 if it has none
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionConfig:
-    """The topic's configs of these names."""
+    """The topic's configs with these names."""
 
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
@@ -32,19 +32,20 @@ class CompactionConfig:
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
     worthwhile: bool
-    """Clean now: it is dirty enough, or a record waits for longer than max.compaction.lag.ms."""
+    """Whether to clean now: the log is dirty enough, or a record has waited for longer than max.compaction.lag.ms."""
     ratio: float
-    """Cleanable bytes of clean and cleanable ones, 0 to 1. Of several logs, clean that with the greatest ratio first."""
+    """The share of cleanable bytes in clean and cleanable ones, 0 to 1. Of several logs, the one with the greatest ratio is
+    cleaned first."""
     overdue_ms: int
-    """By how much max.compaction.lag.ms is passed; 0 if it is not."""
+    """The time by which max.compaction.lag.ms is exceeded; 0 if it is not."""
     first_dirty_offset: int
     end_offset: int
-    """Where the first segment begins that may not be cleaned."""
+    """The base of the first segment that may not be cleaned."""
     sources: tuple[SealedSegment, ...]
-    """From the log's start to `end_offset`: what a CleanJob takes."""
+    """The segments from the log's start to `end_offset`, for a CleanJob."""
     cleanable_bytes: int
     checkpoint_is_false: bool
-    """It lies before the log's start or after its end; write `first_dirty_offset` in its place."""
+    """Whether the checkpoint lies before the log's start or after its end. Write `first_dirty_offset` in its place."""
 
 
 def plan(
@@ -81,11 +82,11 @@ def plan(
         young_ms = now_ms - config.min_compaction_lag_ms
         uncleanable = min([uncleanable, *(s.base_offset for s in dirty if s.latest_ms > young_ms)])
     end = max(first_dirty, uncleanable)
-    # Whole segments only: the one that holds `end` stays out.
+    # Only whole segments: the one that holds `end` stays out.
     sources = tuple(s for s in segments if s.next_offset <= min(end, active_base_offset))
     cleanable = [s for s in sources if s.next_offset > first_dirty]
     cleanable_bytes = sum(s.size for s in cleanable)
-    # As in Kafka, a segment that a full map left half done counts on both sides.
+    # As in Kafka, a segment that a full map left half done counts as clean and as dirty.
     clean_bytes = sum(s.size for s in sources if s.base_offset < first_dirty)
     ratio = cleanable_bytes / (clean_bytes + cleanable_bytes) if cleanable_bytes else 0.0
     overdue_ms = _overdue_ms(dirty, config, now_ms)
@@ -115,7 +116,8 @@ class SourceSizes(NamedTuple):
 
 
 def group(sources: Sequence[SourceSizes], segment_bytes: int, index_bytes: int) -> list[list[SourceSizes]]:
-    """Neighbours that fit into one segment even if nothing is dropped. A source that is too large already stays alone."""
+    """Groups of neighbours that fit into one segment even if no record is dropped. A source that is too large already is a group
+    of its own."""
     groups: list[list[SourceSizes]] = []
     size = index_size = time_index_size = 0
     for source in sources:
@@ -127,7 +129,7 @@ def group(sources: Sequence[SourceSizes], segment_bytes: int, index_bytes: int) 
             and size <= segment_bytes
             and index_size <= index_bytes
             and time_index_size <= index_bytes
-            # An empty one adds no offset; left alone, one would stay every 2^31 offsets.
+            # An empty source adds no offset. Without this, one of them would stay every 2^31 offsets.
             and (source.size == 0 or source.next_offset - 1 - groups[-1][0].base_offset <= RELATIVE_OFFSET_MAX)
         ):
             groups[-1].append(source)

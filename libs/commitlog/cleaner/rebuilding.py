@@ -1,9 +1,9 @@
-"""Batches of which less stays than there was. Offsets, sequences, producer and leader epoch are those of the original."""
+"""Batches of which only some records stay. They keep offsets, sequences, producer and leader epoch of the original."""
 
 from crc32c import crc32c
 
-from libs.commitlog.cleaner.record_bytes import Survivors, greatest_timestamp_delta, shift_timestamps
-from libs.wire.batches import (
+from libs.commitlog.cleaner.record_bytes import RetainedRecords, greatest_timestamp_delta, shift_timestamps
+from libs.wire.record_batches.batches import (
     CODEC_MASK,
     CRC_START,
     DELETE_HORIZON,
@@ -13,33 +13,33 @@ from libs.wire.batches import (
     NO_TIMESTAMP,
     BatchHeader,
 )
-from libs.wire.compression import compress
+from libs.wire.record_batches.compression import compress
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """What keeps a place in the log and a producer's last sequence: a header without records."""
+    """A header without records. It keeps a place in the log, and a producer's last sequence."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
     return _batch(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")
 
 
-def rebuilt_batch(header: BatchHeader, data: bytes, stay: Survivors, horizon_ms: int | None) -> tuple[bytes, int]:
-    """The records of `data` that stay, byte for byte, and the greatest timestamp among them.
+def rebuilt_batch(header: BatchHeader, data: bytes, retained: RetainedRecords, horizon_ms: int | None) -> tuple[bytes, int]:
+    """A batch of the records in `data` that stay, byte for byte, and the greatest timestamp among them.
 
-    `horizon_ms` is set where the batch begins to wait for the end of its tombstones (KIP-534): it takes the base timestamp's
-    place, and the records' deltas count from it.
+    `horizon_ms` is set where the batch begins to wait for the end of its tombstones (KIP-534). It replaces the base timestamp,
+    and the records' deltas count from it.
     """
     if header.is_log_append_time:
         max_timestamp = header.max_timestamp
     else:
-        max_timestamp = header.base_timestamp + greatest_timestamp_delta(data, stay.runs)
+        max_timestamp = header.base_timestamp + greatest_timestamp_delta(data, retained.runs)
     if horizon_ms is not None:
-        body = shift_timestamps(data, stay.runs, header.base_timestamp - horizon_ms)
+        body = shift_timestamps(data, retained.runs, header.base_timestamp - horizon_ms)
         header = header._replace(attributes=header.attributes | DELETE_HORIZON, base_timestamp=horizon_ms)
     else:
-        body = b"".join([data[start:stop] for start, stop in stay.runs])
+        body = b"".join([data[start:stop] for start, stop in retained.runs])
     codec = header.attributes & CODEC_MASK
     blob = compress(codec, body) if codec else body
-    return _batch(header._replace(max_timestamp=max_timestamp, record_count=stay.kept), blob), max_timestamp
+    return _batch(header._replace(max_timestamp=max_timestamp, record_count=retained.record_count), blob), max_timestamp
 
 
 def _batch(header: BatchHeader, blob: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""Walks over the records of a batch as bytes, for their keys and where they begin and end. The cleaner's hot loops.
+"""Walks over the records of a batch as bytes, for their keys, starts and ends: the cleaner's hot loops.
 
-No object is made of a record: numbers are read in place, one or two bytes on the short path, and a key is the one slice taken.
-What cannot be a record raises NonsenseRecord: a wrong offset in a map of keys would cost somebody a value.
+They make no object of a record. Numbers are read in place, one or two bytes on the short path, and only a key is copied. Bytes
+that cannot be a record raise InvalidRecord, since a wrong offset in the map of keys would lose a value.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 WHOLE_KEY_MAX = 40
-_DIGEST_SIZE = WHOLE_KEY_MAX + 1  # longer than any key that stands for itself, so that neither is taken for the other
+_DIGEST_SIZE = WHOLE_KEY_MAX + 1  # longer than any key that is stored as it is, so that no digest equals a key
 NULL = 1  # zig-zag of -1
 
 
-class NonsenseRecord(Exception):
-    """The batch matches its CRC, and its records are none."""
+class InvalidRecord(Exception):
+    """A batch that matches its CRC, with bytes that are no records."""
 
 
 def digest(key: bytes) -> bytes:
@@ -22,7 +22,7 @@ def digest(key: bytes) -> bytes:
 
 
 def longer(data: bytes, position: int, raw: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte is `raw`, and where it ends. Still zig-zag."""
+    """The value of a varint whose first byte is `raw`, still in zig-zag, and the position after it."""
     raw &= 0x7F
     shift = 7
     while True:
@@ -33,13 +33,13 @@ def longer(data: bytes, position: int, raw: int) -> tuple[int, int]:
             return raw, position
         shift += 7
         if shift > 63:
-            raise NonsenseRecord("a number of more than ten bytes")
+            raise InvalidRecord("a number of more than ten bytes")
 
 
 def note_keys(
     offsets: dict[bytes, int], data: bytes, position: int, stop: int, count: int, base_offset: int, last_delta: int
 ) -> None:
-    """Sets the offset of each key of the `count` records in `data[position:stop]`."""
+    """Adds the keys of the `count` records in `data[position:stop]`, each with its offset."""
     delta_max = last_delta << 1
     negative = 0
     try:
@@ -73,32 +73,32 @@ def note_keys(
                 key_length, position = longer(data, position, key_length)
             key_end = position + (key_length >> 1)
             if key_end >= end or delta > delta_max:
-                raise NonsenseRecord("a record does not fit into its batch")
+                raise InvalidRecord("a record does not fit into its batch")
             negative |= length | delta
             if key_length & 1:
                 if key_length != NULL:
-                    raise NonsenseRecord("a key of negative length")
+                    raise InvalidRecord("a key of negative length")
             else:
                 key = data[position:key_end]
                 offsets[digest(key) if key_length > 80 else key] = base_offset + (delta >> 1)
             position = end
     except IndexError as error:
-        raise NonsenseRecord("a record ends within a number") from error
+        raise InvalidRecord("a record ends within a number") from error
     if negative & 1 or position != stop:
-        raise _nonsense(negative, stop - position)
+        raise _invalid_record(negative, stop - position)
 
 
-class Survivors(NamedTuple):
+class RetainedRecords(NamedTuple):
     """Which records of a batch stay."""
 
-    kept: int
+    record_count: int
     runs: list[tuple[int, int]]
-    """Where their bytes are, neighbours joined."""
+    """The places of their bytes, neighbours joined."""
     tombstones: bool
-    """One of them has no value."""
+    """Whether one of them has no value."""
 
 
-def survivors(
+def retained_records(
     offset_of: Callable[[bytes, int], int],
     data: bytes,
     position: int,
@@ -107,7 +107,7 @@ def survivors(
     base_offset: int,
     last_delta: int,
     keep_tombstones: bool,
-) -> Survivors:
+) -> RetainedRecords:
     """The records of `data[position:stop]` that are the latest of their keys; `offset_of` is the map's `get`."""
     delta_max = last_delta << 1
     run = position
@@ -147,12 +147,12 @@ def survivors(
                 key_length, position = longer(data, position, key_length)
             key_end = position + (key_length >> 1)
             if key_end >= end or delta > delta_max:
-                raise NonsenseRecord("a record does not fit into its batch")
+                raise InvalidRecord("a record does not fit into its batch")
             negative |= length | delta
             if key_length & 1:
                 if key_length != NULL:
-                    raise NonsenseRecord("a key of negative length")
-                # Without a key nothing ever supersedes it: as in Kafka, it goes.
+                    raise InvalidRecord("a key of negative length")
+                # Nothing supersedes a record without a key. As in Kafka, it is dropped.
             else:
                 key = data[position:key_end]
                 if offset_of(digest(key) if key_length > 80 else key, -1) <= base_offset + (delta >> 1):
@@ -168,24 +168,24 @@ def survivors(
                 runs.append((run, start))
             run = position = end
     except IndexError as error:
-        raise NonsenseRecord("a record ends within a number") from error
+        raise InvalidRecord("a record ends within a number") from error
     if negative & 1 or position != stop:
-        raise _nonsense(negative, stop - position)
+        raise _invalid_record(negative, stop - position)
     if run < stop:
         runs.append((run, stop))
-    return Survivors(count - dropped, runs, tombstones)
+    return RetainedRecords(count - dropped, runs, tombstones)
 
 
-def _nonsense(negative: int, rest: int) -> NonsenseRecord:
-    """What need not be asked of each record: a length or an offset below zero is odd as a zig-zag, and from a record that
-    reaches beyond the end nobody finds back to it."""
+def _invalid_record(negative: int, rest: int) -> InvalidRecord:
+    """The reason why bytes are no records. The check is made once for all records: a length or offset below zero is odd in
+    zig-zag, and a record that reaches beyond the end cannot be followed by a sound one."""
     if negative & 1:
-        return NonsenseRecord("a length or an offset is negative")
-    return NonsenseRecord(f"{rest} bytes follow the last record" if rest > 0 else "a record does not fit into its batch")
+        return InvalidRecord("a length or an offset is negative")
+    return InvalidRecord(f"{rest} bytes follow the last record" if rest > 0 else "a record does not fit into its batch")
 
 
 def greatest_timestamp_delta(data: bytes, runs: list[tuple[int, int]]) -> int:
-    """Of records that were walked over before."""
+    """The greatest timestamp delta of records that were walked before."""
     greatest = -(1 << 63)
     for position, stop in runs:
         while position < stop:

@@ -1,4 +1,5 @@
-"""Reading a sealed segment batch by batch, in large pieces, and believing nothing: what is damaged must not be cleaned."""
+"""The reader of a sealed segment, batch by batch in large pieces. It checks everything, since damaged bytes must not be
+cleaned."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,13 +8,13 @@ from crc32c import crc32c
 
 from libs.commitlog.cleaner.job import SourceSegment
 from libs.commitlog.cleaner.pace import Progress
-from libs.commitlog.cleaner.record_bytes import NonsenseRecord
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.file_names import LOG, path_of
-from libs.commitlog.filesystem import FileSystem
-from libs.wire.batch_layout import SMALLEST_LENGTH
-from libs.wire.batches import CODEC_MASK, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, BatchHeader
-from libs.wire.compression import DECOMPRESSED_BYTES_MAX, DecompressionFailed, DecompressionTooLarge, decompress
+from libs.commitlog.cleaner.record_bytes import InvalidRecord
+from libs.commitlog.files.file_names import LOG, path_of
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.model.errors import LogDamaged
+from libs.wire.record_batches.batch_layout import SMALLEST_LENGTH
+from libs.wire.record_batches.batches import CODEC_MASK, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, BatchHeader
+from libs.wire.record_batches.compression import DECOMPRESSED_BYTES_MAX, DecompressionFailed, DecompressionTooLarge, decompress
 
 CHUNK_BYTES = 2 << 20
 
@@ -23,19 +24,19 @@ class Batch(NamedTuple):
 
     header: BatchHeader
     chunk: bytes
-    view: memoryview  # of the chunk
+    view: memoryview  # a view of the chunk
     start: int
     stop: int
 
     def records(self) -> tuple[bytes, int, int]:
-        """Bytes that hold the records, and where they begin and end. Raises NonsenseRecord."""
+        """The bytes that hold the records, and where the records begin and end. Raises InvalidRecord."""
         codec = self.header.attributes & CODEC_MASK
         if not codec:
             return self.chunk, self.start + HEADER_SIZE, self.stop
         try:
             body = bytes(decompress(codec, self.view[self.start + HEADER_SIZE : self.stop], DECOMPRESSED_BYTES_MAX))
         except (DecompressionFailed, DecompressionTooLarge) as error:
-            raise NonsenseRecord(str(error)) from error
+            raise InvalidRecord(str(error)) from error
         return body, 0, len(body)
 
 
@@ -46,7 +47,7 @@ class Source:
         self._fs, self._segment, self._progress = fs, segment, progress
         self.path = path_of(directory, segment.base_offset, LOG)
         self.position = 0
-        """Of the batch that is looked at, for those who find damage in it."""
+        """The position of the current batch, for reports of damage in it."""
 
     def batches(self) -> Iterator[Batch]:
         """Raises LogDamaged, OSError."""
@@ -61,14 +62,15 @@ class Source:
 
     def _batches(self, fd: int) -> Iterator[Batch]:
         size, next_offset, end_offset = self._segment.size, self._segment.base_offset, self._segment.next_offset
-        unpack, make = HEADER.unpack_from, tuple.__new__  # what a named tuple's own constructor calls: half the time of a batch
-        position, wanted = 0, CHUNK_BYTES
+        # the function that a named tuple's constructor calls: it takes half the time
+        unpack, make = HEADER.unpack_from, tuple.__new__
+        position, read_size = 0, CHUNK_BYTES
         while position < size:
             self.position = position
-            chunk = self._read(fd, position, min(wanted, size - position))
+            chunk = self._read(fd, position, min(read_size, size - position))
             view = memoryview(chunk)
             at, last_header = 0, len(chunk) - HEADER_SIZE
-            wanted = CHUNK_BYTES
+            read_size = CHUNK_BYTES
             while at <= last_header:
                 self.position = position + at
                 header = make(BatchHeader, unpack(chunk, at))
@@ -79,7 +81,7 @@ class Source:
                 if base_offset < next_offset or base_offset + delta >= end_offset:
                     raise self.damaged(f"offsets {base_offset} to {base_offset + delta}, not in [{next_offset}, {end_offset})")
                 if stop > len(chunk):
-                    wanted = max(CHUNK_BYTES, stop - at)
+                    read_size = max(CHUNK_BYTES, stop - at)
                     break
                 if crc32c(view[at + CRC_START : stop]) != crc:
                     raise self.damaged("the batch does not match its CRC")

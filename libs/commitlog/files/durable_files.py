@@ -3,20 +3,21 @@
 import posixpath
 from typing import NamedTuple
 
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.file_names import TEMPORARY
-from libs.commitlog.filesystem import FileSystem, OpenFile
+from libs.commitlog.files.file_names import TEMPORARY
+from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.model.errors import DirectoryDamaged
 
 
 class FileWrite(NamedTuple):
-    """A file to be replaced, by whoever may block."""
+    """A file to be replaced, by code that may block."""
 
     path: str
     content: bytes
 
 
 def make_directory(fs: FileSystem, path: str) -> None:
-    """With its parents, whose names are on disk afterwards: what is synced within a directory goes with the directory's name."""
+    """Makes a directory and its parents. Their names are on disk afterwards, so that a sync within the directory cannot lose the
+    directory itself."""
     missing, at = [], path
     while at not in ("", "/") and not fs.exists(at):
         missing.append(at)
@@ -27,7 +28,7 @@ def make_directory(fs: FileSystem, path: str) -> None:
 
 
 def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
-    """Afterwards the file holds `content`, or, after a crash, its old content; never a mixture."""
+    """Replaces a file. Afterwards it holds `content`; after a crash, perhaps its old content; never a mixture."""
     file = begin_file(fs, path, content)
     fs.fdatasync(file.fd)
     fs.rename(path_beside(path), path)
@@ -35,7 +36,7 @@ def replace_file(fs: FileSystem, path: str, content: bytes) -> None:
 
 
 def begin_file(fs: FileSystem, path: str, content: bytes) -> OpenFile:
-    """Beside `path`, and not synced yet."""
+    """Writes the new content beside `path`, without syncing it."""
     beside = path_beside(path)
     if fs.exists(beside):
         fs.unlink(beside)
@@ -55,7 +56,7 @@ def write_all(fs: FileSystem, fd: int, content: bytes) -> None:
 
 
 def read_file(fs: FileSystem, path: str) -> bytes | None:
-    """None if there is none."""
+    """The content of a file, None if it does not exist."""
     try:
         file = OpenFile(fs, fs.open_read(path))
     except FileNotFoundError:
@@ -73,12 +74,12 @@ def read_file(fs: FileSystem, path: str) -> bytes | None:
 
 
 def format_checkpoint(lines: list[str]) -> bytes:
-    """Kafka's text form: a version, a count, one entry a line."""
+    """A checkpoint in Kafka's text form: a version, a count, one entry a line."""
     return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
 def parse_checkpoint(content: bytes, path: str) -> list[list[str]]:
-    """The entries, split at blanks. An empty file has none. Raises DirectoryDamaged."""
+    """The entries of a checkpoint, split at blanks. An empty file has none. Raises DirectoryDamaged."""
     try:
         lines = content.decode().split("\n")
         if lines == [""]:

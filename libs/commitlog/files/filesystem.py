@@ -1,6 +1,7 @@
-"""All that the log does to disks goes through here, so that a simulated disk can stand in for a real one.
+"""The file system port: all disk access of the log goes through it, so that a simulated disk can replace it.
 
-Files are named by integers, as the operating system does. None is mapped: a disk that cannot read would end the process (ADR 12).
+Open files are integers, as in the operating system. No file is mapped, since an unreadable sector would then end the process (ADR
+12).
 """
 
 import contextlib
@@ -13,23 +14,23 @@ import stat
 from collections.abc import Sequence
 from typing import Protocol
 
-from libs.commitlog.errors import DirectoryLocked
-from libs.commitlog.unwritten import UnwrittenBytes
+from libs.commitlog.files.writeback import DirtyBytes
+from libs.commitlog.model.errors import DirectoryLocked
 
 Buffer = bytes | bytearray | memoryview
 
 
 class FileSystem(Protocol):
-    """Every method may raise OSError, except `close`."""
+    """The port to a disk. Every method may raise OSError, except `close`."""
 
     def open_read(self, path: str) -> int:
-        """Never waits, and opens nothing but a regular file; so does `open_append`."""
+        """Opens a file to read. It never waits, and opens only regular files; so does `open_append`."""
 
     def reopen_read(self, fd: int) -> int:
         """Another, read-only descriptor of the same file, whatever its name is now."""
 
     def open_append(self, path: str, *, create: bool) -> int:
-        """For reading and positioned writing. `create`: the name must be free."""
+        """Opens a file for reading and positioned writing. `create`: the name must be free."""
 
     def close(self, fd: int) -> None: ...
 
@@ -38,7 +39,7 @@ class FileSystem(Protocol):
     def size_of(self, path: str) -> int: ...
 
     def identity(self, fd: int) -> tuple[int, int]:
-        """Of the inode: no other has it for as long as this one is open or has a name."""
+        """The identity of the inode. No other inode has it while this one is open or has a name."""
 
     def modified_ms(self, path: str) -> int:
         """When the file was last written, by the wall clock."""
@@ -48,28 +49,29 @@ class FileSystem(Protocol):
     def pread(self, fd: int, length: int, position: int) -> bytes: ...
 
     def pread_cached(self, fd: int, length: int, position: int) -> bytes | None:
-        """None if it would wait for the disk, as far as can be told, or if there is less."""
+        """Reads from the page cache. None if it would wait for the disk, as far as the file system can tell, or if the file has
+        less."""
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        """May write less than it was given, as the kernel may."""
+        """Writes, perhaps less than it was given, as the kernel may."""
 
     def truncate(self, fd: int, length: int) -> None: ...
 
     def reserve(self, fd: int, position: int, length: int) -> None:
-        """Makes sure that writing there cannot run out of space. Does not change the size."""
+        """Reserves space, so that writing there cannot run out of it. The size of the file does not change."""
 
     def fdatasync(self, fd: int) -> None: ...
 
     def fsync_directory(self, path: str) -> None: ...
 
     def sync_all(self, path: str) -> None:
-        """Everything on the disk that holds `path`."""
+        """Syncs everything on the disk that holds `path`."""
 
-    def unwritten_bytes(self) -> int:
-        """At most so much has `sync_all` to write, of whatever files. Raises nothing."""
+    def dirty_bytes(self) -> int:
+        """An upper bound of the bytes that `sync_all` would have to write, of all files. Raises nothing."""
 
     def space(self, path: str) -> tuple[int, int]:
-        """(total, usable) bytes of the volume that holds `path`."""
+        """The (total, usable) bytes of the volume that holds `path`."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -84,7 +86,7 @@ class FileSystem(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def lock(self, path: str) -> int:
-        """Holds the file until the descriptor is closed or the process dies. Raises DirectoryLocked."""
+        """Locks a file until the descriptor is closed or the process dies. Raises DirectoryLocked."""
 
 
 class OsFileSystem:
@@ -96,10 +98,10 @@ class OsFileSystem:
         self._fallocate = libc.fallocate
         self._fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
         self._disks: dict[str, OpenFile] = {}
-        self._unwritten = UnwrittenBytes()
+        self._dirty_bytes = DirtyBytes()
 
     def __reduce__(self) -> tuple[type["OsFileSystem"], tuple[()]]:
-        """In a child process it is another one."""
+        """Pickles as a new object: a child process has its own."""
         return OsFileSystem, ()
 
     def open_read(self, path: str) -> int:
@@ -122,8 +124,8 @@ class OsFileSystem:
         return os.stat(path).st_size
 
     def identity(self, fd: int) -> tuple[int, int]:
-        found = os.fstat(fd)
-        return found.st_dev, found.st_ino
+        status = os.fstat(fd)
+        return status.st_dev, status.st_ino
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
@@ -138,9 +140,9 @@ class OsFileSystem:
         data = bytearray(length)
         try:
             got = os.preadv(fd, (data,), position, os.RWF_NOWAIT)
-        except OSError:  # EAGAIN, or a file system that cannot tell; what else there is, a read that waits will say
+        except OSError:  # EAGAIN, or a file system that cannot tell. A read that waits will meet any other error again.
             return None
-        # It ends where what is cached ends, or the file.
+        # The read ended at the end of the cached range, or of the file.
         return bytes(data) if got == length else None
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
@@ -150,11 +152,12 @@ class OsFileSystem:
         os.ftruncate(fd, length)
 
     def reserve(self, fd: int, position: int, length: int) -> None:
-        # Not posix_fallocate: where the file system cannot reserve (EOPNOTSUPP), glibc's stand-in writes zeros itself.
+        # Not posix_fallocate: where the file system cannot reserve (EOPNOTSUPP), glibc writes zeros instead.
         keep_size = 1
         if self._fallocate(fd, keep_size, position, length) != 0:
             number = ctypes.get_errno()
-            if number not in (95, 38):  # EOPNOTSUPP, ENOSYS: this file system does not promise; as in Kafka, hope
+            # EOPNOTSUPP, ENOSYS: this file system cannot reserve. As in Kafka, the log goes on without.
+            if number not in (95, 38):
                 raise OSError(number, os.strerror(number))
 
     def fdatasync(self, fd: int) -> None:
@@ -168,7 +171,7 @@ class OsFileSystem:
             os.close(fd)
 
     def sync_all(self, path: str) -> None:
-        # Kept open: a new descriptor knows nothing of a failed write-back that somebody else's syncfs was already told of, and
+        # The descriptor stays open. A new one would miss a failed write-back that was already reported to another syncfs, and
         # several nodes may share a disk.
         disk = self._disks.get(path)
         if disk is None:
@@ -177,12 +180,12 @@ class OsFileSystem:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
-    def unwritten_bytes(self) -> int:
-        return self._unwritten.read()
+    def dirty_bytes(self) -> int:
+        return self._dirty_bytes.read()
 
     def space(self, path: str) -> tuple[int, int]:
-        found = os.statvfs(path)
-        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+        volume = os.statvfs(path)
+        return volume.f_frsize * volume.f_blocks, volume.f_frsize * volume.f_bavail
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -214,11 +217,12 @@ class OsFileSystem:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    """Nobody waits for the other end of a pipe that has a file's name. For a file, O_NONBLOCK means nothing."""
+    """Opens a regular file without blocking: a pipe of that name would wait for its other end. For a file, O_NONBLOCK has no
+    meaning."""
     try:
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, 0o644)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket, or a device that is not there
+        if error.errno == errno.ENXIO:  # a socket, or a device that does not exist
             raise OSError(errno.ENXIO, "is no regular file", path) from error
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -228,10 +232,10 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 class OpenFile:
-    """A descriptor that closes when the last holder lets go.
+    """A descriptor that closes when its last holder drops it.
 
-    A sync round runs in a thread while the log may drop, cut or delete the file: closing it there and then could let the
-    round sync another file that got the same number. So nobody closes; everybody lets go.
+    A sync round runs in a thread while the log may drop, cut or delete the file. To close it then could let the round sync
+    another file with the same number. So holders never close it; each of them drops it.
     """
 
     __slots__ = ("_filesystem", "fd")

@@ -5,18 +5,18 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.commitlog.index import RELATIVE_OFFSET_MAX
 from libs.commitlog.inspection.reading import InspectedFile
-from libs.wire.batch_layout import CRC_START, HEADER_SIZE, Codec
-from libs.wire.batches import BatchError, BatchHeader
-from libs.wire.records import iter_records
+from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
+from libs.wire.record_batches.batch_layout import CRC_START, HEADER_SIZE, Codec
+from libs.wire.record_batches.batches import BatchError, BatchHeader
+from libs.wire.record_batches.records import iter_records
 
 _BEFORE_ALL = -1 << 63
 _SEARCH_CHUNK = 256 * 1024
 _MAGIC_AT = 16
 
 
-class SeenBatch(NamedTuple):
+class InspectedBatch(NamedTuple):
     position: int
     header: BatchHeader
     content: memoryview
@@ -28,22 +28,23 @@ class SeenBatch(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes that are no whole batch. `end` is where the next one begins, or the file ends."""
+    """Bytes that are no whole batch. `end`: the start of the next batch, or the end of the file."""
 
     position: int
     end: int
-    words: str
+    message: str
 
 
-def walk(file: InspectedFile, base_offset: int, position: int = 0) -> Iterator[SeenBatch | Damage]:
-    """From `position`, a batch's start, to the end of the file as it was at its opening. Checks what one batch says by itself.
+def walk(file: InspectedFile, base_offset: int, position: int = 0) -> Iterator[InspectedBatch | Damage]:
+    """The batches and the damage from `position`, a batch's start, to the end of the file as it was at its opening. Each batch is
+    checked by itself.
 
-    A batch that is whole but for its CRC is yielded: the ones behind it are found by its length. Raises OSError.
+    A batch that is whole but for its CRC is yielded: its length leads to the next one. Raises OSError.
     """
     while position < file.size:
         raw = file.read(position, HEADER_SIZE)
-        words = _why_no_batch(raw, file.size - position, base_offset)
-        if words is None:
+        message = _why_no_batch(raw, file.size - position, base_offset)
+        if message is None:
             header = BatchHeader.at(raw)
             batch = file.read(position, header.size)
             if len(batch) < header.size:
@@ -51,19 +52,19 @@ def walk(file: InspectedFile, base_offset: int, position: int = 0) -> Iterator[S
                 return
             intact = crc32c(batch[CRC_START:]) == header.crc
             if intact or _may_begin(file, position + header.size, base_offset):
-                yield SeenBatch(position, header, batch, intact)
+                yield InspectedBatch(position, header, batch, intact)
                 position += header.size
                 continue
-            words = "the batch does not match its CRC, and none begins where its length ends"
+            message = "the batch does not match its CRC, and none begins where its length ends"
         behind = _next_batch(file, position + 1, base_offset)
         if behind == file.size and _is_zero(file, position):
-            words = "zeros to the end of the file"
-        yield Damage(position, behind, words)
+            message = "zeros to the end of the file"
+        yield Damage(position, behind, message)
         position = behind
 
 
 def _why_no_batch(raw: memoryview, left: int, base_offset: int) -> str | None:
-    """None if the header could be a batch's."""
+    """The reason why a header is no batch's; None if it could be."""
     if len(raw) < HEADER_SIZE:
         return f"{left} bytes, too few for a batch"
     header = BatchHeader.at(raw)
@@ -81,12 +82,12 @@ def _why_no_batch(raw: memoryview, left: int, base_offset: int) -> str | None:
 
 
 def _may_begin(file: InspectedFile, position: int, base_offset: int) -> bool:
-    """Whether a batch begins there, as far as its header tells, or the file ends."""
+    """Whether a batch begins there, as far as its header shows, or the file ends."""
     return position == file.size or _why_no_batch(file.read(position, HEADER_SIZE), file.size - position, base_offset) is None
 
 
 def _next_batch(file: InspectedFile, position: int, base_offset: int) -> int:
-    """Where the next sound batch begins; the file's end if there is none."""
+    """The position of the next sound batch; the file's end if there is none."""
     while position + HEADER_SIZE <= file.size:
         chunk = bytes(file.read(position, _SEARCH_CHUNK))
         if len(chunk) < HEADER_SIZE:
@@ -105,12 +106,12 @@ def _next_batch(file: InspectedFile, position: int, base_offset: int) -> int:
 
 
 def _is_zero(file: InspectedFile, position: int) -> bool:
-    """To the end of the file."""
+    """Whether all bytes to the end of the file are zero."""
     return not any(bytes(file.read(start, _SEARCH_CHUNK)).strip(b"\0") for start in range(position, file.size, _SEARCH_CHUNK))
 
 
 def why_unsound(header: BatchHeader) -> str | None:
-    """What a whole header contradicts itself in."""
+    """The contradictions within a whole header."""
     if not 0 <= header.record_count <= header.last_offset_delta + 1:
         return f"{header.record_count} records over {header.last_offset_delta + 1} offsets"
     if header.codec > Codec.ZSTD:
@@ -120,8 +121,8 @@ def why_unsound(header: BatchHeader) -> str | None:
     return None
 
 
-def why_records_unsound(batch: SeenBatch) -> str | None:
-    """What the records of a whole batch contradict its header in."""
+def why_records_unsound(batch: InspectedBatch) -> str | None:
+    """The contradictions between the records of a whole batch and its header."""
     header = batch.header
     before, latest, count = header.base_offset - 1, _BEFORE_ALL, 0
     try:

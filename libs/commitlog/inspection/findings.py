@@ -1,4 +1,4 @@
-"""What is wrong, in plain words, with the file and the byte."""
+"""Findings: each problem in plain words, with its file and byte."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ PER_FILE_MAX = 10
 
 class Severity(StrEnum):
     PROBLEM = "problem"
-    """Something is not as it must be."""
+    """A state that is wrong."""
     NOTE = "note"
-    """Worth knowing, and as it may be."""
+    """A state that is allowed, and worth knowing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,28 +19,28 @@ class Finding:
     severity: Severity
     path: str
     position: int | None  # byte in the file
-    words: str
+    message: str
 
 
 @dataclass(slots=True)
 class Findings:
-    """Collects. A file that is wrong all over is reported ten times, then counted."""
+    """The findings of an inspection. Of each file ten are kept, and the others are counted."""
 
-    found: list[Finding] = field(default_factory=list)
+    entries: list[Finding] = field(default_factory=list)
     problems: int = 0
     _per_file: Counter[str] = field(default_factory=Counter)
 
-    def problem(self, path: str, position: int | None, words: str) -> None:
+    def problem(self, path: str, position: int | None, message: str) -> None:
         self.problems += 1
-        self._add(Finding(Severity.PROBLEM, path, position, words))
+        self._add(Finding(Severity.PROBLEM, path, position, message))
 
-    def note(self, path: str, position: int | None, words: str) -> None:
-        self._add(Finding(Severity.NOTE, path, position, words))
+    def note(self, path: str, position: int | None, message: str) -> None:
+        self._add(Finding(Severity.NOTE, path, position, message))
 
     def _add(self, finding: Finding) -> None:
         self._per_file[finding.path] += 1
         if self._per_file[finding.path] <= PER_FILE_MAX:
-            self.found.append(finding)
+            self.entries.append(finding)
 
     @property
     def left_out(self) -> dict[str, int]:

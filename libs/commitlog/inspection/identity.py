@@ -1,15 +1,15 @@
-"""Who a directory says it is: `partition.metadata` of a partition, `meta.properties` of a log directory."""
+"""The identity that a directory claims: `partition.metadata` of a partition, `meta.properties` of a log directory."""
 
 import base64
 import binascii
 
-from libs.commitlog.directory import parse_metadata
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
+from libs.commitlog.partition_log.directory import parse_metadata
 
 
 def read_topic_id(files: ReadOnlyFiles, path: str, findings: Findings) -> bytes | None:
-    """None if the file is not there or makes no sense, which is reported."""
+    """The topic id of a partition. None if the file is missing or damaged, which is reported."""
     file = f"{path}/partition.metadata"
     content = read_whole(files, file, findings)
     if content is None:
@@ -25,7 +25,7 @@ def read_topic_id(files: ReadOnlyFiles, path: str, findings: Findings) -> bytes 
 
 
 def read_properties(files: ReadOnlyFiles, path: str, findings: Findings) -> dict[str, str]:
-    """`meta.properties` of a log directory, as far as it can be read."""
+    """The `meta.properties` of a log directory, as far as they can be read."""
     file = f"{path}/meta.properties"
     content = read_whole(files, file, findings)
     if content is None:

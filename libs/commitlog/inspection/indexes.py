@@ -3,19 +3,19 @@
 import struct
 from typing import NamedTuple
 
-from libs.commitlog.inspection.batches import SeenBatch
+from libs.commitlog.inspection.batches import InspectedBatch
 from libs.commitlog.inspection.findings import Findings
 
 
 class IndexContent(NamedTuple):
     path: str
     entries: list[tuple[int, int]]
-    room: int  # bytes of zeros behind them: preallocated
+    room: int  # preallocated bytes of zeros behind the entries
     entry_size: int
 
 
 def parse_index(path: str, content: bytes, entry: struct.Struct, *, is_last: bool, findings: Findings) -> IndexContent:
-    """Its entries. Of the last segment trailing zeros are room, which the entries to come will fill."""
+    """Reads an index. In the last segment's index, trailing zeros are room for entries to come."""
     ragged = len(content) % entry.size
     if ragged:
         findings.problem(path, len(content) - ragged, f"{len(content)} bytes are not a whole number of entries of {entry.size}")
@@ -34,7 +34,7 @@ def parse_index(path: str, content: bytes, entry: struct.Struct, *, is_last: boo
 
 
 class IndexCheck:
-    """Told the batches of a segment in order, says at which of its indexes' entries they contradict."""
+    """A check of a segment's indexes. It is given the batches in order, and reports entries that contradict them."""
 
     def __init__(self, base_offset: int, offsets: IndexContent | None, times: IndexContent | None, findings: Findings) -> None:
         self._base_offset, self._offsets, self._times, self._findings = base_offset, offsets, times, findings
@@ -44,7 +44,7 @@ class IndexCheck:
         self._greatest = -1
         self._is_damaged = False
 
-    def saw(self, batch: SeenBatch) -> None:
+    def observe(self, batch: InspectedBatch) -> None:
         relative = batch.header.last_offset - self._base_offset
         self._check_pointers(batch, relative)
         is_new_greatest = batch.header.max_timestamp > self._greatest
@@ -52,7 +52,7 @@ class IndexCheck:
         self._check_moments(relative, is_new_greatest)
 
     def skipped(self, end: int) -> None:
-        """Entries for what is there no more cannot be judged."""
+        """Skips entries for records that are gone, since they cannot be checked."""
         self._is_damaged = True
         while self._next_pointer < len(self._pointers) and self._pointers[self._next_pointer][1][1] < end:
             self._next_pointer += 1
@@ -66,12 +66,12 @@ class IndexCheck:
             self._wrong(self._times, slot, f"names offset {self._base_offset + relative}, which is past the segment's end")
         last = self._times.entries[-1][0] if self._times is not None and self._times.entries else -1
         if is_sealed and self._times is not None and self._greatest > last and not self._moments[self._next_moment :]:
-            words = (
+            message = (
                 f"the greatest timestamp is {self._greatest}, the last entry says {last}: retention and lookups by time go wrong"
             )
-            self._findings.problem(self._times.path, len(self._times.entries) * self._times.entry_size, words)
+            self._findings.problem(self._times.path, len(self._times.entries) * self._times.entry_size, message)
 
-    def _check_pointers(self, batch: SeenBatch, relative: int) -> None:
+    def _check_pointers(self, batch: InspectedBatch, relative: int) -> None:
         while self._next_pointer < len(self._pointers):
             slot, (named, position) = self._pointers[self._next_pointer]
             if position > batch.position:
@@ -96,25 +96,25 @@ class IndexCheck:
                 if not self._is_damaged:
                     self._wrong(self._times, slot, f"names offset {offset}, with which no batch ends")
             elif timestamp != self._greatest and not self._is_damaged:
-                words = f"says {timestamp} is the greatest timestamp up to offset {offset}, it is {self._greatest}"
-                self._wrong(self._times, slot, words)
+                message = f"says {timestamp} is the greatest timestamp up to offset {offset}, it is {self._greatest}"
+                self._wrong(self._times, slot, message)
             elif not is_new_greatest and not self._is_damaged:
                 self._wrong(self._times, slot, f"timestamp {timestamp} was reached before offset {offset}")
 
-    def _wrong(self, index: IndexContent | None, slot: int, words: str) -> None:
+    def _wrong(self, index: IndexContent | None, slot: int, message: str) -> None:
         assert index is not None
-        self._findings.problem(index.path, slot * index.entry_size, f"entry {slot} {words}")
+        self._findings.problem(index.path, slot * index.entry_size, f"entry {slot} {message}")
 
 
 def _ascending(index: IndexContent, names: tuple[str, str], findings: Findings) -> list[tuple[int, tuple[int, int]]]:
-    """The entries, each with its slot, without those that are out of order, which are reported."""
-    kept: list[tuple[int, tuple[int, int]]] = []
+    """The ascending entries, each with its slot. Entries that are out of order are reported and left out."""
+    ascending: list[tuple[int, tuple[int, int]]] = []
     for slot, entry in enumerate(index.entries):
-        before = kept[-1][1] if kept else (-1, -1)
+        before = ascending[-1][1] if ascending else (-1, -1)
         if entry[0] > before[0] and entry[1] > before[1]:
-            kept.append((slot, entry))
+            ascending.append((slot, entry))
             continue
-        said = f"{names[0]} {entry[0]}, {names[1]} {entry[1]}"
-        words = f"entry {slot} ({said}) is out of order: both should be more than in the one before"
-        findings.problem(index.path, slot * index.entry_size, words)
-    return kept
+        values = f"{names[0]} {entry[0]}, {names[1]} {entry[1]}"
+        message = f"entry {slot} ({values}) is out of order: both should be more than in the one before"
+        findings.problem(index.path, slot * index.entry_size, message)
+    return ascending

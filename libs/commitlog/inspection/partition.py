@@ -1,31 +1,39 @@
-"""One partition's directory: what is in it.
-
-Read in an order that suits a log that is being written: what points (saved state, indexes) before what it points at (batches).
-"""
+"""The content of one partition's directory. It is read in an order that suits a log in use: references (saved state, indexes)
+before the batches to which they refer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.file_names import INDEX, LEFTOVERS, LOG, SWAP, TIME_INDEX, TRANSACTION_INDEX, offset_of, offsets_of, path_of
-from libs.commitlog.gapless import FILE_NAME as GAPLESS
-from libs.commitlog.gapless import NOWHERE, Gaps, parse_gaps
-from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY
-from libs.commitlog.inspection.batches import Damage, SeenBatch, walk
+from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from libs.commitlog.files.contiguity import FILE_NAME as GAPLESS
+from libs.commitlog.files.contiguity import GAPS_ANYWHERE, Contiguity, parse_contiguity
+from libs.commitlog.files.file_names import (
+    INDEX,
+    LEFTOVERS,
+    LOG,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    offset_of,
+    offsets_of,
+    path_of,
+)
+from libs.commitlog.inspection.batches import Damage, InspectedBatch, walk
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.identity import read_topic_id
 from libs.commitlog.inspection.indexes import IndexContent, parse_index
 from libs.commitlog.inspection.reading import InspectedFile, ReadOnlyFiles, list_names, read_whole
 from libs.commitlog.inspection.saved_state import SavedProducers, read_epochs, read_saved
-from libs.commitlog.producers import NO_OFFSET, ProducerEntry, ProducerState
-from libs.commitlog.transaction_index import ENTRY
-from libs.wire.markers import read_marker
+from libs.commitlog.producers.producer_state import NO_OFFSET, ProducerEntry, ProducerState
+from libs.commitlog.producers.transaction_index import ENTRY
+from libs.commitlog.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from libs.wire.record_batches.markers import read_marker
 
 REFUSED = "the partition does not open, so that nothing is cut silently; a replica may have the data"
 
 
 @dataclass(slots=True)
-class SegmentSeen:
+class InspectedSegment:
     base_offset: int
     path: str
     is_last: bool = False
@@ -43,17 +51,17 @@ class SegmentSeen:
 
 
 @dataclass(slots=True)
-class PartitionSeen:
+class InspectedPartition:
     path: str
     is_running: bool = False
     topic_id: bytes | None = None
-    gaps: Gaps = field(default_factory=lambda: Gaps(NOWHERE))
-    segments: list[SegmentSeen] = field(default_factory=list)
+    gaps: Contiguity = field(default_factory=lambda: Contiguity(GAPS_ANYWHERE))
+    segments: list[InspectedSegment] = field(default_factory=list)
     epochs: LeaderEpochs | None = None
     saved: list[SavedProducers] = field(default_factory=list)
     producers: dict[int, ProducerEntry] = field(default_factory=dict)
     leftovers: list[str] = field(default_factory=list)
-    checkpoints: dict[str, int] = field(default_factory=dict)  # what the directory's files say of it
+    checkpoints: dict[str, int] = field(default_factory=dict)  # the partition's entries in the directory's checkpoints
 
     @property
     def name(self) -> str:
@@ -73,163 +81,164 @@ class PartitionSeen:
 
     @property
     def open_transactions(self) -> list[int]:
-        """Where each of them began; readers of committed records stop at the first."""
+        """The start offsets of open transactions. Readers of committed records stop at the first."""
         first_offsets = (entry.transaction_first_offset for entry in self.producers.values())
         return sorted(offset for offset in first_offsets if offset != NO_OFFSET)
 
     @property
     def saved_to(self) -> int:
-        """What batches before it say was written beside them too. Kafka, which leaves no resume points, does so at once."""
+        """The offset before which state files must have what the batches tell. Kafka leaves no resume points, and writes those
+        files at once."""
         if self.resume_point is not None:
             return self.resume_point.offset
-        return NOWHERE if self.gaps.before == NOWHERE else 0
+        return GAPS_ANYWHERE if self.gaps.before == GAPS_ANYWHERE else 0
 
     @property
     def resume_point(self) -> SavedProducers | None:
-        """The newest; everything before it is known to be on disk."""
-        return next((one for one in reversed(self.saved) if one.segment is not None), None)
+        """The newest resume point. Everything before it is known to be on disk."""
+        return next((state for state in reversed(self.saved) if state.segment is not None), None)
 
 
 class PartitionReader:
-    """Fills `seen` and reports what it stumbles over. `indexes`: by base offset."""
+    """A reader of one partition's directory. It fills `partition` and reports problems. `indexes`: by base offset."""
 
     def __init__(self, files: ReadOnlyFiles, path: str, findings: Findings, *, is_running: bool) -> None:
         self.files, self.findings = files, findings
-        self.seen = PartitionSeen(path, is_running)
+        self.partition = InspectedPartition(path, is_running)
         self.indexes: dict[int, tuple[IndexContent | None, IndexContent | None]] = {}
-        self._read_what_points()
-        newest = self.seen.resume_point or (self.seen.saved[-1] if self.seen.saved else None)
+        self._read_pointers()
+        newest = self.partition.resume_point or (self.partition.saved[-1] if self.partition.saved else None)
         self._producers = ProducerState(dict(newest.entries) if newest is not None else {})
         self._producers_as_of = newest.offset if newest is not None else 0
-        self.seen.producers = self._producers.entries
+        self.partition.producers = self._producers.entries
 
-    def look(self) -> PartitionSeen:
-        """Reads batches only behind the newest saved state: for the log's end and the producers."""
-        segments, point = self.seen.segments, self.seen.resume_point
+    def look(self) -> InspectedPartition:
+        """An overview. It reads batches only behind the newest saved state, for the log's end and the producers."""
+        segments, point = self.partition.segments, self.partition.resume_point
         at = max((i for i, segment in enumerate(segments) if segment.base_offset <= self._producers_as_of), default=0)
         saved = point.segment if point is not None else None
         for segment in segments[at:]:
             for _ in self.walk(segment, saved.size if saved is not None and saved.base_offset == segment.base_offset else 0):
                 pass
         if point is not None and segments and segments[-1].next_offset < point.offset:
-            segments[-1].next_offset = point.offset  # nothing came behind it
-        return self.seen
+            segments[-1].next_offset = point.offset  # no record follows the resume point
+        return self.partition
 
-    def batches(self, start_offset: int) -> Iterator[tuple[SegmentSeen, SeenBatch | Damage]]:
-        """Those that end at `start_offset` or later, and the damage between them. A wrong CRC is reported too."""
-        for segment in self.seen.segments:
+    def batches(self, start_offset: int) -> Iterator[tuple[InspectedSegment, InspectedBatch | Damage]]:
+        """The batches that end at `start_offset` or later, and the damage between them. A wrong CRC is reported too."""
+        for segment in self.partition.segments:
             if segment.is_last or segment.next_offset > start_offset:
-                for one in self.walk(segment):
-                    if isinstance(one, Damage):
-                        yield segment, one
-                    elif one.header.last_offset >= start_offset:
-                        if not one.crc_matches and not self.is_being_written(segment, one.end):
-                            words = f"the batch does not match its CRC; {self.outlook(segment, one.position)}"
-                            self.findings.problem(segment.path, one.position, words)
-                        yield segment, one
+                for region in self.walk(segment):
+                    if isinstance(region, Damage):
+                        yield segment, region
+                    elif region.header.last_offset >= start_offset:
+                        if not region.crc_matches and not self.is_being_written(segment, region.end):
+                            message = f"the batch does not match its CRC; {self.damage_consequence(segment, region.position)}"
+                            self.findings.problem(segment.path, region.position, message)
+                        yield segment, region
 
-    def walk(self, segment: SegmentSeen, position: int = 0) -> Iterator[SeenBatch | Damage]:
-        """The batches of a segment from `position`. Damage is reported; producers and the log's end are followed."""
+    def walk(self, segment: InspectedSegment, position: int = 0) -> Iterator[InspectedBatch | Damage]:
+        """The batches of a segment from `position`. It reports damage, and follows producers and the log's end."""
         try:
             file = InspectedFile(self.files, segment.path)
             segment.size = file.size
-            for one in walk(file, segment.base_offset, position):
-                if isinstance(one, Damage):
-                    self._report(segment, one)
-                elif one.crc_matches:
-                    self._follow(segment, one)
-                yield one
+            for region in walk(file, segment.base_offset, position):
+                if isinstance(region, Damage):
+                    self._report(segment, region)
+                elif region.crc_matches:
+                    self._follow(segment, region)
+                yield region
         except FileNotFoundError:
-            self._gone(segment)
+            self._note_removal(segment)
         except OSError as error:
             self.findings.problem(segment.path, None, f"cannot be read: {error.strerror}")
 
-    def _follow(self, segment: SegmentSeen, batch: SeenBatch) -> None:
+    def _follow(self, segment: InspectedSegment, batch: InspectedBatch) -> None:
         header = batch.header
         if segment.is_last:
             segment.next_offset = max(segment.next_offset, header.last_offset + 1)
         if header.producer_id >= 0 and header.base_offset >= self._producers_as_of:
             self._producers.replay(header, read_marker(batch.content) if header.is_control else None)
 
-    def _report(self, segment: SegmentSeen, damage: Damage) -> None:
+    def _report(self, segment: InspectedSegment, damage: Damage) -> None:
         if self.is_being_written(segment, damage.end):
             self.findings.note(segment.path, damage.position, f"a batch is being written ({damage.end - damage.position} bytes)")
             return
         segment.damaged_bytes += damage.end - damage.position
         behind = "to the end of the file" if damage.end == segment.size else f"up to the next whole batch at {damage.end}"
-        outlook = self.outlook(segment, damage.position)
-        words = f"{damage.words}; {damage.end - damage.position} bytes {behind} are unreadable; {outlook}"
-        self.findings.problem(segment.path, damage.position, words)
+        consequence = self.damage_consequence(segment, damage.position)
+        message = f"{damage.message}; {damage.end - damage.position} bytes {behind} are unreadable; {consequence}"
+        self.findings.problem(segment.path, damage.position, message)
 
-    def is_being_written(self, segment: SegmentSeen, end: int) -> bool:
-        return self.seen.is_running and segment.is_last and end == segment.size
+    def is_being_written(self, segment: InspectedSegment, end: int) -> bool:
+        return self.partition.is_running and segment.is_last and end == segment.size
 
-    def outlook(self, segment: SegmentSeen, position: int) -> str:
-        """What damage there means."""
-        point = self.seen.resume_point
+    def damage_consequence(self, segment: InspectedSegment, position: int) -> str:
+        """The consequence of damage at that position."""
+        point = self.partition.resume_point
         if point is None or point.segment is None:
             return "the next start after a crash cuts the log here"
         if (segment.base_offset, position) < (point.segment.base_offset, point.segment.size):
             return "it was synced, so a start does not look here, and reads fail; a replica may have the data"
         return "the next start cuts the log here"
 
-    def _gone(self, segment: SegmentSeen) -> None:
+    def _note_removal(self, segment: InspectedSegment) -> None:
         if not segment.is_gone:
             segment.is_gone = True
             self.findings.note(segment.path, None, "went away while the directory was read")
 
     # --- what points
 
-    def _read_what_points(self) -> None:
-        seen, files, findings = self.seen, self.files, self.findings
-        names = list_names(files, seen.path, findings)
+    def _read_pointers(self) -> None:
+        partition, files, findings = self.partition, self.files, self.findings
+        names = list_names(files, partition.path, findings)
         if GAPLESS in names:
-            seen.gaps = parse_gaps(read_whole(files, f"{seen.path}/{GAPLESS}", findings))
-        seen.topic_id = read_topic_id(files, seen.path, findings)
-        seen.epochs = read_epochs(files, seen.path, findings)
-        seen.saved = read_saved(files, seen.path, names, findings)
-        seen.leftovers = [name for name in names if name.endswith((*LEFTOVERS, SWAP))]
+            partition.gaps = parse_contiguity(read_whole(files, f"{partition.path}/{GAPLESS}", findings))
+        partition.topic_id = read_topic_id(files, partition.path, findings)
+        partition.epochs = read_epochs(files, partition.path, findings)
+        partition.saved = read_saved(files, partition.path, names, findings)
+        partition.leftovers = [name for name in names if name.endswith((*LEFTOVERS, SWAP))]
         bases = offsets_of(names, LOG)
         if not bases:
-            findings.problem(seen.path, None, "there is no segment here")
+            findings.problem(partition.path, None, "there is no segment here")
             return
-        seen.segments = [SegmentSeen(base, path_of(seen.path, base, LOG)) for base in bases]
-        for segment, following in zip(seen.segments, bases[1:], strict=False):
+        partition.segments = [InspectedSegment(base, path_of(partition.path, base, LOG)) for base in bases]
+        for segment, following in zip(partition.segments, bases[1:], strict=False):
             segment.next_offset = following
-        seen.segments[-1].is_last, seen.segments[-1].next_offset = True, bases[-1]
-        for segment in seen.segments:
+        partition.segments[-1].is_last, partition.segments[-1].next_offset = True, bases[-1]
+        for segment in partition.segments:
             self.indexes[segment.base_offset] = self._read_indexes(segment)
         for name in names:
             for suffix in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
                 base = offset_of(name, suffix)
                 if base is not None and base not in self.indexes:
-                    findings.note(f"{seen.path}/{name}", None, "has no log beside it: the next start removes it")
+                    findings.note(f"{partition.path}/{name}", None, "has no log beside it: the next start removes it")
         indexed = offsets_of(names, TRANSACTION_INDEX)
-        for segment in seen.segments:
+        for segment in partition.segments:
             try:
                 segment.size = files.size_of(segment.path)
                 if segment.base_offset in indexed:
-                    index = path_of(seen.path, segment.base_offset, TRANSACTION_INDEX)
+                    index = path_of(partition.path, segment.base_offset, TRANSACTION_INDEX)
                     segment.aborted_transactions = files.size_of(index) // ENTRY.size
             except FileNotFoundError:
-                self._gone(segment)
+                self._note_removal(segment)
             except OSError as error:
                 findings.problem(segment.path, None, f"cannot be read: {error.strerror}")
         self._check_resume_point()
 
-    def _read_indexes(self, segment: SegmentSeen) -> tuple[IndexContent | None, IndexContent | None]:
-        found: list[IndexContent | None] = []
+    def _read_indexes(self, segment: InspectedSegment) -> tuple[IndexContent | None, IndexContent | None]:
+        contents: list[IndexContent | None] = []
         for suffix, entry in ((INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
-            path = path_of(self.seen.path, segment.base_offset, suffix)
+            path = path_of(self.partition.path, segment.base_offset, suffix)
             content = read_whole(self.files, path, self.findings)
             if content is None:
-                # A running log begins a segment with the .log, and retention takes that away first.
-                if self.files.exists(segment.path) and not (self.seen.is_running and segment.is_last):
+                # A running log makes the .log of a segment first, and retention removes the .log first.
+                if self.files.exists(segment.path) and not (self.partition.is_running and segment.is_last):
                     self.findings.problem(path, None, "is missing or unreadable: it is made again from the log when it is needed")
-                found.append(None)
+                contents.append(None)
             else:
-                found.append(parse_index(path, content, entry, is_last=segment.is_last, findings=self.findings))
-        offsets, times = found
+                contents.append(parse_index(path, content, entry, is_last=segment.is_last, findings=self.findings))
+        offsets, times = contents
         segment.index_entries = len(offsets.entries) if offsets is not None else None
         if times is not None:
             segment.time_entries = len(times.entries)
@@ -237,12 +246,12 @@ class PartitionReader:
         return offsets, times
 
     def _check_resume_point(self) -> None:
-        point = self.seen.resume_point
-        if point is None or point.segment is None or self.seen.is_running:
+        point = self.partition.resume_point
+        if point is None or point.segment is None or self.partition.is_running:
             return
-        segment = next((one for one in self.seen.segments if one.base_offset == point.segment.base_offset), None)
+        segment = next((segment for segment in self.partition.segments if segment.base_offset == point.segment.base_offset), None)
         if segment is None:
             self.findings.problem(point.path, None, f"needs the segment of {point.segment.base_offset}, which is gone: {REFUSED}")
         elif segment.size < point.segment.size:
-            words = f"{point.segment.size} bytes were synced, {segment.size} are there: {REFUSED}"
-            self.findings.problem(segment.path, segment.size, words)
+            message = f"{point.segment.size} bytes were synced, {segment.size} are there: {REFUSED}"
+            self.findings.problem(segment.path, segment.size, message)

@@ -1,6 +1,6 @@
-"""Bytes of files that somebody else may be writing, cutting or deleting, on a disk that may refuse. Nothing here raises.
+"""The reading of files that a running process may write, cut or delete, on a disk that may refuse. Nothing here raises.
 
-No mappings: touching one beyond the end of a file that was just cut kills the process.
+Nothing is mapped: to touch a mapping beyond the end of a file that was just cut kills the process.
 """
 
 from typing import Protocol
@@ -11,7 +11,7 @@ _CHUNK = 1 << 20
 
 
 class ReadOnlyFiles(Protocol):
-    """The part of FileSystem that changes nothing."""
+    """The methods of FileSystem that change nothing."""
 
     def open_read(self, path: str) -> int: ...
 
@@ -39,7 +39,7 @@ def list_names(files: ReadOnlyFiles, path: str, findings: Findings) -> list[str]
 
 
 def read_whole(files: ReadOnlyFiles, path: str, findings: Findings) -> bytes | None:
-    """A small file. None if it is not there or cannot be read; only the latter is a problem."""
+    """The content of a small file. None if it is missing or cannot be read; only the latter is a problem."""
     try:
         file = InspectedFile(files, path)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def read_whole(files: ReadOnlyFiles, path: str, findings: Findings) -> bytes | N
 
 
 class InspectedFile:
-    """A file of any size, read through a window. `size` is what it was at opening: a writer may have gone on since."""
+    """A file of any size, read through a window. `size` is its size at opening; a writer may have appended since."""
 
     def __init__(self, files: ReadOnlyFiles, path: str) -> None:
         """Raises OSError."""
@@ -69,7 +69,7 @@ class InspectedFile:
             self._files.close(self._fd)
 
     def read(self, position: int, length: int) -> memoryview:
-        """So many bytes, or fewer at the end of the file. Raises OSError."""
+        """Reads so many bytes, or fewer at the end of the file. Raises OSError."""
         start = position - self._start
         if not 0 <= start <= start + length <= len(self._window):
             self._window = memoryview(self._fill(position, min(max(length, _CHUNK), self.size - position)))
@@ -80,7 +80,7 @@ class InspectedFile:
         parts = []
         while length > 0:
             part = self._files.pread(self._fd, length, position)
-            if not part:  # it was cut since
+            if not part:  # the file was cut since
                 break
             parts.append(part)
             position += len(part)

@@ -1,10 +1,10 @@
 """Everything that can be checked of one partition, in one pass over its bytes."""
 
-from libs.commitlog.file_names import LOG, TRANSACTION_INDEX
-from libs.commitlog.inspection.batches import Damage, SeenBatch, why_records_unsound, why_unsound
+from libs.commitlog.files.file_names import LOG, TRANSACTION_INDEX
+from libs.commitlog.inspection.batches import Damage, InspectedBatch, why_records_unsound, why_unsound
 from libs.commitlog.inspection.findings import Findings
 from libs.commitlog.inspection.indexes import IndexCheck
-from libs.commitlog.inspection.partition import PartitionReader, PartitionSeen, SegmentSeen
+from libs.commitlog.inspection.partition import InspectedPartition, InspectedSegment, PartitionReader
 from libs.commitlog.inspection.reading import ReadOnlyFiles, read_whole
 from libs.commitlog.inspection.saved_state import SavedProducers, SavedStateCheck
 from libs.commitlog.inspection.transactions import TransactionCheck
@@ -12,55 +12,55 @@ from libs.commitlog.inspection.transactions import TransactionCheck
 
 def verify_partition(
     files: ReadOnlyFiles, path: str, findings: Findings, *, is_running: bool, records: bool = False
-) -> PartitionSeen:
-    """Reads every byte. `records`: opens every batch too."""
+) -> InspectedPartition:
+    """A check of one partition that reads every byte. `records`: it opens every batch too."""
     return _Verifier(PartitionReader(files, path, findings, is_running=is_running), records).verify()
 
 
 class _Verifier:
     def __init__(self, reader: PartitionReader, records: bool) -> None:
-        self._reader, self._findings, self._seen, self._records = reader, reader.findings, reader.seen, records
-        self._state = SavedStateCheck(self._seen.path, self._seen.saved, self._seen.epochs, self._findings)
-        self._transactions = TransactionCheck(self._findings, self._seen.saved_to)
-        self._expected = self._seen.first_offset
+        self._reader, self._findings, self._partition, self._records = reader, reader.findings, reader.partition, records
+        self._state = SavedStateCheck(self._partition.path, self._partition.saved, self._partition.epochs, self._findings)
+        self._transactions = TransactionCheck(self._findings, self._partition.saved_to)
+        self._expected = self._partition.first_offset
         self._is_whole = True
         self._is_behind_damage = False
 
-    def verify(self) -> PartitionSeen:
-        seen = self._seen
-        for segment in seen.segments:
+    def verify(self) -> InspectedPartition:
+        partition = self._partition
+        for segment in partition.segments:
             self._verify_segment(segment)
-        is_whole = self._is_whole and not any(segment.damaged_bytes for segment in seen.segments)
-        # What retention took meanwhile was not seen, and nobody can say what was in it.
-        start = max((segment.next_offset for segment in seen.segments if segment.is_gone), default=seen.first_offset)
-        start = max(start, seen.gaps.before)
-        self._state.ended(*(start, seen.end_offset), is_whole=is_whole, is_running=seen.is_running)
-        return seen
+        is_whole = self._is_whole and not any(segment.damaged_bytes for segment in partition.segments)
+        # Segments that retention took meanwhile were not seen, so their content is unknown.
+        start = max((segment.next_offset for segment in partition.segments if segment.is_gone), default=partition.first_offset)
+        start = max(start, partition.gaps.before)
+        self._state.ended(start, partition.end_offset, is_whole=is_whole, is_running=partition.is_running)
+        return partition
 
-    def _verify_segment(self, segment: SegmentSeen) -> None:
+    def _verify_segment(self, segment: InspectedSegment) -> None:
         check = IndexCheck(segment.base_offset, *self._reader.indexes[segment.base_offset], self._findings)
         segment.batches = segment.records = 0
         self._begin(segment)
         point = self._resume_point_in(segment)
-        for one in self._reader.walk(segment):
-            if isinstance(one, Damage) or not one.crc_matches:
-                check.skipped(one.end)
-                if isinstance(one, SeenBatch):
-                    self._report_crc(segment, one)
+        for region in self._reader.walk(segment):
+            if isinstance(region, Damage) or not region.crc_matches:
+                check.skipped(region.end)
+                if isinstance(region, InspectedBatch):
+                    self._report_crc(segment, region)
                 self._is_behind_damage, point = True, None
                 continue
-            if point is not None and point.segment is not None and one.position >= point.segment.size:
-                self._check_boundary(point, one.position)
+            if point is not None and point.segment is not None and region.position >= point.segment.size:
+                self._check_boundary(point, region.position)
                 point = None
-            self._check_batch(segment, one)
+            self._check_batch(segment, region)
             self._is_behind_damage = False
             segment.batches += 1
-            segment.records += one.header.record_count
-            self._expected = max(self._expected, one.header.last_offset + 1)
-            check.saw(one)
-            self._state.saw(segment.path, one)
-            if one.header.producer_id >= 0:
-                self._transactions.saw(one)
+            segment.records += region.header.record_count
+            self._expected = max(self._expected, region.header.last_offset + 1)
+            check.observe(region)
+            self._state.observe(segment.path, region)
+            if region.header.producer_id >= 0:
+                self._transactions.observe(region)
         if segment.is_gone:
             self._is_behind_damage = True
             return
@@ -68,54 +68,55 @@ class _Verifier:
             self._check_boundary(point, segment.size)
         check.ended(segment.size, is_sealed=not segment.is_last)
         if self._expected > segment.next_offset and not segment.is_last:
-            words = f"goes on to offset {self._expected - 1}, the next segment begins at {segment.next_offset}"
-            self._findings.problem(segment.path, segment.size, words)
+            message = f"goes on to offset {self._expected - 1}, the next segment begins at {segment.next_offset}"
+            self._findings.problem(segment.path, segment.size, message)
         path = segment.path.removesuffix(LOG) + TRANSACTION_INDEX
         content = read_whole(self._reader.files, path, self._findings) or b""
         segment.aborted_transactions = self._transactions.segment_ended(path, content)
 
-    def _begin(self, segment: SegmentSeen) -> None:
-        if segment.base_offset > max(self._expected, self._seen.gaps.before) and not self._is_behind_damage:
-            words = f"offsets {self._expected} to {segment.base_offset - 1} are missing before this segment"
-            self._findings.problem(segment.path, 0, words)
+    def _begin(self, segment: InspectedSegment) -> None:
+        if segment.base_offset > max(self._expected, self._partition.gaps.before) and not self._is_behind_damage:
+            message = f"offsets {self._expected} to {segment.base_offset - 1} are missing before this segment"
+            self._findings.problem(segment.path, 0, message)
         self._expected = max(self._expected, segment.base_offset)
 
-    def _report_crc(self, segment: SegmentSeen, batch: SeenBatch) -> None:
+    def _report_crc(self, segment: InspectedSegment, batch: InspectedBatch) -> None:
         if self._reader.is_being_written(segment, batch.end):
             return
         self._is_whole = False
-        words = f"{_span(batch)} does not match its CRC; {self._reader.outlook(segment, batch.position)}"
-        self._findings.problem(segment.path, batch.position, words)
+        message = f"{_span(batch)} does not match its CRC; {self._reader.damage_consequence(segment, batch.position)}"
+        self._findings.problem(segment.path, batch.position, message)
 
-    def _check_batch(self, segment: SegmentSeen, batch: SeenBatch) -> None:
-        header, expected, words = batch.header, self._expected, []
+    def _check_batch(self, segment: InspectedSegment, batch: InspectedBatch) -> None:
+        header, expected, messages = batch.header, self._expected, []
         if header.base_offset < expected:
-            words.append(f"goes back: offset {expected} is next")
-        elif header.base_offset > max(expected, self._seen.gaps.before) and not self._is_behind_damage:
-            words.append(f"comes after a gap: offset {expected} is next")
+            messages.append(f"goes back: offset {expected} is next")
+        elif header.base_offset > max(expected, self._partition.gaps.before) and not self._is_behind_damage:
+            messages.append(f"comes after a gap: offset {expected} is next")
         unsound = why_unsound(header)
         if unsound is None and self._records:
             unsound = why_records_unsound(batch)
         if unsound is not None:
-            words.append(f"contradicts itself: {unsound}")
-        for one in words:
-            self._findings.problem(segment.path, batch.position, f"{_span(batch)} {one}")
+            messages.append(f"contradicts itself: {unsound}")
+        for message in messages:
+            self._findings.problem(segment.path, batch.position, f"{_span(batch)} {message}")
 
-    def _resume_point_in(self, segment: SegmentSeen) -> SavedProducers | None:
-        point = self._seen.resume_point
+    def _resume_point_in(self, segment: InspectedSegment) -> SavedProducers | None:
+        point = self._partition.resume_point
         is_here = point is not None and point.segment is not None and point.segment.base_offset == segment.base_offset
         return point if is_here else None
 
     def _check_boundary(self, point: SavedProducers, position: int) -> None:
-        """A batch begins at `position`, the first at or behind the one that the resume point names, or the file ends there."""
+        """Checks that the resume point names the start of a batch, or the end of the file. `position` is the first batch at or
+        behind it."""
         assert point.segment is not None
         if position != point.segment.size:
-            words = f"says that a batch begins at byte {point.segment.size} of segment {point.segment.base_offset}, none does"
-            self._findings.problem(point.path, None, words)
+            message = f"says that a batch begins at byte {point.segment.size} of segment {point.segment.base_offset}, none does"
+            self._findings.problem(point.path, None, message)
         elif self._expected != point.offset:
-            words = f"says that offset {point.offset} comes at byte {position} of its segment, it is {self._expected}"
-            self._findings.problem(point.path, None, words)
+            message = f"says that offset {point.offset} comes at byte {position} of its segment, it is {self._expected}"
+            self._findings.problem(point.path, None, message)
 
 
-def _span(batch: SeenBatch) -> str:
+def _span(batch: InspectedBatch) -> str:
     return f"the batch of offsets {batch.header.base_offset} to {batch.header.last_offset}"

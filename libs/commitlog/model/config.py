@@ -1,4 +1,4 @@
-"""What a topic's configs mean to its logs. Sizes are bytes, times are ms."""
+"""The log settings that a topic's configs make. Sizes are bytes, times are ms."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the log tells its owner when it cannot do what was asked."""
+"""Errors that the log raises to its owner."""
 
 
 class OffsetOutOfRange(Exception):
@@ -10,7 +10,7 @@ class OffsetOutOfRange(Exception):
 
 
 class LogWriteError(Exception):
-    """An append that left nothing behind. `fatal`: the log refuses all appends until it is opened again."""
+    """An append that failed and left nothing behind. `fatal`: the log refuses all appends until it is opened again."""
 
     def __init__(self, message: str, *, fatal: bool) -> None:
         super().__init__(message)
@@ -18,11 +18,11 @@ class LogWriteError(Exception):
 
 
 class LogDamaged(Exception):
-    """Bytes that were synced are not what was written. Never cut silently: a replica may have them."""
+    """Synced bytes that are not the bytes that were written. They are never cut silently, since a replica may have them."""
 
 
-class MuchToRead(Exception):
-    """Opening would read more than it may here. Nothing was changed that a crash could not have changed, too."""
+class RecoveryTooLarge(Exception):
+    """An opening that would read more than its bound. It changed nothing that a crash could not have changed, too."""
 
     def __init__(self, total_bytes: int) -> None:
         super().__init__(total_bytes)
@@ -30,19 +30,20 @@ class MuchToRead(Exception):
 
 
 class SyncFailed(OSError):
-    """What was written may be lost, and asking again would be answered with a lie: the log directory is of no more use."""
+    """A failed sync. Written bytes may be lost, and a second sync would succeed falsely, so the log directory is of no more
+    use."""
 
 
 class DirectoryLocked(Exception):
-    """Another process uses the log directory."""
+    """A log directory that another process uses."""
 
 
 class DirectoryRetired(Exception):
-    """An earlier process gave the log directory up, and nobody has vouched for the disk since."""
+    """A log directory that an earlier process gave up, and whose disk no operator has vouched for since."""
 
 
-class DirectoryOfAnother(Exception):
-    """The log directory is sound, and another node's or cluster's."""
+class DirectoryOwnerMismatch(Exception):
+    """A sound log directory that belongs to another node or cluster."""
 
     def __init__(self, path: str, owner: str, theirs: str, ours: str) -> None:
         """`owner`: cluster or node."""
@@ -51,4 +52,4 @@ class DirectoryOfAnother(Exception):
 
 
 class DirectoryDamaged(Exception):
-    """The log directory's own files contradict what they must say."""
+    """A log directory whose own files contradict each other, or are damaged."""

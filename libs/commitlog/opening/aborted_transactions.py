@@ -1,7 +1,8 @@
-"""The aborted transactions of a log: an index for each segment that has any, read when somebody asks for it.
+"""The aborted transactions of a log: an index for each segment that has any, read when it is first needed.
 
-Damaged or missing indexes are made again from the batches; nothing else is lost with them. Resume points hold their checksums:
-a flipped bit would show readers what was aborted. One without a checksum, such as Kafka wrote, is held against its markers.
+Damaged or missing indexes are rebuilt from the batches; nothing else is lost with them. Resume points hold their checksums, since
+a flipped bit would show aborted records to readers. An index without a checksum, such as Kafka wrote, is compared with its
+markers.
 """
 
 import logging
@@ -10,58 +11,59 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from crc32c import crc32c
 
-from libs.commitlog import recovery
-from libs.commitlog.durable_files import FileWrite, read_file
-from libs.commitlog.errors import DirectoryDamaged, LogDamaged
-from libs.commitlog.file_names import TRANSACTION_INDEX, path_of
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.rewinding import producers_at
-from libs.commitlog.segment import Segment
-from libs.commitlog.transaction_index import ENTRY, AbortedTransaction, TransactionIndex
-from libs.commitlog.transactions import EndedTransaction
-from libs.wire.batches import BatchHeader
-from libs.wire.markers import read_marker
+from libs.commitlog.files.durable_files import FileWrite, read_file
+from libs.commitlog.files.file_names import TRANSACTION_INDEX, path_of
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.model.errors import DirectoryDamaged, LogDamaged
+from libs.commitlog.opening import recovery
+from libs.commitlog.opening.producer_rewind import producers_at
+from libs.commitlog.producers.transaction_index import ENTRY, AbortedTransaction, TransactionIndex
+from libs.commitlog.producers.transactions import EndedTransaction
+from libs.commitlog.segments.segment import Segment
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.markers import read_marker
 
 log = logging.getLogger(__name__)
 
 
 class AbortedTransactions:
-    """Used by the log's thread. `bases`: the segments that have an index on disk."""
+    """The aborted transactions of a log. The log's thread uses it. `bases`: the segments that have an index on disk."""
 
     def __init__(self, fs: FileSystem, directory: str, bases: Iterable[int] = ()) -> None:
         self._fs, self._directory = fs, directory
-        self._counts = dict.fromkeys(sorted(bases), 0)  # in the order of the segments
+        self._counts = dict.fromkeys(sorted(bases), 0)  # by segment, in their order
         self._indexes: dict[int, TransactionIndex] = {}
-        self._checksums: dict[int, int] = {}  # of files, as they were found sound
+        self._checksums: dict[int, int] = {}  # of the files, when they were found sound
         self._unsaved: dict[int, None] = {}
 
     # --- what is known
 
     @property
     def counts(self) -> dict[int, int]:
-        """How many there are, by segment."""
+        """The number of entries, by segment."""
         return dict(self._counts)
 
     @property
     def checksums(self) -> dict[int, int]:
-        """Of them all, by segment."""
-        found = {base: self._checksums[base] for base in self._counts if base not in self._indexes}
-        return found | {base: crc32c(self._indexes[base].content) for base in self._counts if base in self._indexes}
+        """The checksums of the entries, by segment."""
+        saved = {base: self._checksums[base] for base in self._counts if base not in self._indexes}
+        return saved | {base: crc32c(self._indexes[base].content) for base in self._counts if base in self._indexes}
 
     def between(self, segments: Sequence[Segment], start_offset: int, upper_bound: int) -> list[AbortedTransaction]:
-        """Those of which some batch may lie in [start_offset, upper_bound), by their markers. Raises OSError, LogDamaged."""
-        found: list[AbortedTransaction] = []
+        """The transactions that may have a batch in [start_offset, upper_bound), in the order of their markers. Raises OSError,
+        LogDamaged."""
+        transactions: list[AbortedTransaction] = []
         if self._counts:
             bases = list(self._counts)
             for base in bases[max(0, bisect_right(bases, start_offset) - 1) :]:
-                if self._index(segments, base).collect(start_offset, upper_bound, found):
+                if self._index(segments, base).collect(start_offset, upper_bound, transactions):
                     break
-        return found
+        return transactions
 
     # --- what the log does
 
     def ended(self, segments: Sequence[Segment], transactions: Iterable[EndedTransaction]) -> None:
-        """By markers that stand in the log now, in order."""
+        """Notes transactions whose markers are in the log now, in order."""
         for transaction in transactions:
             if transaction.aborted:
                 base = segments[_slot_of(segments, transaction.last_offset)].base_offset
@@ -71,10 +73,11 @@ class AbortedTransactions:
                 self._unsaved[base] = None
 
     def cut(self, segments: Sequence[Segment], end_offset: int) -> None:
-        """The log ends at `end_offset` now, and segments from there on are gone with their files. Raises OSError.
+        """Follows a truncation: the log ends at `end_offset` now, and segments from there on are gone with their files. Raises
+        OSError.
 
-        The file of the one that was cut is put right by the next round: until then the resume point before the cut tells what
-        of it counts.
+        The next round corrects the file of the segment that was cut. Until then the resume point before the cut says which of its
+        entries count.
         """
         self.forget([base for base in self._counts if base >= end_offset])
         if self._counts:
@@ -83,13 +86,13 @@ class AbortedTransactions:
                 self._settle(last)
 
     def forget(self, bases: Iterable[int]) -> None:
-        """The segments there left the log."""
+        """Forgets segments that left the log."""
         for base in bases:
-            for known in (self._counts, self._indexes, self._checksums, self._unsaved):
-                known.pop(base, None)
+            for table in (self._counts, self._indexes, self._checksums, self._unsaved):
+                table.pop(base, None)
 
     def replaced(self, bases: Iterable[int], base_offset: int) -> None:
-        """One segment took the place of those there, its index that of theirs. Raises OSError."""
+        """Follows a swap: one segment replaced others, and its index replaced theirs. Raises OSError."""
         self.forget(bases)
         content = read_file(self._fs, self._path(base_offset))
         if content is not None:
@@ -104,7 +107,8 @@ class AbortedTransactions:
         return bool(self._unsaved)
 
     def unsaved(self, active_base: int, *, active_too: bool) -> list[FileWrite]:
-        """What the next round writes. The active segment's grows with each abort, and is due only with a resume point."""
+        """The files that the next round writes. The active segment's grows with each abort, and is written only with a resume
+        point."""
         due = [base for base in self._unsaved if base != active_base or active_too]
         return [FileWrite(self._path(base), self._indexes[base].content) for base in due]
 
@@ -125,16 +129,18 @@ class AbortedTransactions:
         expected: Mapping[int, int],
         checksums: Mapping[int, int],
     ) -> None:
-        """Brings indexes and batches together. Markers from `scanned_from` on were seen, and ended what is in `ended`; before
-        it the files count, which have as many entries as `expected` says, by segment, and those `checksums`. Raises OSError,
-        LogDamaged."""
+        """Compares indexes with batches.
+
+        Markers from `scanned_from` on were seen, and ended the transactions in `ended`. Before it the files count. They must have
+        as many entries by segment as `expected` says, and those `checksums`. Raises OSError, LogDamaged.
+        """
         self._checksums.update(checksums)
         at = _slot_of(segments, scanned_from)
         slots = {segment.base_offset: slot for slot, segment in enumerate(segments)}
         for base in sorted({*self._counts, *expected}):
             slot = slots.get(base)
             if slot is None:
-                self.forget([base])  # it left, or was torn and went with its files
+                self.forget([base])  # the segment left, or was torn and removed with its files
             elif slot <= at:
                 self._open(segments, slot, scanned_from, expected.get(base, 0))
             else:
@@ -145,7 +151,7 @@ class AbortedTransactions:
         self._sort()
 
     def _open(self, segments: Sequence[Segment], slot: int, scanned_from: int, expected: int) -> None:
-        """Of a segment that lies wholly before what was scanned, it is only looked at."""
+        """Checks the index of a segment that lies wholly before the scanned part. It only reads the file."""
         segment = segments[slot]
         is_sealed = slot + 1 < len(segments) and segment.next_offset <= scanned_from
         try:
@@ -153,7 +159,7 @@ class AbortedTransactions:
             if len(index) < expected:
                 raise DirectoryDamaged(f"{self._path(segment.base_offset)}: {len(index)} entries, {expected} were written")
         except DirectoryDamaged as damage:
-            index = self._made_again(segments, slot, scanned_from, damage)
+            index = self._rebuilt(segments, slot, scanned_from, damage)
         if not is_sealed or segment.base_offset in self._unsaved:
             self._indexes[segment.base_offset] = index
         self._checksums[segment.base_offset] = crc32c(index.content)
@@ -170,7 +176,7 @@ class AbortedTransactions:
                 try:
                     index = self._read(segments[slot], segments[slot].next_offset, is_sealed=True)
                 except DirectoryDamaged as damage:
-                    index = self._made_again(segments, slot, segments[slot].next_offset, damage)
+                    index = self._rebuilt(segments, slot, segments[slot].next_offset, damage)
             self._indexes[base] = index
         return index
 
@@ -190,7 +196,7 @@ class AbortedTransactions:
             raise DirectoryDamaged(f"{path}: its entries are not those that were written")
         return index
 
-    def _made_again(self, segments: Sequence[Segment], slot: int, end_offset: int, damage: DirectoryDamaged) -> TransactionIndex:
+    def _rebuilt(self, segments: Sequence[Segment], slot: int, end_offset: int, damage: DirectoryDamaged) -> TransactionIndex:
         segment = segments[slot]
         producers = producers_at(self._fs, self._directory, list(segments[:slot]), segment.base_offset)
         recovery.replay_from(segment, 0, end_offset, producers)
@@ -200,7 +206,7 @@ class AbortedTransactions:
         return index
 
     def _settle(self, base: int) -> None:
-        """What is in memory is what the batches say; the file may say something else."""
+        """Makes the index say what the batches say; the file may say something else."""
         path, index = self._path(base), self._indexes[base]
         if len(index):
             self._counts[base] = len(index)
@@ -219,7 +225,7 @@ class AbortedTransactions:
 
 
 def _check_markers(segment: Segment, index: TransactionIndex, path: str) -> None:
-    """Raises DirectoryDamaged if a transaction does not end where an entry says. Batches that cannot be read do not tell."""
+    """Raises DirectoryDamaged if a transaction does not end where an entry says. Unreadable batches prove nothing."""
     for slot in range(len(index)):
         entry = index.entry(slot)
         try:
@@ -235,5 +241,5 @@ def _check_markers(segment: Segment, index: TransactionIndex, path: str) -> None
 
 
 def _slot_of(segments: Sequence[Segment], offset: int) -> int:
-    """The segment that would hold it."""
+    """The slot of the segment that would hold the offset."""
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)

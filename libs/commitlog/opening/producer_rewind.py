@@ -1,20 +1,20 @@
-"""Producer state of a log that was cut: what was saved beyond the cut must go first, the rest is replayed from what remains."""
+"""Producer state after a truncation: snapshots beyond the cut go first, the rest is replayed from what remains."""
 
-from libs.commitlog import recovery
-from libs.commitlog.durable_files import read_file
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.file_names import CLEANED, RESUME, SNAPSHOT, SWAP, offset_of, path_of
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.producer_snapshot import parse_snapshot
-from libs.commitlog.producers import ProducerEntry, ProducerState
-from libs.commitlog.resume import parse_resume
-from libs.commitlog.segment import Segment
+from libs.commitlog.files.durable_files import read_file
+from libs.commitlog.files.file_names import CLEANED, RESUME, SNAPSHOT, SWAP, offset_of, path_of
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.opening import recovery
+from libs.commitlog.opening.resume_points import parse_resume
+from libs.commitlog.producers.producer_snapshot import parse_snapshot
+from libs.commitlog.producers.producer_state import ProducerEntry, ProducerState
+from libs.commitlog.segments.segment import Segment
 
 
 def remove_state_beyond(fs: FileSystem, directory: str, resumes_max: int, snapshots_max: int) -> None:
-    """Removes resume points and snapshots past these offsets, from the disk too: a resume point vouches for the log before it.
+    """Removes resume points and snapshots past these offsets, on the disk too: a resume point vouches for the log before it.
 
-    A cleaned segment that is about to take its place goes as well: it may hold what is cut.
+    It also removes a cleaned segment that is about to replace its sources, since that may hold records that are cut.
     """
     greatest = {RESUME: resumes_max, SNAPSHOT: snapshots_max}
     doomed = [path_of(directory, offset, suffix) for suffix, offset in _saved_states(fs, directory) if offset > greatest[suffix]]
@@ -26,13 +26,13 @@ def remove_state_beyond(fs: FileSystem, directory: str, resumes_max: int, snapsh
 
 
 def producers_at(fs: FileSystem, directory: str, segments: list[Segment], end_offset: int) -> ProducerState:
-    """Producer state as of `end_offset`, from the newest sound save and the batches after it.
+    """The producer state as of `end_offset`, from the newest sound save and the batches after it.
 
-    A save from before the first segment does not count: batches between them left the log, and a state that misses some would
-    refuse a producer's next batch, where one that does not know the producer takes it.
+    A save from before the first segment does not count, since batches between the two left the log. An incomplete state would
+    refuse a producer's next batch, while a state without the producer accepts it.
     """
     first_offset = segments[0].base_offset if segments else end_offset
-    # Resume points first, even older ones: a snapshot holds only the last batch of each producer.
+    # Resume points come first, even older ones: a snapshot holds only the last batch of each producer.
     for suffix, offset in sorted(_saved_states(fs, directory), key=lambda state: (state[0] == RESUME, state[1]), reverse=True):
         if first_offset <= offset <= end_offset:
             path = path_of(directory, offset, suffix)
@@ -49,12 +49,12 @@ def _replayed(segments: list[Segment], start_offset: int, end_offset: int, entri
     producers = ProducerState(entries)
     later = [segment for segment in segments if segment.next_offset > start_offset]
     recovery.replay_headers(later, start_offset, end_offset, producers)
-    producers.take_ended()  # whoever wanted to know of those was told when they ended
+    producers.take_ended()  # their ends were already reported at that time
     return producers
 
 
 def _saved_states(fs: FileSystem, directory: str) -> list[tuple[str, int]]:
-    """(suffix, offset) of each."""
+    """The saved states, each as (suffix, offset)."""
     return [
         (suffix, offset)
         for name in fs.list_directory(directory)

@@ -1,7 +1,7 @@
-"""Finding a log again after a crash: read from the resume point only, keep what is whole, cut at the first bad byte.
+"""Recovery after a crash: it reads from the resume point only, keeps the whole batches, and cuts at the first bad byte.
 
-A loop over batch headers (about a million a second) with the CRC of each; indexes, epochs and producers follow along, so that
-they are what they would have been without the crash.
+It is a loop over batch headers (about a million a second) with the CRC of each. Indexes, epochs and producers are updated on the
+way, so that they end as they would have without the crash.
 """
 
 from collections import deque
@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
-from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.index import RELATIVE_OFFSET_MAX
-from libs.commitlog.producers import CACHED_BATCHES, ProducerState
-from libs.commitlog.segment import Segment
-from libs.wire.batch_layout import SMALLEST_LENGTH
-from libs.wire.batches import (
+from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.producers.producer_state import CACHED_BATCHES, ProducerState
+from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
+from libs.commitlog.segments.segment import Segment
+from libs.wire.record_batches.batch_layout import SMALLEST_LENGTH
+from libs.wire.record_batches.batches import (
     CONTROL,
     CRC_START,
     HEADER,
@@ -24,13 +24,13 @@ from libs.wire.batches import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from libs.wire.markers import read_marker
+from libs.wire.record_batches.markers import read_marker
 
 _ORDER_MATTERS = TRANSACTIONAL | CONTROL
 READ_BYTES = 1 << 20
-"""Read at once: more costs memory and wins nothing."""
+"""The bytes of one read: more would cost memory and gain nothing."""
 LARGE_BYTES = 16 << 20
-"""A batch that claims to be larger is checked before it is read as a whole."""
+"""A batch that claims to be larger is checked piece by piece before it is read as a whole."""
 
 
 def scan(
@@ -43,8 +43,8 @@ def scan(
 ) -> int:
     """Reads `segment` from `position`, where the batch at `next_offset` or later belongs, to its end or to the first bad byte.
 
-    Sets the segment's size and `next_offset` to what is whole, and returns by how many bytes the file is longer.
-    Its indexes must have been resumed or begun at `position`. `on_read` hears of every stretch of bytes that was read.
+    It sets the segment's size and `next_offset` to the end of the whole batches, and returns the number of bytes after them. Its
+    indexes must have been resumed or begun at `position`. `on_read` is called with the length of each stretch that was read.
     """
     epochs, producers = state
     handle = segment.file.handle
@@ -53,24 +53,24 @@ def scan(
     unpack, crc_of = HEADER.unpack_from, crc32c
     offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
     latest_epoch = epochs.latest
-    found: list[tuple[int, int, int, int, int, int]] = []
-    found_from = position
+    batches: list[tuple[int, int, int, int, int, int]] = []
+    batches_from = position
     latest = LatestBatches(producers)
-    wanted, is_whole = READ_BYTES, True
+    read_size, is_whole = READ_BYTES, True
     while is_whole and position + HEADER_SIZE <= end:
-        # Not through a mapping: a disk that cannot read is an error here, and would be the end of the process there.
-        asked = min(wanted, end - position)
-        view = memoryview(_read(fs, segment, asked, position))
-        is_whole = len(view) == asked
-        start, wanted = position, READ_BYTES
+        # No mapping: an unreadable sector is an error here, and would end the process there.
+        length_asked = min(read_size, end - position)
+        view = memoryview(_read(fs, segment, length_asked, position))
+        is_whole = len(view) == length_asked
+        start, read_size = position, READ_BYTES
         at, length_read = 0, len(view)
         while at + HEADER_SIZE <= length_read:
             fields = unpack(view, at)
             base_offset, length, epoch, magic, crc, attributes, delta, _, max_timestamp, producer_id, _, _, _ = fields
             stop = at + length + LENGTH_END
             if stop > length_read and magic == 2 and start + stop <= end and is_whole:
-                wanted = max(stop - at, READ_BYTES)
-                is_whole = wanted <= LARGE_BYTES or _crc_of(fs, segment, start + at + CRC_START, start + stop) == crc
+                read_size = max(stop - at, READ_BYTES)
+                is_whole = read_size <= LARGE_BYTES or _crc_of(fs, segment, start + at + CRC_START, start + stop) == crc
                 break
             if (
                 magic != 2
@@ -84,7 +84,7 @@ def scan(
                 is_whole = False
                 break
             last_offset = base_offset + delta
-            found.append((base_offset, last_offset, stop - at, max_timestamp, last_offset, epoch))
+            batches.append((base_offset, last_offset, stop - at, max_timestamp, last_offset, epoch))
             if epoch > latest_epoch:
                 epochs.assign(epoch, base_offset)
                 latest_epoch = epoch
@@ -97,8 +97,8 @@ def scan(
                     latest.add(producer_id, fields)
             next_offset = last_offset + 1
             at = stop
-        found_from = segment.note_batches(found, found_from)
-        found.clear()
+        batches_from = segment.note_batches(batches, batches_from)
+        batches.clear()
         position = start + at
         if on_read is not None:
             on_read(at)
@@ -109,7 +109,7 @@ def scan(
 
 
 def _crc_of(fs: FileSystem, segment: Segment, position: int, end: int) -> int:
-    """In bounded memory: a length that a flipped bit made large is not worth a gigabyte."""
+    """The CRC of a batch, in bounded memory: a length that a flipped bit made large must not cost a gigabyte."""
     crc = 0
     while position < end:
         content = _read(fs, segment, min(LARGE_BYTES, end - position), position)
@@ -121,7 +121,7 @@ def _crc_of(fs: FileSystem, segment: Segment, position: int, end: int) -> int:
 
 
 def _read(fs: FileSystem, segment: Segment, length: int, position: int) -> bytes:
-    """Less than `length` only at the file's end. Raises OSError, which names the file."""
+    """The bytes at `position`, fewer than `length` only at the file's end. Raises OSError, which names the file."""
     try:
         handle = segment.file.handle
         content = fs.pread(handle.fd, length, position)
@@ -136,7 +136,7 @@ def _read(fs: FileSystem, segment: Segment, length: int, position: int) -> bytes
 
 
 class LatestBatches:
-    """The last five batches of each producer: the ones before leave no trace outside of transactions, so they need no replay."""
+    """The last five batches of each producer. Earlier ones leave no trace outside of transactions, so they need no replay."""
 
     def __init__(self, producers: ProducerState) -> None:
         self._producers = producers
@@ -156,7 +156,7 @@ class LatestBatches:
 
 
 def replay_headers(segments: list[Segment], start_offset: int, end_offset: int, producers: ProducerState) -> None:
-    """Brings producer state, as of `start_offset`, up to `end_offset`."""
+    """Brings producer state from `start_offset` to `end_offset`."""
     for segment in segments:
         first = segment.find(start_offset)
         if first is not None:
@@ -164,7 +164,7 @@ def replay_headers(segments: list[Segment], start_offset: int, end_offset: int, 
 
 
 def replay_from(segment: Segment, position: int, end_offset: int, producers: ProducerState) -> None:
-    """As `replay_headers`, for the batches of one segment from `position` on."""
+    """Replays the batches of one segment from `position` on."""
     for place in segment.walk(position, segment.size):
         if place.base_offset >= end_offset:
             return

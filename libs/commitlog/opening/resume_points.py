@@ -1,8 +1,10 @@
-"""Resume points: `<offset>.resume`, what a reopening log needs in order to read nothing before that offset.
+"""Resume points, `<offset>.resume`: the state with which an opening need read nothing before that offset.
 
 A resume point is written only after the log and its indexes were synced up to it, so its presence *is* the recovery point.
-Truncation removes those beyond its cut before it cuts. Kafka ignores the file; it holds what Kafka has no file for: the state
-of the indexes at that offset, all five cached batches of each producer, and which segments there were before it.
+Truncation removes those beyond its cut before it cuts.
+
+Kafka ignores the file. It holds state for which Kafka has no file: the indexes as of that offset, all five cached batches of each
+producer, and the segments before it.
 """
 
 import struct
@@ -11,9 +13,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.producers import CachedBatch, ProducerEntry
-from libs.commitlog.segment_list import Missing, SegmentList, format_segments, parse_segments
+from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.opening.segment_list import MissingSegment, SegmentList, format_segments, parse_segments
+from libs.commitlog.producers.producer_state import CachedBatch, ProducerEntry
+from libs.commitlog.segments.segment_progress import SegmentProgress
 
 _HEAD = struct.Struct(">4sI")
 _MAGIC = b"PSR1"
@@ -25,38 +28,26 @@ _ABORTED = struct.Struct(">qi")
 _CHECKSUM = struct.Struct(">qI")
 
 
-class SegmentProgress(NamedTuple):
-    """How far a segment and its indexes are."""
-
-    base_offset: int
-    size: int
-    index_entries: int
-    time_entries: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    bytes_since_index: int
-
-
 class ResumePoint(NamedTuple):
     offset: int
     segment: SegmentProgress
     producers: dict[int, ProducerEntry]
     aborted: dict[int, int] = {}
-    """By segment: how many entries its `.txnindex` has, which only exists if there are any. Cleaning leaves fewer."""
+    """The number of entries in each segment's `.txnindex`, which exists only if there are any. Cleaning leaves fewer."""
     before: SegmentList = ()
-    """The segments before the one that `segment` tells of."""
+    """The segments before the one that `segment` describes."""
     aborted_checksums: dict[int, int] = {}
-    """By segment: the CRC of those entries."""
+    """The CRC of those entries, by segment."""
 
-    def missing(self, sizes: Mapping[int, int]) -> Missing | None:
-        """What is not there of the segment that recovery begins in. `sizes`: what is, by base offset."""
+    def missing(self, sizes: Mapping[int, int]) -> MissingSegment | None:
+        """The missing part of the segment in which recovery begins. `sizes`: sizes of existing segments, by base offset."""
         base_offset, size = self.segment.base_offset, sizes.get(self.segment.base_offset, -1)
         if size >= self.segment.size:
             return None
-        return Missing(base_offset, max(self.offset, base_offset + 1), self.segment.size, size)
+        return MissingSegment(base_offset, max(self.offset, base_offset + 1), self.segment.size, size)
 
     def checksums_of(self, sizes: Mapping[int, int]) -> dict[int, int]:
-        """Without those of segments that a cleaner has replaced since, with their indexes. `sizes`: as for `missing`."""
+        """The checksums without those of segments that a cleaner has replaced since. `sizes`: as for `missing`."""
         replaced = {base for base, size in self.before if sizes.get(base) != size}
         return {base: checksum for base, checksum in self.aborted_checksums.items() if base not in replaced}
 
@@ -104,7 +95,7 @@ def parse_resume(content: bytes, path: str) -> ResumePoint:
 
 
 def _parse_table(body: memoryview, row: struct.Struct) -> dict[int, int]:
-    """Older versions wrote nothing here."""
+    """Reads the optional tables. Older versions wrote none."""
     if not body:
         return {}
     (count,) = _COUNT.unpack_from(body)

@@ -1,24 +1,24 @@
-"""What a log saved beside its batches, as an opening log finds it: resume points, producer snapshots, leader epochs."""
+"""State that a log saved beside its batches, as an opening log finds it: resume points, producer snapshots, leader epochs."""
 
 import logging
 
-from libs.commitlog import epochs as epoch_file
-from libs.commitlog.durable_files import read_file
-from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.file_names import RESUME, SNAPSHOT, by_suffix, path_of
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.producer_snapshot import parse_snapshot
-from libs.commitlog.producers import ProducerState
-from libs.commitlog.resume import ResumePoint, parse_resume
-from libs.commitlog.segment import Segment
-from libs.wire.batches import BatchHeader
+from libs.commitlog.checkpoints import leader_epochs as epoch_file
+from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from libs.commitlog.files.durable_files import read_file
+from libs.commitlog.files.file_names import RESUME, SNAPSHOT, by_suffix, path_of
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.opening.resume_points import ResumePoint, parse_resume
+from libs.commitlog.producers.producer_snapshot import parse_snapshot
+from libs.commitlog.producers.producer_state import ProducerState
+from libs.commitlog.segments.segment import Segment
+from libs.wire.record_batches.batches import BatchHeader
 
 log = logging.getLogger(__name__)
 
 
 class SavedState:
-    """In one directory, which holds `names`."""
+    """The saved state in one directory, which holds `names`."""
 
     def __init__(self, fs: FileSystem, directory: str, names: list[str]) -> None:
         self._fs, self._directory = fs, directory
@@ -28,8 +28,8 @@ class SavedState:
         self._points: dict[str, ResumePoint] = {}
 
     def name_resume_points(self) -> None:
-        """Those that bear another offset than the one they are as of get their own name again. What cannot be read is believed by
-        its name: it may be all that tells how far the log was synced. Raises OSError."""
+        """Renames resume points whose name has another offset than their content. An unreadable one is believed by its name,
+        which may be the only proof of how far the log was synced. Raises OSError."""
         for offset in sorted(self.offsets_of(RESUME), reverse=True):
             path = path_of(self._directory, offset, RESUME)
             try:
@@ -39,7 +39,7 @@ class SavedState:
             if point.offset == offset:
                 return  # older ones do not matter
             del self._points[path]
-            log.warning("%s is of offset %d, whatever its name says: renamed", path, point.offset)
+            log.warning("%s is renamed, since its content is of offset %d", path, point.offset)
             self._forget(offset, RESUME)
             own = path_of(self._directory, point.offset, RESUME)
             if self._fs.exists(own):
@@ -58,7 +58,7 @@ class SavedState:
                 log.warning("resume point ignored: %s", damage)
                 self._unsound.append(path)
                 continue
-            # One whose segment retention took: a truncation removed the newer ones.
+            # Retention took its segment, and a truncation removed the newer ones.
             if not segments or not point.segment.base_offset < segments[0].base_offset <= log_start_offset:
                 return point
             self._fs.unlink(path)
@@ -66,7 +66,7 @@ class SavedState:
         return None
 
     def _resume_point(self, path: str) -> ResumePoint:
-        """Read once: who asks for the names and who asks for the newest read the same one. Raises DirectoryDamaged."""
+        """A resume point, read once, so that all callers see the same one. Raises DirectoryDamaged."""
         if path not in self._points:
             self._points[path] = parse_resume(read_file(self._fs, path) or b"", path)
         return self._points[path]
@@ -84,9 +84,9 @@ class SavedState:
         return ProducerState(), -1
 
     def remove_useless(self, start_offset: int, end_offset: int) -> list[int]:
-        """Removes what was saved beyond the log's end (KAFKA-5829), and all but the newest resume point of what lies before its
-        first segment. Returns the offsets of the resume points that stay."""
-        kept = []
+        """Removes state that was saved beyond the log's end (KAFKA-5829), and all resume points before its first segment except
+        the newest. Returns the offsets of the resume points that stay."""
+        remaining = []
         for suffix in (SNAPSHOT, RESUME):
             offsets = sorted(self.offsets_of(suffix))
             for offset in offsets:
@@ -95,11 +95,12 @@ class SavedState:
                 if offset > end_offset or stale or path in self._unsound:
                     self._fs.unlink(path)
                 elif suffix == RESUME:
-                    kept.append(offset)
-        return kept
+                    remaining.append(offset)
+        return remaining
 
     def read_epochs(self, segments: list[Segment], end: int) -> LeaderEpochs:
-        """From their file, or else from the batches of the segments, of the last one's first `end` bytes."""
+        """The leader epochs, from their file, or else from the batches of the segments. Of the last segment only the first `end`
+        bytes count."""
         path = f"{self._directory}/{epoch_file.FILE_NAME}"
         try:
             content = read_file(self._fs, path)
@@ -116,7 +117,7 @@ class SavedState:
         return epochs
 
     def offsets_of(self, suffix: str) -> list[int]:
-        """Those that the names bear, in no order."""
+        """The offsets in the names, in no order."""
         return self._offsets.get(suffix, [])
 
     def _forget(self, offset: int, suffix: str) -> None:

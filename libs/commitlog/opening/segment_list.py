@@ -1,14 +1,14 @@
-"""Which segments a resume point had before it, and how long each was: what must still be there when the log is opened again.
+"""The segments before a resume point, and their lengths. An opening checks by names and sizes that all of them are still there.
 
-Retention takes them from the front, after the log's start has moved, and the cleaner makes several into one. Whatever else is
-missing or shorter was lost. Nothing is read for that: names and sizes tell.
+Retention takes segments from the front, after the log's start has moved, and the cleaner makes several into one. Any other
+segment that is missing or shorter was lost.
 """
 
 import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from libs.commitlog.gapless import NotedSwap
+from libs.commitlog.files.contiguity import NotedSwap
 
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qi")
@@ -27,7 +27,7 @@ def format_segments(segments: SegmentList) -> bytes:
 
 
 def parse_segments(content: memoryview) -> SegmentList:
-    """Older versions wrote nothing here. Raises struct.error."""
+    """Reads the list. Older versions wrote none. Raises struct.error."""
     if not content:
         return ()
     (count,) = _COUNT.unpack_from(content)
@@ -36,8 +36,8 @@ def parse_segments(content: memoryview) -> SegmentList:
     return tuple(map(ListedSegment._make, _ENTRY.iter_unpack(content[_COUNT.size : _COUNT.size + count * _ENTRY.size])))
 
 
-class Missing(NamedTuple):
-    """A segment that is not what it was. `size` is -1 if it is gone."""
+class MissingSegment(NamedTuple):
+    """A segment that is not as listed. `size` is -1 if it is gone."""
 
     base_offset: int
     next_offset: int
@@ -53,11 +53,12 @@ class Missing(NamedTuple):
 
 def find_missing(
     listed: SegmentList, end_offset: int, sizes: dict[int, int], *, log_start_offset: int, swaps: Sequence[NotedSwap]
-) -> Iterator[Missing]:
-    """What of the segments before the one at `end_offset` is not there. `sizes`: what is, by base offset.
+) -> Iterator[MissingSegment]:
+    """The listed segments before the one at `end_offset` that are missing or changed. `sizes`: sizes of existing segments, by
+    base offset.
 
-    The cleaner may have been at work since the list was written: what took part in one of `swaps` is in its output, if that is
-    there.
+    The cleaner may have run since the list was written. A segment that took part in one of `swaps` is in the swap's output, if
+    that exists.
     """
     ends = [segment.base_offset for segment in listed[1:]] + [end_offset] * bool(listed)
     for segment, next_offset in zip(listed, ends, strict=True):
@@ -67,7 +68,7 @@ def find_missing(
             and next_offset > log_start_offset
             and not any(s.covers(segment.base_offset, sizes) for s in swaps)
         ):
-            yield Missing(segment.base_offset, next_offset, segment.size, size)
+            yield MissingSegment(segment.base_offset, next_offset, segment.size, size)
 
 
 def list_segments(segments: Sequence[tuple[int, int]]) -> SegmentList:

@@ -1,7 +1,7 @@
-"""One entry of `log.dirs`: its identity, its lock, its checkpoints and the partitions in it. Kafka's layout.
+"""One entry of `log.dirs`: its identity, its lock, its checkpoints and its partitions, in Kafka's layout. One process holds it.
 
-One process holds it. Whether the last holder stopped cleanly is asked once, at opening, and forgotten on disk at once: a crash
-while logs are loaded is an unclean stop too (KAFKA-10471).
+The mark of a clean stop is read once, at opening, and removed from the disk at once: a crash while logs are loaded is an unclean
+stop too (KAFKA-10471).
 """
 
 import base64
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.commitlog.durable_files import make_directory, read_file, replace_file, write_all
-from libs.commitlog.errors import DirectoryDamaged, DirectoryOfAnother, DirectoryRetired
-from libs.commitlog.file_names import LOG, offsets_of
-from libs.commitlog.filesystem import FileSystem, OpenFile
-from libs.commitlog.offset_checkpoint import Offsets, format_offsets, parse_offsets
-from libs.commitlog.spare import SpareRoom
-from libs.commitlog.sync import syncing
+from libs.commitlog.checkpoints.offset_checkpoint import Offsets, format_offsets, parse_offsets
+from libs.commitlog.files.durable_files import make_directory, read_file, replace_file, write_all
+from libs.commitlog.files.file_names import LOG, offsets_of
+from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.files.reserved_file import ReservedFile
+from libs.commitlog.files.sync import syncing
+from libs.commitlog.model.errors import DirectoryDamaged, DirectoryOwnerMismatch, DirectoryRetired
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +31,16 @@ CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 _META, _LOCK, _CLEAN, _RETIRED = "meta.properties", ".lock", ".kafka_cleanshutdown", ".retired"
 _PARTITION_METADATA = "partition.metadata"
 _UNREADABLE = (errno.EIO, errno.EISDIR, errno.EINVAL, errno.ENXIO)
-"""One file's trouble, and no reason to do without the directory."""
+"""Errors of a single file, which are no reason to give up the directory."""
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
 MOVES = "moves"
-"""In a partition's directory: how often it was moved from one log directory to another. Of two that hold the same partition, the
-one with the greater number is the partition, and the other one is where it came from. One that is begun again, where the
-directory that held it is gone, begins with a number that no former one has."""
+"""The file in a partition's directory that counts its moves between log directories.
+
+When two directories hold the same partition, the one with the greater number is the partition, and the other is its former place.
+A partition that is made anew, where the directory that held it is gone, begins with a number that no former copy has.
+"""
 _NAME_MAX = 255
 
 
@@ -50,20 +52,20 @@ class PartitionDirectory(NamedTuple):
 
 
 class LogDirectory:
-    """Open with `LogDirectory.open`; `close` lets the next process in."""
+    """A log directory. `LogDirectory.open` opens it; `close` lets the next process open it."""
 
     def __init__(self, fs: FileSystem, path: str, lock: OpenFile, directory_id: bytes, was_clean: bool) -> None:
         self._fs, self.path, self._lock = fs, path, lock
         self.directory_id = directory_id
-        """16 bytes; stays with the files, so that a replaced disk is seen as such."""
+        """The id, 16 bytes. It stays with the files, so that a replaced disk is noticed."""
         self.was_clean = was_clean
-        self._log_starts = SpareRoom(fs, f"{path}/{LOG_START_OFFSETS}")
+        self._log_starts = ReservedFile(fs, f"{path}/{LOG_START_OFFSETS}")
         self._log_starts.keep()
 
     @classmethod
     def open(cls, path: str, fs: FileSystem, *, new_id: bytes, node_id: int, cluster_id: str = "") -> "LogDirectory":
-        """`new_id` becomes the directory's id if it has none yet. Raises DirectoryLocked, DirectoryRetired, DirectoryOfAnother,
-        DirectoryDamaged, OSError."""
+        """Opens and locks the directory. `new_id` becomes its id if it has none yet. Raises DirectoryLocked, DirectoryRetired,
+        DirectoryOwnerMismatch, DirectoryDamaged, OSError."""
         make_directory(fs, path)
         reason = read_file(fs, f"{path}/{_RETIRED}")
         if reason is not None:
@@ -72,32 +74,33 @@ class LogDirectory:
             )
         lock = OpenFile(fs, fs.lock(f"{path}/{_LOCK}"))
         properties = _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
-        for owner, ours in (("cluster", cluster_id), ("node", str(node_id))):
-            theirs = properties.get(f"{owner}.id")
-            if ours and theirs and theirs != ours:
-                raise DirectoryOfAnother(path, owner, theirs, ours)
+        for owner, expected in (("cluster", cluster_id), ("node", str(node_id))):
+            recorded = properties.get(f"{owner}.id")
+            if expected and recorded and recorded != expected:
+                raise DirectoryOwnerMismatch(path, owner, recorded, expected)
         directory_id = _decode_id(properties["directory.id"], path) if "directory.id" in properties else new_id
-        wanted = {"cluster.id": cluster_id, "directory.id": encode_id(directory_id), "node.id": str(node_id), "version": "1"}
-        if any(properties.get(name) != value for name, value in wanted.items() if value):
-            merged = {**properties, **{name: value for name, value in wanted.items() if value}}
+        required = {"cluster.id": cluster_id, "directory.id": encode_id(directory_id), "node.id": str(node_id), "version": "1"}
+        if any(properties.get(name) != value for name, value in required.items() if value):
+            merged = {**properties, **{name: value for name, value in required.items() if value}}
             content = "".join(f"{name}={value}\n" for name, value in sorted(merged.items()))
             replace_file(fs, f"{path}/{_META}", content.encode())
         was_clean = fs.exists(f"{path}/{_CLEAN}")
         if was_clean:
             fs.unlink(f"{path}/{_CLEAN}")
-        # What the last process renamed before it was killed is settled too: nobody sees it go, and then come back.
+        # Renames of the last process before it was killed become durable too. Otherwise a file could be gone now and come back
+        # later.
         fs.fsync_directory(path)
         return cls(fs, path, lock, directory_id, was_clean)
 
     def mark_clean(self) -> None:
-        """The last act of a clean stop: every log here was closed and synced."""
+        """Marks a clean stop, as its last step: every log here was closed and synced."""
         replace_file(self._fs, f"{self.path}/{_CLEAN}", json.dumps({"version": 0, "brokerEpoch": -1}).encode())
 
     def mark_retired(self, reason: str) -> None:
-        """Keeps the next process from using the directory until an operator removes the mark. Raises OSError.
+        """Marks the directory as retired, so that no process uses it until an operator removes the mark. Raises OSError.
 
-        After a failed sync the page cache may hold what the disk does not, and a log that is opened again would trust it. The
-        mark need not reach the disk for that: whatever empties the page cache ends the danger too.
+        After a failed sync the page cache may hold bytes that the disk lacks, and a log that is opened again would trust them.
+        The mark itself need not reach the disk: an event that empties the page cache ends that danger too.
         """
         path = f"{self.path}/{_RETIRED}"
         if self._fs.exists(path):
@@ -120,33 +123,35 @@ class LogDirectory:
         """Makes the directory and its `partition.metadata`, both on disk when this returns. Returns the path."""
         path = self.partition_path(topic, partition)
         self._fs.make_directories(path)
-        if moves:  # first: with its metadata it counts as whole
+        if moves:  # this comes first: with its metadata the partition counts as complete
             write_moves(self._fs, path, moves)
-        self._say_whose(path, topic_id)
+        self._write_metadata(path, topic_id)
         self._fs.fsync_directory(self.path)
         return path
 
-    def _say_whose(self, path: str, topic_id: bytes) -> None:
+    def _write_metadata(self, path: str, topic_id: bytes) -> None:
         content = f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
-        # Kafka reads two lines. With another character in its id the partition would be a stranger's, and an empty one begun.
+        # Kafka reads two lines. If a character of the id changed, the partition would count as a stray, and an empty one would be
+        # made.
         replace_file(self._fs, f"{path}/{_PARTITION_METADATA}", content + b"crc32c: %d\n" % crc32c(content))
 
     def adopt_partition(self, topic: str, partition: int, topic_id: bytes, moves: int = 0) -> str:
-        """As `create_partition`, where segments may lie already that no scan took for the partition's: without
-        `partition.metadata` they are, as in Kafka. Raises DirectoryDamaged if that file is there and does not say so, OSError."""
+        """Makes the directory of a partition, where segments may lie already that no scan attributed to it. As in Kafka, they
+        belong to it where there is no `partition.metadata`. Raises DirectoryDamaged if that file exists and names another topic,
+        and OSError."""
         path = self.partition_path(topic, partition)
         if self._fs.exists(path) and offsets_of(self._fs.list_directory(path), LOG):
-            found = self.read_topic_id(path)
-            if found is None:
+            existing_id = self.read_topic_id(path)
+            if existing_id is None:
                 log.warning("%s has segments and no %s: taken for the partition of that name", path, _PARTITION_METADATA)
-            elif found != topic_id:
-                raise DirectoryDamaged(f"{path} is of the topic with id {encode_id(found)}, not {encode_id(topic_id)}")
+            elif existing_id != topic_id:
+                raise DirectoryDamaged(f"{path} is of the topic with id {encode_id(existing_id)}, not {encode_id(topic_id)}")
         return self.create_partition(topic, partition, topic_id, moves)
 
     def list_partitions(self) -> list[PartitionDirectory]:
-        """Those that say whose they are. A directory without `partition.metadata` is a creation that never finished, or a
-        stranger's: it is left alone, until somebody asks for a partition of that name."""
-        found = []
+        """The partitions whose directory has a `partition.metadata`. A directory without it is an unfinished creation or a stray.
+        It stays as it is until a partition of that name is wanted here."""
+        partitions = []
         for name in sorted(self._fs.list_directory(self.path)):
             topic, dash, index = name.rpartition("-")
             if not (dash and topic and index.isascii() and index.isdigit()):
@@ -158,8 +163,8 @@ class LogDirectory:
                 log.warning("not taken for a partition: %s", damage)
                 continue
             if topic_id is not None:
-                found.append(PartitionDirectory(topic, int(index), topic_id, path))
-        return found
+                partitions.append(PartitionDirectory(topic, int(index), topic_id, path))
+        return partitions
 
     def read_topic_id(self, path: str) -> bytes | None:
         file = f"{path}/{_PARTITION_METADATA}"
@@ -178,36 +183,39 @@ class LogDirectory:
             raise DirectoryDamaged(f"{file} was changed, its checksum says: {content[:100]!r}")
         return _decode_id(fields["topic_id"], file)
 
-    # --- what is to take a partition's place (see `libs/commitlog/future_log.py`)
+    # --- what is to take a partition's place (see `libs/commitlog/partition_log/future_log.py`)
 
     def future_path(self, topic: str, partition: int, topic_id: bytes) -> str:
         return f"{self.path}/{topic}-{partition}.{topic_id.hex()}{FUTURE_SUFFIX}"
 
     def create_future(self, topic: str, partition: int, topic_id: bytes, moves: int) -> str:
-        """Empty, whatever an earlier attempt left there. Durable: a start knows by it that the partition's log lies elsewhere.
-        Returns the path. Raises OSError, SyncFailed."""
+        """Makes the empty directory of a future log, and removes an earlier attempt's. It is durable: a start knows by it that
+        the partition's log lies in another directory. Returns the path. Raises OSError, SyncFailed."""
         path = self.future_path(topic, partition, topic_id)
         if self._fs.exists(path):
             self._fs.remove_tree(path)
         self._fs.make_directories(path)
-        self._say_whose(path, topic_id)
+        self._write_metadata(path, topic_id)
         write_moves(self._fs, path, moves)
         with syncing():
             self._fs.fsync_directory(self.path)
         return path
 
     def find_futures(self) -> list[str]:
-        """Paths of those that an earlier process left. None is the only copy of anything."""
+        """The paths of future logs that an earlier process left. None of them is the only copy of a record."""
         return [f"{self.path}/{name}" for name in sorted(self._fs.list_directory(self.path)) if name.endswith(FUTURE_SUFFIX)]
 
     def partitions_to_come(self) -> set[tuple[bytes, int]]:
-        """(topic id, partition) of those."""
+        """The partitions with a future log, each as (topic id, partition)."""
         names = [path.rpartition("/")[2].removesuffix(FUTURE_SUFFIX).rpartition(".") for path in self.find_futures()]
-        found = [(topic_id, name.rpartition("-")[2]) for name, _, topic_id in names]
-        return {(bytes.fromhex(topic_id), int(index)) for topic_id, index in found if _is_topic_id(topic_id) and index.isdigit()}
+        candidates = [(topic_id, name.rpartition("-")[2]) for name, _, topic_id in names]
+        return {
+            (bytes.fromhex(topic_id), int(index)) for topic_id, index in candidates if _is_topic_id(topic_id) and index.isdigit()
+        }
 
     def promote_future(self, topic: str, partition: int, topic_id: bytes) -> str:
-        """The partition of that name is this one now, durably. Returns its path. Raises OSError: nobody knows then."""
+        """Makes a future log the partition of that name, durably. Returns its path. Raises OSError: then it is unknown which of
+        the two a start would find."""
         path = self.partition_path(topic, partition)
         self._fs.rename(self.future_path(topic, partition, topic_id), path)
         with syncing():
@@ -217,8 +225,8 @@ class LogDirectory:
     # --- partitions that go
 
     def schedule_deletion(self, topic: str, partition: int, topic_id: bytes) -> str:
-        """Renames the partition out of the way, durably; a topic of the same name may come at once. Returns the new path, which
-        the caller removes with `remove` when readers have had their time."""
+        """Renames a deleted partition, durably, so that a topic of the same name may come at once. Returns the new path. The
+        caller removes it with `remove` when readers had time to finish."""
         path = self._path_aside(topic, partition, topic_id, DELETED_SUFFIX)
         if self._fs.exists(path):
             self._fs.remove_tree(path)
@@ -226,10 +234,10 @@ class LogDirectory:
         return path
 
     def set_aside(self, topic: str, partition: int, topic_id: bytes) -> str:
-        """Renames a partition that nobody asks for, durably. As in Kafka it stays so until an operator removes it: metadata that
-        was lost would make every partition look like that. Returns the new path."""
+        """Renames a stray partition, durably. As in Kafka, an operator must remove it: if metadata were lost, every partition
+        would look like a stray. Returns the new path."""
         path, others = self._path_aside(topic, partition, topic_id, STRAY_SUFFIX), 0
-        while self._fs.exists(path):  # an earlier one, which nobody has removed
+        while self._fs.exists(path):  # an earlier stray that was not removed
             others += 1
             path = self._path_aside(topic, partition, topic_id, f"-{others}{STRAY_SUFFIX}")
         self._rename_aside(topic, partition, path)
@@ -240,9 +248,10 @@ class LogDirectory:
         return f"{self.path}/{topic[: _NAME_MAX - len(suffix) - len(str(partition)) - 1]}-{partition}{suffix}"
 
     def _rename_aside(self, topic: str, partition: int, path: str) -> None:
-        """What the checkpoint says of the name goes first: a log that comes to bear it must not start where another did.
+        """Renames a partition's directory. Its entry in the checkpoint is removed first: a later log of that name must not start
+        where this one did.
 
-        A start at 0 may stay, and nothing is written then.
+        An entry of 0 may stay, and nothing is written then.
         """
         starts = self.read_checkpoint(LOG_START_OFFSETS)
         if starts.pop((topic, partition), 0):
@@ -250,20 +259,20 @@ class LogDirectory:
         self._fs.rename(self.partition_path(topic, partition), path)
         self._fs.fsync_directory(self.path)
 
-    def had_former_selves(self) -> Callable[[str, int], bool]:
-        """Tells of (topic, partition) whether one of that name was set aside, or is about to be removed: checkpoints may still
-        speak of it."""
+    def has_set_aside_partitions(self) -> Callable[[str, int], bool]:
+        """A function that says whether a partition of that name was set aside, or is about to be removed. Checkpoints may still
+        name such a partition."""
         names = self._fs.list_directory(self.path)
         aside = {name.rpartition(".")[0] for name in names if name.endswith((DELETED_SUFFIX, STRAY_SUFFIX))}
 
-        def had(topic: str, partition: int) -> bool:
+        def is_set_aside(topic: str, partition: int) -> bool:
             paths = [self._path_aside(topic, partition, bytes(16), kind) for kind in (DELETED_SUFFIX, STRAY_SUFFIX)]
             return any(path.rpartition("/")[2].rpartition(".")[0] in aside for path in paths)
 
-        return had
+        return is_set_aside
 
     def scheduled_deletions(self) -> list[str]:
-        """Paths that an earlier process renamed and did not come to remove."""
+        """The paths that an earlier process renamed for deletion and did not remove."""
         return [f"{self.path}/{name}" for name in self._fs.list_directory(self.path) if name.endswith(DELETED_SUFFIX)]
 
     def remove(self, path: str) -> None:
@@ -274,11 +283,13 @@ class LogDirectory:
     # --- checkpoints
 
     def read_checkpoint(self, name: str) -> dict[tuple[str, int], int]:
-        """Offsets by (topic, partition). A damaged file reads as empty: it only saves work (KAFKA-1758, KAFKA-2012)."""
+        """The offsets of a checkpoint, by (topic, partition). A damaged file reads as empty, since it only saves work
+        (KAFKA-1758, KAFKA-2012)."""
         return self.find_checkpoint(name) or {}
 
     def find_checkpoint(self, name: str) -> dict[tuple[str, int], int] | None:
-        """None: there is none, or it is damaged, and so it says nothing of those that it does not name."""
+        """The offsets of a checkpoint. None: it is missing or damaged, so a partition that it lacks may still have had an
+        entry."""
         path = f"{self.path}/{name}"
         try:
             content = read_file(self._fs, path)
@@ -288,15 +299,16 @@ class LogDirectory:
             return None
 
     def write_checkpoint(self, name: str, offsets: Offsets) -> None:
-        """Blocks on the disk. Log starts, which must be written before anything is deleted, are written to a full disk too."""
+        """Writes a checkpoint. It blocks on the disk. Log starts are written to a full disk too, since deletions wait for
+        them."""
         content = format_offsets(offsets)
         if name == LOG_START_OFFSETS:
             self._log_starts.replace(content)
         else:
             replace_file(self._fs, f"{self.path}/{name}", content)
 
-    def keep_spare_room(self) -> None:
-        """After something was removed. Blocks."""
+    def reserve_space(self) -> None:
+        """Reserves room again after a removal. It blocks."""
         self._log_starts.keep()
 
 
@@ -305,13 +317,13 @@ def _is_topic_id(name: str) -> bool:
 
 
 def read_moves(fs: FileSystem, path: str) -> int:
-    """Of a partition's directory. Raises OSError."""
+    """The number of moves of a partition's directory. Raises OSError."""
     content = read_file(fs, f"{path}/{MOVES}") or b""
     return int(content) if content.strip().isdigit() else 0
 
 
 def write_moves(fs: FileSystem, path: str, moves: int) -> None:
-    """On the disk when this returns. Raises OSError."""
+    """Writes the number of moves, durably when this returns. Raises OSError."""
     replace_file(fs, f"{path}/{MOVES}", b"%d\n" % moves)
 
 
@@ -321,7 +333,7 @@ def stopped_cleanly(fs: FileSystem, path: str) -> bool:
 
 
 def find_directory_id(fs: FileSystem, path: str) -> bytes | None:
-    """Touches nothing. None: it has none yet. Raises DirectoryDamaged, OSError."""
+    """The directory's id, None if it has none yet. Nothing is changed. Raises DirectoryDamaged, OSError."""
     properties = _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
     return _decode_id(properties["directory.id"], path) if "directory.id" in properties else None
 
@@ -331,7 +343,7 @@ def is_retired(fs: FileSystem, path: str) -> bool:
 
 
 def parse_metadata(content: bytes) -> tuple[dict[str, str], bool]:
-    """What a `partition.metadata` says, and whether its checksum agrees. Kafka's has none, and is believed."""
+    """The content of a `partition.metadata`, and whether its checksum matches. Kafka's has no checksum, and is believed."""
     fields = dict(line.split(": ", 1) for line in content.decode(errors="replace").splitlines() if ": " in line)
     checksum = str(crc32c(content.partition(b"crc32c: ")[0]))
     return fields, fields.get("crc32c", checksum) == checksum

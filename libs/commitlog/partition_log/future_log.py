@@ -1,41 +1,42 @@
-"""The copy of a log that is to take its place from another log directory: Kafka's future log.
+"""The copy of a log in another log directory that is to replace it: Kafka's future log.
 
-`TOPIC-PARTITION.<topic id>-future` is filled from the log while that goes on. When both end at the same offset, and nobody
-appends: it takes over what batches do not tell, and is closed, synced → its directory gets the partition's name → the name of
-where it came from goes. From the second step on there are two of one name, of which `MOVES` tells the newer; a crash at any step
-leaves exactly one that counts, and all of it.
+`TOPIC-PARTITION.<topic id>-future` is filled from the log while the log goes on. The last steps follow when both end at the same
+offset and appends are stopped. First the copy takes over the state that batches do not tell, and is closed and synced. Then its
+directory gets the partition's name. Then the name of its source is removed.
 
-Used by one thread at a time, whichever may block.
+From the second step on two directories have one name, and `MOVES` tells which is newer. A crash at any step leaves exactly one
+that counts, and it is complete. One thread at a time uses a future log, and it may block.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from libs.clock import Clock
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import LogDirectory
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.producers import ProducerEntry, ProducerState
-from libs.commitlog.reading import Slice
-from libs.commitlog.recovering import HowToOpen
-from libs.commitlog.replicated import FarAhead, read_replicated, record_producers
-from libs.commitlog.segment import FileRegistry
-from libs.commitlog.sync import Lineage, sync_then_write, syncing
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.sync import Lineage, sync_then_write, syncing
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
+from libs.commitlog.partition_log.directory import LogDirectory
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.partition_log.recovery_job import OpenLogRequest
+from libs.commitlog.partition_log.replicated_batches import FarAhead, read_replicated, record_producers
+from libs.commitlog.producers.producer_state import ProducerEntry, ProducerState
+from libs.commitlog.segments.reading import Slice
+from libs.commitlog.segments.segment import FileRegistry
 
 BATCHES_AT_ONCE = 2000
 SYNCED_BYTES = 16 << 20
-"""After so many bytes they are synced: what is dirty holds its files open."""
+"""The bytes after which a copy is synced: dirty bytes keep their files open."""
 
 
 class SourceUnreadable(OSError):
-    """The log that is copied cannot be read there, or not any more."""
+    """The copied log cannot be read at that offset, or not any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Of which partition, and where it is to go."""
+    """The partition of a future log, and the directory in which it is."""
 
     directory: LogDirectory
     topic: str
@@ -47,18 +48,14 @@ class Place:
     clock: Clock
 
     def open(self, path: str, *, log_start_offset: int, committed_offset: int = 0) -> Log:
-        """One that was closed cleanly, or is new. Raises LogDamaged, OSError."""
-        how = HowToOpen(
-            *(path, self.topic, self.partition, self.config, self.fs),
-            clean=True,
-            log_start_offset=log_start_offset,
-            committed_offset=committed_offset,
-        )
-        return how.open(self.registry, self.clock)
+        """Opens a future log that was closed cleanly, or is new. Raises LogDamaged, OSError."""
+        checkpoints = LogCheckpoints(clean=True, log_start_offset=log_start_offset, committed_offset=committed_offset)
+        request = OpenLogRequest(path, self.topic, self.partition, self.config, self.fs, checkpoints)
+        return request.open(self.registry, self.clock)
 
 
 class FutureLog:
-    """`begin` one. `lineage`: of the log that it copies, when that was last looked at."""
+    """A future log; `begin` makes one. `lineage`: the lineage of the copied log when it was last checked."""
 
     def __init__(self, place: Place, path: str, log: Log, lineage: Lineage) -> None:
         self.place = place
@@ -71,8 +68,8 @@ class FutureLog:
 
     @classmethod
     def begin(cls, place: Place, base_offset: int, start_offset: int, moves: int, lineage: Lineage) -> "FutureLog":
-        """Empty, at `base_offset`, which may lie before its start: where the batch begins that holds that. Raises OSError,
-        LogDamaged."""
+        """Makes an empty future log at `base_offset`. That may lie before the log's start, at the first offset of the batch that
+        has the start. Raises OSError, LogDamaged."""
         path = place.directory.create_future(place.topic, place.partition, place.topic_id, moves)
         log = place.open(path, log_start_offset=base_offset)
         log.next_start_offset = start_offset
@@ -80,8 +77,8 @@ class FutureLog:
         return cls(place, path, log, lineage)
 
     def copy(self, piece: Slice, leader_epoch: int) -> int:
-        """The whole batches of a piece that was read where this ends; how many bytes. They are checked as a follower checks
-        them. Raises SourceUnreadable, NotReplicable, LogWriteError, SyncFailed, OSError."""
+        """Copies the whole batches of a piece that was read at this log's end, and returns their bytes. They are checked as a
+        follower checks them. Raises SourceUnreadable, NotReplicable, LogWriteError, SyncFailed, OSError."""
         at = 0
         try:
             view = memoryview(piece.file.read(piece.length, piece.position))
@@ -98,32 +95,32 @@ class FutureLog:
         return at
 
     def _append(self, view: memoryview, at: int, leader_epoch: int) -> int:
-        """So many bytes; 0: the last batch was cut short."""
+        """Appends batches and returns their bytes. 0: the last batch was cut short."""
         log = self._log
         epochs = log.epochs.latest, leader_epoch
         limits = {"bytes_max": len(view), "batches_max": BATCHES_AT_ONCE}
         try:
-            found = read_replicated(view, at, log.log_end_offset, epochs, **limits)
+            replicated = read_replicated(view, at, log.log_end_offset, epochs, **limits)
         except FarAhead as gap:
             log.skip_to(gap.base_offset)
-            found = read_replicated(view, at, log.log_end_offset, epochs, **limits)
-        if found.batches:
-            record_producers(log.producers, view, found.with_producer)
-            log.append([view[at : at + found.size]], found.batches)
-        return found.size
+            replicated = read_replicated(view, at, log.log_end_offset, epochs, **limits)
+        if replicated.batches:
+            record_producers(log.producers, view, replicated.with_producer)
+            log.append([view[at : at + replicated.size]], replicated.batches)
+        return replicated.size
 
     def skip_to(self, offset: int) -> None:
-        """The log that is copied has nothing before, and ends there. Raises LogWriteError."""
+        """Follows a gap: the copied log has no records before `offset`. Raises LogWriteError."""
         self._log.skip_to(offset)
         self._grew()
 
-    def cut_to(self, offset: int) -> None:
-        """The log that is copied was cut there. Raises LogWriteError."""
+    def truncate_to(self, offset: int) -> None:
+        """Follows a truncation of the copied log. Raises LogWriteError."""
         self._log.truncate_to(offset)
         self._grew()
 
     def sync(self) -> None:
-        """So that little is left for `finish`. Raises SyncFailed, OSError."""
+        """Syncs, so that little is left for `finish`. Raises SyncFailed, OSError."""
         targets = self._log.sync_targets()
         if targets is not None:
             with syncing():
@@ -136,8 +133,8 @@ class FutureLog:
         return self._log.log_start_offset
 
     def finish(self, epochs: Sequence[tuple[int, int]], producers: Mapping[int, ProducerEntry], start_offset: int) -> None:
-        """All of it is on the disk when this returns, and what the log that it was copied from knows besides. Only `reopen` or
-        `promote` may follow. Raises OSError."""
+        """Ends the copy. All of it is on the disk when this returns, with the state that the copied log has beside its batches.
+        Only `reopen` or `promote` may follow. Raises OSError."""
         log = self._log
         log.take_over(epochs, ProducerState(dict(producers)))
         log.next_start_offset = start_offset
@@ -146,13 +143,13 @@ class FutureLog:
             log.close(clean=True)
 
     def reopen(self) -> None:
-        """It is not to be promoted yet after all. Raises LogDamaged, OSError."""
+        """Opens the log again, since it is not promoted yet after all. Raises LogDamaged, OSError."""
         self._log = self.place.open(self.path, log_start_offset=self._log.log_start_offset)
         self._grew()
 
     def promote(self) -> Log:
-        """It is the partition from now on, and opened as such. Raises OSError, LogDamaged: then nobody knows which of two of one
-        name a start would take for the newer one."""
+        """Makes this log the partition, and opens it as such. Raises OSError, LogDamaged: then it is unknown which of two
+        directories of that name a start would choose."""
         place, before = self.place, self._log
         path = place.directory.promote_future(place.topic, place.partition, place.topic_id)
         log = place.open(path, log_start_offset=before.log_start_offset, committed_offset=before.log_end_offset)
@@ -161,7 +158,7 @@ class FutureLog:
         return log
 
     def demote(self) -> None:
-        """After a `promote` that failed, wherever it did. Raises OSError."""
+        """Undoes a `promote` that failed at any step. Raises OSError."""
         place = self.place
         path = place.directory.partition_path(place.topic, place.partition)
         if not place.fs.exists(self.path) and place.fs.exists(path):

@@ -1,7 +1,7 @@
-"""Recovery as a job of its own: what a crash left is read, cut and synced, so that the next opening finds nothing to read.
+"""Recovery as a job for a child process: it reads, cuts and syncs a log after a crash, so that the next opening reads nothing.
 
-Whoever may not read much (`read_bytes_max`) lets a child process do this first. It may die at any step: what it leaves is what a
-crash during an opening leaves.
+A process with a bound on reading (`read_bytes_max`) lets a child process do this first. The child may die at any step: the result
+is that of a crash during an opening.
 """
 
 import resource
@@ -10,31 +10,28 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from libs.clock import Clock, SystemClock
-from libs.commitlog.config import LogConfig
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.log import Log
-from libs.commitlog.open_files import OpenFiles, open_files_max
-from libs.commitlog.segment import FileRegistry
-from libs.commitlog.sync import sync_then_write, syncing
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.open_files import OpenFiles, open_files_max
+from libs.commitlog.files.sync import sync_then_write, syncing
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.log_checkpoints import NO_CHECKPOINTS, LogCheckpoints
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import FileRegistry
 
 REPORT_BYTES = 8 << 20
 REPORT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class HowToOpen:
-    """One log, and what its directory's checkpoints say of it."""
+class OpenLogRequest:
+    """A log to be opened, with what its directory's checkpoints say of it."""
 
     path: str
     topic: str
     partition: int
     config: LogConfig
     fs: FileSystem
-    clean: bool = False
-    recovery_point: int = 0
-    log_start_offset: int = 0
-    committed_offset: int = 0
-    is_start_known: bool = True
+    checkpoints: LogCheckpoints = NO_CHECKPOINTS
 
     def open(
         self,
@@ -44,16 +41,16 @@ class HowToOpen:
         read_bytes_max: int | None = None,
         on_read: Callable[[int], None] | None = None,
     ) -> Log:
-        """Blocks. Raises LogDamaged, MuchToRead, OSError."""
+        """Opens the log. It blocks. Raises LogDamaged, RecoveryTooLarge, OSError."""
         return Log.open(
-            *(self.path, self.topic, self.partition, self.config, self.fs),
+            self.path,
+            self.topic,
+            self.partition,
+            self.config,
+            self.fs,
             registry=registry,
             clock=clock,
-            clean=self.clean,
-            recovery_point=self.recovery_point,
-            log_start_offset=self.log_start_offset,
-            committed_offset=self.committed_offset,
-            is_start_known=self.is_start_known,
+            checkpoints=self.checkpoints,
             read_bytes_max=read_bytes_max,
             on_read=on_read,
         )
@@ -61,12 +58,12 @@ class HowToOpen:
 
 class Recovered(NamedTuple):
     read_bytes: int
-    cut_bytes: int
+    truncated_bytes: int
     end_offset: int
 
 
-def recover(how: HowToOpen, report: Callable[[object], None]) -> Recovered:
-    """For `libs.runtime.children`. Reports how many bytes were read since the last report.
+def recover(request: OpenLogRequest, report: Callable[[object], None]) -> Recovered:
+    """Recovers a log, as a job of `libs.runtime.children`. It reports the bytes that were read since the last report.
 
     Raises LogDamaged, OSError, SyncFailed. On a full disk it leaves no resume point: the next opening then reads all of it again.
     """
@@ -82,11 +79,11 @@ def recover(how: HowToOpen, report: Callable[[object], None]) -> Recovered:
 
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     registry = FileRegistry(OpenFiles(open_files_max(descriptors)))
-    log = how.open(registry, clock, on_read=read)
+    log = request.open(registry, clock, on_read=read)
     report(unreported)
     targets = log.sync_targets(resume_point=True)
     if targets is not None:
         with syncing():
-            sync_then_write([targets], how.fs, how.path)
+            sync_then_write([targets], request.fs, request.path)
     log.close(clean=False)
-    return Recovered(log.scanned_bytes, log.cut_bytes, log.log_end_offset)
+    return Recovered(log.scanned_bytes, log.truncated_bytes, log.log_end_offset)

@@ -1,7 +1,7 @@
-"""Batches that another replica's log holds already: they come with their offsets and epochs, and are checked, not decided upon.
+"""Batches that a leader's log holds already: they have offsets and epochs, and are only checked.
 
-A follower stores what its leader stored, or nothing: no producer's sequence is checked (KAFKA-6003), no timestamp is set, no
-limit of the topic applies. What must hold is what a recovery would ask of the same bytes, and that they continue this very log.
+A follower stores the bytes that its leader stored, or nothing. No producer's sequence is checked (KAFKA-6003), no timestamp is
+set, no limit of the topic applies. The batches must pass the checks of a recovery, and must continue this log.
 """
 
 from collections.abc import Sequence
@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.commitlog.index import RELATIVE_OFFSET_MAX
-from libs.commitlog.producers import ProducerState
-from libs.commitlog.segment_batches import BatchMeta
-from libs.wire.batch_layout import CONTROL, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, SMALLEST_LENGTH
-from libs.wire.batches import BatchHeader
-from libs.wire.markers import read_marker
+from libs.commitlog.producers.producer_state import ProducerState
+from libs.commitlog.segments.index import RELATIVE_OFFSET_MAX
+from libs.commitlog.segments.segment_batches import BatchMeta
+from libs.wire.record_batches.batch_layout import CONTROL, CRC_START, HEADER, HEADER_SIZE, LENGTH_END, SMALLEST_LENGTH
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.markers import read_marker
 
 
 class NotReplicable(Exception):
-    """What came does not continue this log. Nothing of it was appended."""
+    """Batches that do not continue this log. None of them was appended."""
 
 
 class StartsBefore(NotReplicable):
-    """The first batch begins before the log's end, which must then lie within it (KAFKA-6975)."""
+    """The first batch begins before the log's end. The end must then lie within it (KAFKA-6975)."""
 
     def __init__(self, base_offset: int, last_offset: int, log_end_offset: int) -> None:
         super().__init__(f"the first batch holds offsets {base_offset} to {last_offset}, the log ends at {log_end_offset}")
@@ -31,7 +31,7 @@ class StartsBefore(NotReplicable):
 
 
 class FarAhead(NotReplicable):
-    """Compaction left so wide a gap that no segment spans it: the log must skip there first (KAFKA-5413)."""
+    """A gap by compaction that is too wide for a segment. The log must first skip it (KAFKA-5413)."""
 
     def __init__(self, base_offset: int, log_end_offset: int) -> None:
         super().__init__(f"the first batch begins at offset {base_offset}, the log ends at {log_end_offset}")
@@ -39,7 +39,7 @@ class FarAhead(NotReplicable):
 
 
 class Replicated(NamedTuple):
-    """Whole batches at the start of a buffer, in order. `with_producer`: (header, where it stands) of those that have one."""
+    """The whole batches at the start of a buffer, in order. `with_producer`: (header, position) of those that have a producer."""
 
     batches: list[BatchMeta]
     size: int
@@ -49,10 +49,11 @@ class Replicated(NamedTuple):
 def read_replicated(
     view: memoryview, position: int, log_end_offset: int, epochs: tuple[int, int], *, bytes_max: int, batches_max: int
 ) -> Replicated:
-    """The whole batches from `position` on, but no more than about `bytes_max` and `batches_max` at once.
+    """The whole batches from `position` on, up to about `bytes_max` and `batches_max`.
 
-    `epochs`: of the log's last batch, and the leader's; each batch's lies between, and none falls. A last batch that was cut
-    short is left out. Offsets may leave gaps, but only upwards. Raises NotReplicable, StartsBefore, FarAhead.
+    `epochs`: the epoch of the log's last batch, and the leader's. Each batch's epoch lies between them, and none is lower than
+    the one before. A last batch that was cut short is left out. Offsets may leave gaps, but only upwards. Raises NotReplicable,
+    StartsBefore, FarAhead.
     """
     latest_epoch, leader_epoch = epochs
     batches: list[BatchMeta] = []
@@ -89,7 +90,7 @@ def read_replicated(
 
 
 def record_producers(producers: ProducerState, view: memoryview, with_producer: Sequence[tuple[BatchHeader, int]]) -> None:
-    """As a recovery replays them, but such that a failed write takes it back."""
+    """Records the producers of replicated batches, as a recovery replays them. A failed write takes them back."""
     for header, at in with_producer:
         if not header.attributes & CONTROL:
             producers.record(header, header.base_offset)

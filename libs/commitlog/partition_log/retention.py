@@ -1,7 +1,7 @@
-"""Which segments of a log have had their time: a pure decision over facts (kafka-facts section 7).
+"""Retention as a pure decision about segments that are too old or too many.
 
-The oldest go first, and only as an unbroken row from the start of the log. What lies at or past the high watermark stays, so the
-log's start can never pass it. Wall time is only compared: a clock that jumps back makes everything young, and nothing goes.
+The oldest segments go first, and only without gaps from the start of the log. Records at or past the high watermark stay, so the
+log's start can never pass it. Wall time is only compared: a clock that jumps back makes all segments young, and none is deleted.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Reason(Enum):
-    """Why a segment goes, in the order in which it is asked."""
+    """The reason for which a segment is deleted, in the order in which reasons are checked."""
 
     BEFORE_START = "before the log's start"
     SIZE = "retention.bytes"
@@ -26,7 +26,8 @@ class SegmentFacts(NamedTuple):
 
 
 class RetentionPolicy(NamedTuple):
-    """A topic's `retention.*`; -1 is no limit. Without `delete` in its cleanup.policy only what lies before the start goes."""
+    """A topic's `retention.*`; -1 is no limit. Without `delete` in cleanup.policy, only segments before the log's start are
+    deleted."""
 
     retention_ms: int
     retention_bytes: int
@@ -42,11 +43,11 @@ def decide_retention(
     high_watermark: int,
     now_ms: int,
 ) -> list[Reason]:
-    """A reason for each segment that goes, the oldest first.
+    """A reason for each segment that is deleted, the oldest first.
 
-    `latest_ms(i)` is the greatest timestamp in segment i, or when its file was last written if it holds none; it costs a look
-    into an index, and is asked of no segment behind the first that stays. The last segment, if it is empty, always stays; if all
-    go, the caller rolls first.
+    `latest_ms(i)` is the greatest timestamp in segment i, or the time of the file's last write if it has none. It costs an index
+    lookup, and no segment behind the first that stays is looked at. The last segment always stays if it is empty. If all are
+    deleted, the caller rolls first.
     """
     reasons: list[Reason] = []
 

@@ -1,21 +1,21 @@
-"""When a segment is old enough (segment.ms, less its own share of segment.jitter.ms), and how an append goes on in the next one.
+"""Rolling of segments by age (segment.ms, less a share of segment.jitter.ms), and appends that span two segments.
 
 The share comes from the partition's name and the segment's base offset. So partitions that were filled together do not roll
-together, while a restart, another replica and a replayed simulation all come to the same number.
+together. A restart, another replica and a replayed simulation all get the same share.
 """
 
 import posixpath
 import zlib
 from collections.abc import Iterator, Sequence
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.filesystem import Buffer
-from libs.commitlog.segment import Segment
-from libs.commitlog.sync_ledger import SyncLedger
+from libs.commitlog.files.filesystem import Buffer
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.sync_ledger import SyncLedger
+from libs.commitlog.segments.segment import Segment
 
 
 def age_ms_max(directory: str, base_offset: int, config: LogConfig) -> int:
-    """Takes no more off than segment.ms itself, as in Kafka."""
+    """The greatest age of a segment. As in Kafka, the jitter is at most segment.ms itself."""
     span = min(config.segment_jitter_ms, config.segment_ms)
     if not span:
         return config.segment_ms
@@ -24,7 +24,7 @@ def age_ms_max(directory: str, base_offset: int, config: LogConfig) -> int:
 
 
 def share_out(buffers: Sequence[Buffer], sizes: Sequence[int]) -> Iterator[list[memoryview]]:
-    """What the buffers hold together, in pieces of these sizes."""
+    """The bytes of all buffers together, in pieces of these sizes."""
     rest = [memoryview(buffer).cast("B") for buffer in buffers]
     for size in sizes:
         share: list[memoryview] = []
@@ -40,13 +40,13 @@ def share_out(buffers: Sequence[Buffer], sizes: Sequence[int]) -> Iterator[list[
 
 
 def roll_back(segments: list[Segment], count: int, size: int, end_offset: int, ledger: SyncLedger) -> None:
-    """Back to so many segments, of which the last had this size: as if an append that rolled had never been. Raises OSError,
+    """Restores so many segments, the last with its former size, as if an append that rolled had not happened. Raises OSError,
     LogDamaged."""
     begun, active = segments[count:], segments[count - 1]
     del segments[count:]
     active.cut(size)
     for segment in reversed(begun):
-        ledger.unbegun(segment)
+        ledger.revert_begin(segment)
         segment.remove()
     active.trim_indexes(end_offset)
     ledger.unsealed(active)

@@ -1,30 +1,32 @@
-"""What of a log is not on its disk yet, and which resume points are.
+"""The ledger of changes that are not on the disk yet, and of the resume points that are.
 
-The log notes what it does; `capture` turns the notes into a sync round's targets; `settle` strikes out what a round has done.
+The log notes its changes. `capture` turns them into a sync round's targets, and `settle` removes those that a round has covered.
 """
 
 from collections.abc import Sequence
 
-from libs.commitlog import epochs as epoch_file
-from libs.commitlog.durable_files import FileWrite
-from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.file_names import RESUME, SNAPSHOT, path_of
-from libs.commitlog.filesystem import OpenFile
-from libs.commitlog.gapless import NotedSwap
-from libs.commitlog.opening import Opened
-from libs.commitlog.producer_snapshot import format_snapshot
-from libs.commitlog.producers import ProducerState
-from libs.commitlog.resume import ResumePoint, format_resume
-from libs.commitlog.segment import Segment
-from libs.commitlog.segment_list import list_segments
-from libs.commitlog.sync import Lineage, SyncTargets, parent_directory
+from libs.commitlog.checkpoints import leader_epochs as epoch_file
+from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from libs.commitlog.files.contiguity import NotedSwap
+from libs.commitlog.files.durable_files import FileWrite
+from libs.commitlog.files.file_names import RESUME, SNAPSHOT, path_of
+from libs.commitlog.files.filesystem import OpenFile
+from libs.commitlog.files.sync import Lineage, SyncTargets, parent_directory
+from libs.commitlog.opening.opening import Opened
+from libs.commitlog.opening.resume_points import ResumePoint, format_resume
+from libs.commitlog.opening.segment_list import list_segments
+from libs.commitlog.producers.producer_snapshot import format_snapshot
+from libs.commitlog.producers.producer_state import ProducerState
+from libs.commitlog.segments.segment import Segment
 
 RESUME_POINT_BYTES = 64 * 1024 * 1024
-"""A sync round that finds so much since the last resume point leaves a new one: what a crash makes us read again is bounded."""
+"""The bytes since the last resume point after which a sync round leaves a new one. They bound what an opening reads after a
+crash."""
 
 
 class SyncLedger:
-    """One log's. `resume_wanted`: the next round leaves a resume point, whatever was written since the last."""
+    """The debts of one log to its next sync round. `resume_wanted`: that round leaves a resume point, however much was written
+    since the last."""
 
     def __init__(self, directory: str, opened: Opened) -> None:
         self._directory = directory
@@ -38,13 +40,13 @@ class SyncLedger:
         self._resume_points = opened.resume_points
         self._unlisted: list[NotedSwap] = []
         self._listed_from = opened.segments[0].base_offset
-        """The first segment that the newest resume point lists. What retention takes does not make it write a new one."""
+        """The first segment that the newest resume point lists. A deletion by retention does not cause a new one."""
         self._has_listed = False
         self.resume_segment = opened.resume_segment
-        """The base of the segment that the newest resume point on disk names: recovery begins there. -1: there is none."""
+        """The base of the segment that the newest resume point on disk names, in which recovery begins. -1: there is none."""
         self.resume_wanted = opened.scanned_bytes > 0
-        self.knows_more = False
-        """Than the newest resume point tells, though the log has not grown since."""
+        self.has_unsaved_state = False
+        """Whether the log has state that the newest resume point lacks, though the log has not grown since."""
         self.bytes_since_resume = opened.scanned_bytes
         if opened.created:
             self._directories = {parent_directory(directory): None, directory: None}
@@ -54,45 +56,51 @@ class SyncLedger:
     # --- notes
 
     def sealed(self, segment: Segment) -> None:
-        """It grows no more, and must be synced together with its indexes before anything after it counts as durable."""
-        if segment.is_unsynced:  # else it is on disk already: a log that opens syncs what it cannot hold open
+        """Notes a sealed segment: it grows no more. It must be synced with its indexes before later records count as durable."""
+        if segment.is_unsynced:  # else it is on disk already: an opening syncs segments that it cannot hold open
             self._sealed.update(dict.fromkeys(segment.sync_files(indexes=True), segment))
 
     def unsealed(self, segment: Segment) -> None:
-        """It grows again: a round that covers it now says nothing of what comes."""
+        """Notes that a segment grows again: a round that covers it now does not cover its later bytes."""
         self._sealed = {file: sealed for file, sealed in self._sealed.items() if sealed is not segment}
 
     def renamed(self) -> None:
-        """Names in the log's directory changed."""
+        """Notes that names in the log's directory changed."""
         self._directories[self._directory] = None
         self._names_version += 1
 
     def snapshot(self, offset: int, producers: ProducerState) -> None:
-        """Kafka's producer snapshot as of `offset`, where a segment begins or the log ends."""
+        """Notes Kafka's producer snapshot as of `offset`, where a segment begins or the log ends."""
         path = self._snapshot_path(offset)
         self._writes[path] = FileWrite(path, format_snapshot(producers.as_of(offset)))
 
-    def unbegun(self, segment: Segment) -> None:
-        """Its beginning was undone."""
+    def revert_begin(self, segment: Segment) -> None:
+        """Notes that the beginning of a segment was undone."""
         self._writes.pop(self._snapshot_path(segment.base_offset), None)
 
-    def cut(self, resumes_max: int, kept: list[Segment], recovery_point: int) -> None:
-        """The log was truncated; resume points later than `resumes_max` are gone from the disk already. A snapshot of before
-        that waits on: once retention has come so far, it alone knows of who wrote what left the log."""
-        kept_paths = {self._snapshot_path(segment.base_offset) for segment in kept if segment.base_offset <= resumes_max}
-        self._writes = {path: write for path, write in self._writes.items() if path in kept_paths}
+    def cut(self, resumes_max: int, remaining: list[Segment], recovery_point: int) -> None:
+        """Follows a truncation. Resume points later than `resumes_max` are gone from the disk already.
+
+        A snapshot from before the cut still waits: once retention has reached it, only that snapshot knows the producers whose
+        batches left the log.
+        """
+        remaining_paths = {
+            self._snapshot_path(segment.base_offset) for segment in remaining if segment.base_offset <= resumes_max
+        }
+        self._writes = {path: write for path, write in self._writes.items() if path in remaining_paths}
         if any(point > resumes_max for point in self._resume_points):
             self.resume_segment = -1
         self._resume_points = [point for point in self._resume_points if point <= resumes_max]
         self.resume_wanted = True
         self._sealed = {}
-        for segment in kept:
-            if segment.next_offset >= recovery_point:  # the one that was cut is among them: its indexes are new
+        for segment in remaining:
+            if segment.next_offset >= recovery_point:  # the segment that was cut is among them: its indexes are new
                 self.sealed(segment)
         self.renamed()
 
     def retired(self, segments: list[Segment], start_offset: int) -> None:
-        """The log begins at the segment at `start_offset` now. Removals ride with a round: one may be writing what must go."""
+        """Follows retention: the log begins at the segment at `start_offset` now. A round carries out removals, since one may be
+        writing files that must go."""
         stale = [point for point in self._resume_points[:-1] if point <= start_offset]
         self._resume_points = [point for point in self._resume_points if point not in stale]
         self._removals.update(dict.fromkeys(map(self._resume_path, stale)))
@@ -101,16 +109,17 @@ class SyncLedger:
 
     @property
     def newest_resume_point(self) -> int:
-        """On disk; -1 if there is none."""
+        """The newest resume point on disk; -1 if there is none."""
         return self._resume_points[-1] if self._resume_points else -1
 
     @property
     def unlisted_swaps(self) -> tuple[NotedSwap, ...] | None:
-        """Of which no resume point on disk knows. None: there may be some from before the log was opened."""
+        """The swaps that no resume point on disk knows of. None: there may be some from before the log was opened."""
         return tuple(self._unlisted) if self._has_listed else None
 
     def swapped(self, swap: NotedSwap, removed_bases: Sequence[int], resume_offset: int) -> None:
-        """Whoever staged it has removed the older resume points. A new one soon lists the segments as they are now."""
+        """Notes a swap. Its staging has removed the older resume points, and a new one soon lists the segments as they are
+        now."""
         self._resume_points = [point for point in self._resume_points if point > swap.end_offset or point == resume_offset]
         self._unlisted.append(swap)
         self.resume_wanted = True
@@ -135,31 +144,31 @@ class SyncLedger:
         resume_point: bool,
         indexes: bool = False,
     ) -> SyncTargets | None:
-        """What a round must do so that everything before `end_offset` is durable; None if it is already.
+        """The targets of a round that makes everything before `end_offset` durable; None if it is already.
 
-        `indexes`: it covers those that take entries too, so that nothing of the log need stay open any longer.
+        `indexes`: the round covers the indexes of growing segments too, so that no file of the log need stay open.
         """
         epochs, producers = state
         first_offset, active = segments[0].base_offset, segments[-1]
         resume_point = resume_point or self.resume_wanted or self.bytes_since_resume >= RESUME_POINT_BYTES
-        if not (resume_point or indexes or self._owes_more(epochs)):  # nearly every round of nearly every log
+        if not (resume_point or indexes or self._owes_more(epochs)):  # the case of nearly every round of nearly every log
             if end_offset <= durable_offset:
                 return None
             file, names = active.file, self._names_version
             covered_file = ((file, file.version),)
             return SyncTargets(end_offset, (file.handle,), (), (), covered_file, first_offset, lineage, epochs.version, names)
         aborted = self._aborted.unsaved(active.base_offset, active_too=resume_point)
-        known = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
-        known = known and not self._unlisted and self._listed_from == first_offset and not self.knows_more
-        resume_point = resume_point and end_offset > first_offset and not known
+        is_on_disk = self._resume_points[-1:] == [end_offset] and self.resume_segment == active.base_offset
+        is_on_disk = is_on_disk and not self._unlisted and self._listed_from == first_offset and not self.has_unsaved_state
+        resume_point = resume_point and end_offset > first_offset and not is_on_disk
         epochs_changed = epochs.version != self._saved_epochs_version and bool(epochs.entries())
         indexes = resume_point or (indexes and active.is_unsynced)
         dirty = end_offset > durable_offset or self._sealed or self._directories or indexes
         if not (dirty or resume_point or epochs_changed or self._writes or aborted or self._removals):
             return None
         files = dict(self._sealed)
-        covered = [one for segment in dict.fromkeys(files.values()) for one in segment.unsynced(indexes=True)]
-        if end_offset > durable_offset or indexes:  # else there is nothing of it to sync: it need not even be opened
+        covered = [file_version for segment in dict.fromkeys(files.values()) for file_version in segment.unsynced(indexes=True)]
+        if end_offset > durable_offset or indexes:  # else no byte of it needs a sync, and it need not be opened
             files.update(dict.fromkeys(active.sync_files(indexes=indexes), active))
             covered += active.unsynced(indexes=indexes)
         writes = [*self._writes.values(), *aborted]
@@ -171,7 +180,7 @@ class SyncLedger:
             content = producers.as_of(end_offset), self._aborted.counts, before, self._aborted.checksums
             point = ResumePoint(end_offset, active.progress, *content)
             writes.append(FileWrite(self._resume_path(end_offset), format_resume(point)))
-            # The one before stays, so that a truncation below this one need not read the whole log again.
+            # The resume point before it stays, so that a truncation below the new one need not read the whole log.
             removals += map(self._resume_path, self._older_points(end_offset)[:-1])
         return SyncTargets(
             end_offset=end_offset,
@@ -191,15 +200,15 @@ class SyncLedger:
         )
 
     def _owes_more(self, epochs: LeaderEpochs) -> bool:
-        """Than the bytes that were appended to the active segment."""
+        """Whether the log owes more than the bytes that were appended to the active segment."""
         if epochs.version != self._saved_epochs_version or self._aborted.has_unsaved:
             return True
         return bool(self._sealed or self._directories or self._writes or self._removals)
 
     def settle(self, targets: SyncTargets, active: Segment) -> None:
-        """A round with these targets succeeded, and the log was not cut meanwhile."""
-        for one, version in targets.covered:
-            one.synced(version)
+        """Notes that a round with these targets succeeded, and that the log was not cut meanwhile."""
+        for covered, version in targets.covered:
+            covered.synced(version)
         for file in targets.sealed:
             self._sealed.pop(file, None)
         if targets.names_version == self._names_version:
@@ -216,10 +225,10 @@ class SyncLedger:
             self.resume_segment = targets.resume_segment
             self._unlisted = [swap for swap in self._unlisted if swap not in targets.listed]
             self._has_listed = True
-            self.knows_more = False
+            self.has_unsaved_state = False
             self._listed_from = targets.first_segment
             self.bytes_since_resume = 0
-            self.resume_wanted = active.base_offset > targets.resume_segment  # it rolled meanwhile
+            self.resume_wanted = active.base_offset > targets.resume_segment  # the log rolled meanwhile
 
     def _older_points(self, offset: int) -> list[int]:
         return [point for point in self._resume_points if point != offset]

@@ -1,15 +1,15 @@
-"""Kafka's `<offset>.snapshot`: producer state as of an offset (exclusive). It keeps only the last batch of each producer.
+"""Kafka's `<offset>.snapshot`: producer state as of an offset (exclusive), with the last batch of each producer only.
 
-Our own resume points (`resume.py`) keep all five; this file is for Kafka's tools, for a Kafka broker that is given the
-directory, and for directories that Kafka wrote.
+Our own resume points (`resume_points.py`) keep all five batches. This file is for Kafka's tools, for a Kafka broker that is given
+the directory, and for directories that Kafka wrote.
 """
 
 import struct
 
 from crc32c import crc32c
 
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.producers import CachedBatch, ProducerEntry
+from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.producers.producer_state import CachedBatch, ProducerEntry
 
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")

@@ -1,16 +1,16 @@
-"""Producer state of a partition: which batches of an idempotent producer are already in the log (kafka-facts, section 5).
+"""The producer state of a partition: the latest batches of each idempotent producer in the log.
 
-Appends ask `check`, then `record` (of a marker `check_marker`, then `record_marker`); the log then calls `commit` or, if the
+Appends call `check`, then `record` (for a marker `check_marker`, then `record_marker`). The log then calls `commit` or, if the
 write failed, `revert`. Several batches may be recorded before one commit. Recovery and followers call `replay`, which checks
-nothing: what is in the log is true.
+nothing, since the log is the truth.
 """
 
 from typing import NamedTuple
 
-from libs.commitlog.transactions import EndedTransaction, UnstableTransactions
-from libs.wire.batches import MAX_SEQUENCE, BatchError, BatchHeader
+from libs.commitlog.producers.transactions import EndedTransaction, UnstableTransactions
 from libs.wire.errors import ErrorCode
-from libs.wire.markers import Marker
+from libs.wire.record_batches.batches import MAX_SEQUENCE, BatchError, BatchHeader
+from libs.wire.record_batches.markers import Marker
 
 CACHED_BATCHES = 5
 NO_OFFSET = -1
@@ -28,7 +28,8 @@ class CachedBatch(NamedTuple):
 
 
 class ProducerEntry(NamedTuple):
-    """Replaced, never changed, so that the journal can keep the old one. `batches`: oldest first, at most five."""
+    """The state of one producer. It is replaced, never changed, so that the journal can keep the old one. `batches`: oldest
+    first, at most five."""
 
     epoch: int
     batches: tuple[CachedBatch, ...]
@@ -38,13 +39,13 @@ class ProducerEntry(NamedTuple):
 
 
 class Fresh:
-    """Not in the log yet, and in sequence."""
+    """A batch that is in sequence and not in the log yet."""
 
     __slots__ = ()
 
 
 class Duplicate(NamedTuple):
-    """In the log already: answer these offsets once they are committed, and append nothing."""
+    """A batch that is in the log already: answer these offsets once they are committed, and append nothing."""
 
     base_offset: int
     last_offset: int
@@ -63,18 +64,21 @@ class ProducerState:
             if entry.transaction_first_offset != NO_OFFSET
         )
         self.ended: list[EndedTransaction] = []
-        """By markers that were committed or replayed; whoever keeps the aborted ones takes them from here."""
+        """The transactions that committed or replayed markers ended. The owner of the aborted ones takes them from here."""
         self._ending: list[EndedTransaction] = []
         self._journal: list[tuple[int, ProducerEntry | None, int]] = []
+        self._appended: set[int] = set()  # since the last look at who is silent
+        self._silent_since: dict[int, int] = {}
 
     def check(self, header: BatchHeader) -> Fresh | Duplicate:
-        """Whether a client's batch may be appended. Raises BatchError 45, 47 or 48."""
+        """Whether a client's batch may be appended. Raises BatchError: OUT_OF_ORDER_SEQUENCE_NUMBER (45), INVALID_PRODUCER_EPOCH
+        (47) or INVALID_TXN_STATE (48)."""
         producer_id = header.producer_id
         if producer_id < 0:
             return FRESH
         entry = self.entries.get(producer_id)
         if entry is None:
-            return FRESH  # Kafka: a producer that was forgotten may go on where it was
+            return FRESH  # as in Kafka, a producer that was forgotten may continue with its sequence
         epoch, sequence = header.producer_epoch, header.base_sequence
         if epoch != entry.epoch:
             if epoch < entry.epoch:
@@ -101,11 +105,12 @@ class ProducerState:
         return _fresh_if_inside(entry, header)
 
     def check_marker(self, header: BatchHeader, marker: Marker) -> None:
-        """Whether a coordinator's marker may be appended. Raises BatchError 47 or 52."""
+        """Whether a coordinator's marker may be appended. Raises BatchError: INVALID_PRODUCER_EPOCH (47) or
+        TRANSACTION_COORDINATOR_FENCED (52)."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return
-        if header.producer_epoch < entry.epoch:  # of an older incarnation: it must not end the newer one's transaction
+        if header.producer_epoch < entry.epoch:  # from an older incarnation: it must not end the newer one's transaction
             raise BatchError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"a marker for epoch {header.producer_epoch} of producer {header.producer_id}, which is at {entry.epoch}",
@@ -117,20 +122,20 @@ class ProducerState:
             )
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
-        """A checked batch is about to be appended at `base_offset`."""
+        """Records a checked batch that is about to be appended at `base_offset`."""
         producer_id = header.producer_id
         if producer_id >= 0:
             self._journal.append((producer_id, self.entries.get(producer_id), base_offset))
             self._advance(header, base_offset, header.max_timestamp)
 
     def record_stamped(self, header: BatchHeader, base_offset: int, log_append_time_ms: int) -> None:
-        """As `record`, for a batch whose timestamp the log sets."""
+        """Records a batch as `record` does, with the timestamp that the log sets."""
         if header.producer_id >= 0:
             self._journal.append((header.producer_id, self.entries.get(header.producer_id), base_offset))
             self._advance(header, base_offset, log_append_time_ms)
 
     def record_marker(self, header: BatchHeader, base_offset: int, marker: Marker) -> None:
-        """A checked marker is about to be appended at `base_offset`."""
+        """Records a checked marker that is about to be appended at `base_offset`."""
         self._journal.append((header.producer_id, self.entries.get(header.producer_id), base_offset))
         ended = self._end_transaction(header, base_offset, marker)
         if ended is not None:
@@ -144,15 +149,15 @@ class ProducerState:
                 self._ending.clear()
 
     def revert(self) -> None:
-        """Forgets what was recorded since the last commit."""
+        """Takes back everything that was recorded since the last commit."""
         for producer_id, entry, _ in reversed(self._journal):
             before = NO_OFFSET if entry is None else entry.transaction_first_offset
             now = self.entries[producer_id].transaction_first_offset
             if before != now:
                 if before == NO_OFFSET:
-                    self.transactions.never_began(producer_id, now)
+                    self.transactions.revert_begin(producer_id, now)
                 else:
-                    self.transactions.never_ended(producer_id, before)
+                    self.transactions.revert_end(producer_id, before)
             if entry is None:
                 del self.entries[producer_id]
             else:
@@ -161,7 +166,7 @@ class ProducerState:
         self._ending.clear()
 
     def as_of(self, end_offset: int) -> dict[int, ProducerEntry]:
-        """The entries without what was recorded for batches at or past `end_offset`, which are not written yet."""
+        """The entries without the batches at or past `end_offset`, which are not written yet."""
         if not self._journal:
             return self.entries
         entries = dict(self.entries)
@@ -174,7 +179,8 @@ class ProducerState:
         return entries
 
     def replay(self, header: BatchHeader, marker: Marker | None = None) -> None:
-        """A batch as it stands in the log, its producer id set. `marker` is what a control batch says; none ends nothing."""
+        """Replays a batch of the log that has a producer id. `marker` is the marker of a control batch; None ends no
+        transaction."""
         if not header.is_control:
             self._advance(header, header.base_offset, header.max_timestamp)
         elif marker is not None:
@@ -187,15 +193,21 @@ class ProducerState:
         return ended
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that have been silent for so long, unless they have a transaction open. Returns how many."""
-        gone = [
+        """Forgets producers that were silent for so long, unless they have an open transaction. Returns their number."""
+        since = self._silent_since
+        for producer_id in self._appended:
+            since[producer_id] = now_ms
+        self._appended.clear()
+        expired = [
             producer_id
             for producer_id, entry in self.entries.items()
-            if entry.transaction_first_offset == NO_OFFSET and now_ms - entry.last_timestamp >= expiration_ms
+            if now_ms - since.setdefault(producer_id, now_ms) >= expiration_ms and entry.transaction_first_offset == NO_OFFSET
         ]
-        for producer_id in gone:
+        for producer_id in expired:
             del self.entries[producer_id]
-        return len(gone)
+        if len(since) > len(self.entries):
+            self._silent_since = {producer_id: since[producer_id] for producer_id in self.entries}
+        return len(expired)
 
     def _advance(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         producer_id = header.producer_id
@@ -206,28 +218,31 @@ class ProducerState:
         coordinator_epoch, first_offset = -1, NO_OFFSET
         if entry is not None:
             coordinator_epoch, first_offset = entry.coordinator_epoch, entry.transaction_first_offset
-            if entry.epoch == header.producer_epoch:  # KIP-360: a bumped epoch starts over, old sequences mean nothing
+            if entry.epoch == header.producer_epoch:  # KIP-360: a bumped epoch starts over, and old sequences have no meaning
                 batches = (*entry.batches[1 - CACHED_BATCHES :], batch)
         if first_offset == NO_OFFSET and header.is_transactional:
             first_offset = base_offset
             self.transactions.begin(producer_id, first_offset)
         self.entries[producer_id] = ProducerEntry(header.producer_epoch, batches, coordinator_epoch, timestamp, first_offset)
+        self._appended.add(producer_id)
 
     def _end_transaction(self, header: BatchHeader, offset: int, marker: Marker) -> EndedTransaction | None:
-        """None: nothing of it is here, and no reader has to know."""
+        """The transaction that a marker ends. None: the log has no records of it, and readers need not know of it."""
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         batches = entry.batches if entry is not None and entry.epoch == header.producer_epoch else ()
         self.entries[producer_id] = ProducerEntry(
             header.producer_epoch, batches, marker.coordinator_epoch, header.max_timestamp, NO_OFFSET
         )
+        self._appended.add(producer_id)
         if entry is None or entry.transaction_first_offset == NO_OFFSET:
             return None
         return self.transactions.end(producer_id, entry.transaction_first_offset, offset, aborted=marker.aborts)
 
 
 def _fresh_if_inside(entry: ProducerEntry, header: BatchHeader) -> Fresh:
-    """What is written outside of a transaction, while one is open, would be aborted with it."""
+    """Accepts a batch, unless it is outside of its producer's open transaction: it would be aborted with that. Raises
+    BatchError."""
     if entry.transaction_first_offset != NO_OFFSET and not header.is_transactional:
         raise BatchError(
             ErrorCode.INVALID_TXN_STATE,

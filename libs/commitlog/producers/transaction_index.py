@@ -1,15 +1,15 @@
-"""The `.txnindex` of a segment: the aborted transactions whose marker stands in it. Kafka's file; there is none without entries.
+"""The `.txnindex` of a segment: the aborted transactions whose marker is in it. It is Kafka's file, and exists only with entries.
 
-An entry is made when the marker is appended and kept in memory; a sync round writes the file whole, before it leaves a resume
-point behind the marker. What a crash takes is found again in the batches behind the resume point.
+An entry is made when the marker is appended, and kept in memory. A sync round writes the file whole, before it leaves a resume
+point behind the marker. Entries that a crash loses are found again in the batches behind the resume point.
 """
 
 import struct
 from bisect import bisect_left
 from typing import NamedTuple
 
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.transactions import EndedTransaction
+from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.producers.transactions import EndedTransaction
 
 ENTRY = struct.Struct(">hqqqq")  # version, producer id, first offset, last offset, last stable offset
 
@@ -22,7 +22,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """One segment's entries, packed as in the file; their last offsets ascend."""
+    """The entries of one segment, packed as in the file. Their last offsets ascend."""
 
     __slots__ = ("_content",)
 
@@ -68,23 +68,24 @@ class TransactionIndex:
         self._content += ENTRY.pack(0, *fields)
 
     def cut(self, end_offset: int) -> bool:
-        """Without the entries of markers at or past `end_offset`. Whether there were any."""
+        """Removes the entries of markers at or past `end_offset`. Returns whether there were any."""
         keep = self._slot_from(end_offset) * ENTRY.size
         if keep == len(self._content):
             return False
         del self._content[keep:]
         return True
 
-    def collect(self, start_offset: int, upper_bound: int, found: list[AbortedTransaction]) -> bool:
-        """Adds those of which some batch may lie in [start_offset, upper_bound). True: later markers end no other such."""
+    def collect(self, start_offset: int, upper_bound: int, transactions: list[AbortedTransaction]) -> bool:
+        """Adds the transactions that may have a batch in [start_offset, upper_bound). True: no later marker ends such a
+        transaction."""
         for slot in range(self._slot_from(start_offset), len(self)):
             entry = self.entry(slot)
             if entry.first_offset < upper_bound:
-                found.append(entry)
+                transactions.append(entry)
             if entry.last_stable_offset >= upper_bound:
                 return True
         return False
 
     def _slot_from(self, offset: int) -> int:
-        """The first whose marker stands at or past `offset`."""
+        """The first entry whose marker is at or past `offset`."""
         return bisect_left(range(len(self)), offset, key=lambda slot: self.entry(slot).last_offset)

@@ -1,7 +1,7 @@
-"""Which transactions keep readers of committed records from going on (kafka-facts, section 6).
+"""Open transactions, which hold back readers of committed records.
 
-A transaction is ongoing from its first batch to its marker, and then unreplicated until the high watermark passes the marker:
-until then another leader might not know how it ended. Both are found by offset alone; who they belong to, the producers know.
+A transaction is ongoing from its first batch to its marker. Then it is unreplicated until the high watermark passes the marker:
+another leader might not know yet how it ended. Both are found by offset alone; producers know their own.
 """
 
 from bisect import bisect_left, insort
@@ -13,20 +13,22 @@ class EndedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """The marker's."""
+    """The offset of the marker."""
     last_stable_offset: int
-    """At the moment of the marker: where the earliest other transaction began that was ongoing, or the end of the marker."""
+    """The last stable offset at the time of the marker: the start of the earliest other ongoing transaction, or the end of the
+    marker."""
     aborted: bool
 
 
 class UnstableTransactions:
-    """Of one partition. `ongoing`: (first offset, producer id) of each."""
+    """The transactions of one partition that are ongoing or unreplicated. `ongoing`: (first offset, producer id) of each."""
 
     __slots__ = ("_ongoing", "_unreplicated")
 
     def __init__(self, ongoing: Iterable[tuple[int, int]] = ()) -> None:
         self._ongoing = sorted(ongoing)
-        # (first offset, marker's offset), both ascending: one that began later and ended earlier is covered by the next.
+        # (first offset, marker's offset), both ascending. A transaction that began later and ended earlier is covered by the next
+        # one.
         self._unreplicated: list[tuple[int, int]] = []
 
     @property
@@ -45,18 +47,19 @@ class UnstableTransactions:
         stable = self._ongoing[0][0] if self._ongoing else marker_offset + 1
         return EndedTransaction(producer_id, first_offset, marker_offset, stable, aborted)
 
-    def never_began(self, producer_id: int, first_offset: int) -> None:
-        """Its first batch could not be written."""
+    def revert_begin(self, producer_id: int, first_offset: int) -> None:
+        """Takes back the begin of a transaction whose first batch could not be written."""
         self._drop(producer_id, first_offset)
 
-    def never_ended(self, producer_id: int, first_offset: int) -> None:
-        """Its marker could not be written. Those that it covered began later, so it covers them again as an ongoing one."""
+    def revert_end(self, producer_id: int, first_offset: int) -> None:
+        """Takes back the end of a transaction whose marker could not be written. Transactions that it covered began later, so it
+        covers them again as an ongoing one."""
         if self._unreplicated and self._unreplicated[-1][0] == first_offset:
             self._unreplicated.pop()
         self.begin(producer_id, first_offset)
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """Where the earliest one begins of which readers must not see the end. The high watermark only rises."""
+        """The start of the earliest transaction whose end readers must not see yet. The high watermark only rises."""
         unreplicated = self._unreplicated
         if unreplicated and unreplicated[0][1] < high_watermark:
             del unreplicated[: bisect_left(unreplicated, high_watermark, key=lambda entry: entry[1])]
@@ -66,7 +69,7 @@ class UnstableTransactions:
         return first
 
     def inherit(self, older: "UnstableTransactions", end_offset: int) -> None:
-        """The log was cut at `end_offset`: what ended before it is as unreplicated as it was."""
+        """Follows a truncation to `end_offset`: transactions that ended before it are as unreplicated as they were."""
         self._unreplicated = [entry for entry in older._unreplicated if entry[1] < end_offset]
 
     def _drop(self, producer_id: int, first_offset: int) -> None:

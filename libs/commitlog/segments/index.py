@@ -1,37 +1,36 @@
 """Sparse indexes of a segment, in Kafka's files: offset to position (8 bytes an entry), timestamp to offset (12 bytes).
 
-The active segment's are preallocated; on roll and close they are trimmed to what they hold. Space is reserved a chunk ahead of
-the entries, so that a full disk is an error of `make_room`, before the batches are written: nothing is reserved or even opened
-before there is an entry, since most of ten thousand partitions are idle.
-
-Nothing is mapped: a sector that cannot be read is an error here, and would be the end of the process there (ADR 12).
+The active segment's indexes are preallocated. At roll and close they are trimmed to their entries. Space is reserved a chunk
+ahead of the entries, so that a full disk is an error of `make_room`, before the batches are written. An index without entries
+reserves and opens nothing, since most of ten thousand partitions are idle. No index is mapped: an unreadable sector is an error
+here, and would end the process there (ADR 12).
 """
 
 import errno
 import struct
 
-from libs.commitlog.filesystem import FileSystem, OpenFile
-from libs.commitlog.open_files import NO_BLOCK, OpenFiles
-from libs.commitlog.segment_file import SegmentFile
+from libs.commitlog.files.filesystem import FileSystem, OpenFile
+from libs.commitlog.files.open_files import NO_BLOCK, OpenFiles
+from libs.commitlog.segments.segment_file import SegmentFile
 
 OFFSET_ENTRY = struct.Struct(">ii")  # last offset of a batch - base, position of the batch
 TIME_ENTRY = struct.Struct(">qi")  # greatest timestamp so far, last offset of its batch - base
 RELATIVE_OFFSET_MAX = 0x7FFF_FFFF
-"""From a segment's base: what an entry has room for."""
+"""The largest offset from a segment's base that an entry has room for."""
 _RESERVED_MIN, _RESERVED_MAX = 4096, 65_536
-_CAPACITY_MIN = 2  # one entry and, in the time index, the last one that sealing adds
-_BLOCK_BYTES = 4096  # a search ends in a block that is read at once
+_CAPACITY_MIN = 2  # one entry, and the one that sealing adds to the time index
+_BLOCK_BYTES = 4096  # a search ends in one block, which is read at once
 
 
-class IndexCut(FileNotFoundError):
-    """Somebody cut the file short while it was in use: it is to be made again from the log."""
+class IndexTruncated(FileNotFoundError):
+    """An index file that was cut short while it was in use. It must be rebuilt from the log."""
 
 
 class IndexEntries:
-    """Fixed-size entries in a file, ascending, appended and then flushed together.
+    """An index file: entries of fixed size, ascending, appended and then flushed together.
 
-    Used by one thread. The file closes when others were used more lately, and opens with the next lookup. Entries that no sync
-    has covered hold it open (see `libs/commitlog/open_files.py`).
+    One thread uses it. The file closes when others were used more recently, and opens with the next lookup. Entries that no sync
+    has covered hold it open (see `libs/commitlog/files/open_files.py`).
     """
 
     __slots__ = (
@@ -66,9 +65,11 @@ class IndexEntries:
         ragged: bool = True,
         owner: SegmentFile | None = None,
     ) -> None:
-        """The first `count` entries of a file that is there; opens nothing. `ragged`: more may follow, which does not count.
+        """The index of the first `count` entries of an existing file, which is not opened. `ragged`: the file may have more
+        entries, which do not count.
 
-        `owner`: the log file that it belongs to. Once that is retired, the path is another segment's, and is not opened again.
+        `owner`: the log file that the index belongs to. Once that is retired, the path is another segment's, and is not opened
+        again.
         """
         self._fs, self.path, self._entry, self._open_files = fs, path, entry, open_files
         self._key = open_files.new_key()
@@ -81,7 +82,7 @@ class IndexEntries:
         self._pending: list[bytes] = []
         self._last: tuple[int, int] | None = None
         self.version = 0
-        """Rises with every change of the file."""
+        """A number that rises with every change of the file."""
         self.file_id = 0
         """See `FileRegistry.name_index`."""
 
@@ -98,7 +99,8 @@ class IndexEntries:
         open_files: OpenFiles | None = None,
         owner: SegmentFile | None = None,
     ) -> "IndexEntries":
-        """A new, empty index ready for entries. An older file of that name goes: it belonged to another segment."""
+        """Creates an empty index that is ready for entries. An older file of that name belonged to another segment, and is
+        removed."""
         open_files = open_files if open_files is not None else OpenFiles()
         if fs.exists(path):
             fs.unlink(path)
@@ -109,7 +111,7 @@ class IndexEntries:
 
     @property
     def unsynced(self) -> OpenFile | None:
-        """For a sync round; None if it has nothing to do."""
+        """The file that a sync round must sync; None if there is nothing to do."""
         return self._unsynced
 
     @property
@@ -141,7 +143,8 @@ class IndexEntries:
     # --- growing
 
     def unseal(self, count: int, max_bytes: int) -> None:
-        """Keeps the first `count` entries and makes room for more, up to `max_bytes` in all."""
+        """Makes a sealed index writable again: it keeps the first `count` entries and makes room for more, up to `max_bytes` in
+        all."""
         self.flush()
         self.count, self._last = count, None
         self.capacity = max(capacity_of(max_bytes, self._entry), count)
@@ -153,7 +156,7 @@ class IndexEntries:
         self._preallocated = True
 
     def _cut_to_entries(self, file: OpenFile) -> None:
-        """What follows the entries must read as zeros afterwards, in the file as in Kafka's."""
+        """Removes the bytes behind the entries. They must read as zeros afterwards, in the file as in Kafka's."""
         self._open_files.block = NO_BLOCK
         self._preallocated, self._ragged = False, True
         self._fs.truncate(file.fd, self.count * self._entry.size)
@@ -162,7 +165,7 @@ class IndexEntries:
         self.version += 1
 
     def make_room(self, entries: int) -> None:
-        """Afterwards so many entries, or as many as the index can take, fit without needing space. Raises OSError."""
+        """Makes room for so many entries, or as many as the index can take, so that they need no space later. Raises OSError."""
         needed = min(self.count + entries, self.capacity) * self._entry.size
         if needed <= self._reserved and self._unsynced is not None:
             return
@@ -178,7 +181,7 @@ class IndexEntries:
         self._open_files.forget(self._key)
 
     def append(self, first: int, second: int) -> None:
-        """In memory, until `flush`. Raises OSError only if `make_room` was not asked before."""
+        """Appends an entry in memory, until `flush`. Raises OSError only if `make_room` was not called before."""
         if self._unsynced is None or (self.count + 1) * self._entry.size > self._reserved:
             self.make_room(1)
         self._pending.append(self._entry.pack(first, second))
@@ -186,7 +189,7 @@ class IndexEntries:
         self.count += 1
 
     def flush(self) -> None:
-        """Writes what was appended. Raises OSError, and then it was not appended."""
+        """Writes the appended entries. Raises OSError; then they do not count as appended."""
         if not self._pending:
             return
         assert self._unsynced is not None
@@ -206,7 +209,8 @@ class IndexEntries:
             self._pending.clear()
 
     def seal(self) -> None:
-        """Trims the file to its entries. That must reach the disk: found longer, it would seem to hold more."""
+        """Trims the file to its entries. The new size must reach the disk, since a longer file would seem to hold more
+        entries."""
         self.flush()
         if not self.is_trimmed:
             file = self._file
@@ -215,7 +219,7 @@ class IndexEntries:
         self.capacity = self.count
 
     def synced(self, version: int) -> None:
-        """A round has covered all entries that were there when `version` was this."""
+        """Notes that a round has covered all entries up to this version."""
         if version == self.version and self._unsynced is not None:
             handle, self._unsynced = self._unsynced, None
             self._open_files.keep(self._key, handle)
@@ -240,7 +244,7 @@ class IndexEntries:
     def floor(self, key: int, field: int = 0) -> int:
         """The last slot whose first field, or that `field`, is at most `key`; -1 if there is none."""
         low, high, in_block = 0, self.count, _BLOCK_BYTES // self._entry.size
-        if high > in_block and self._entry is OFFSET_ENTRY:  # both fields begin at 0 and grow evenly: most likely it stands here
+        if high > in_block and self._entry is OFFSET_ENTRY:  # both fields begin at 0 and grow evenly, so this is the likely block
             assert self.last is not None
             last = self.last[field]
             if last <= key:
@@ -272,7 +276,7 @@ class IndexEntries:
         return low - 1
 
     def _load(self, slot: int, count: int) -> tuple[int, bytes]:
-        """A block that has those entries, and the slot that it begins with."""
+        """A block that has those entries, and its first slot."""
         key, start, block = self._open_files.block
         if key != self._key or not start <= slot or slot + count > start + len(block) // self._entry.size:
             start, block = slot, self._read(slot, count)
@@ -281,15 +285,15 @@ class IndexEntries:
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether a lookup opens nothing."""
+        """Whether a lookup needs to open no file."""
         return not self.count or self._unsynced is not None or self._open_files.file(self._key) is not None
 
     def take_at_hand(self) -> None:
-        """Raises FileNotFoundError if somebody removed or cut the file while it was closed, and OSError."""
+        """Opens the file for lookups. Raises FileNotFoundError if it was removed or cut while it was closed, and OSError."""
         if self.count:
             handle = self._handle
             if self._fs.size(handle.fd) < self.count * self._entry.size:
-                raise IndexCut(errno.ENOENT, "shorter than it was", self.path)
+                raise IndexTruncated(errno.ENOENT, "shorter than it was", self.path)
 
     @property
     def _handle(self) -> OpenFile:
@@ -309,12 +313,12 @@ class IndexEntries:
             self.flush()
         handle, size = self._handle, self._entry.size
         try:
-            found = self._fs.pread(handle.fd, count * size, slot * size)
+            content = self._fs.pread(handle.fd, count * size, slot * size)
         except OSError as error:
             raise OSError(error.errno, f"cannot be read at entry {slot}: {error.strerror}", self.path) from error
-        if len(found) < count * size:
-            raise IndexCut(errno.ENOENT, "shorter than it was", self.path)
-        return found
+        if len(content) < count * size:
+            raise IndexTruncated(errno.ENOENT, "shorter than it was", self.path)
+        return content
 
 
 def capacity_of(max_bytes: int, entry: struct.Struct) -> int:
@@ -328,8 +332,8 @@ def open_index(
     open_files: OpenFiles | None = None,
     owner: SegmentFile | None = None,
 ) -> IndexEntries | None:
-    """A sealed index, or None where there is none that could be one: it is then made again from the log. A ragged end is left
-    out. Raises OSError."""
+    """A sealed index. None where the file cannot be one: it is then rebuilt from the log. A ragged end is left out. Raises
+    OSError."""
     try:
         count = fs.size_of(path) // entry.size
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Finding bytes in a log: by offset, by timestamp. Nothing here copies batches, except the one that must be opened.
+"""The search for bytes in a log, by offset or by timestamp. Only a batch that must be opened is copied.
 
-Lookups go segment, index, headers. Offsets at which reads lately ended are remembered with their place: the next fetch of a
-consumer starts there, and the high watermark is asked for again and again.
+Lookups go by segment, index, then headers. Recent end positions of reads are remembered: the next fetch of a consumer starts
+there, and the high watermark is looked up again and again.
 """
 
 from bisect import bisect_right
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.segment import Segment, SegmentFile
-from libs.commitlog.segment_batches import BatchPlace, WouldWait
-from libs.wire.batches import HEADER_SIZE, NO_TIMESTAMP, BatchError, BatchHeader
-from libs.wire.record_times import first_at
-from libs.wire.records import iter_records
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.segments.segment import Segment, SegmentFile
+from libs.commitlog.segments.segment_batches import BatchPosition, WouldBlock
+from libs.wire.record_batches.batches import HEADER_SIZE, NO_TIMESTAMP, BatchError, BatchHeader
+from libs.wire.record_batches.record_times import first_at
+from libs.wire.record_batches.records import iter_records
 
 _REMEMBERED_MAX = 32
-_AT_ONCE_BYTES_MAX, _AT_ONCE_RECORDS_MAX = 65_536, 128
+_NONBLOCKING_BYTES_MAX, _NONBLOCKING_RECORDS_MAX = 65_536, 128
 
 
 class Slice(NamedTuple):
@@ -27,23 +27,24 @@ class Slice(NamedTuple):
     file: SegmentFile
     position: int
     length: int
-    first_offset: int  # of the first batch; at most the offset that was asked for
-    readable_to: int = 0  # where the file's batches before the asked `end_offset` end
+    first_offset: int  # of the first batch; at most the offset of the request
+    readable_to: int = 0  # the end of the file's batches before the `end_offset` of the request
 
 
-class FoundTimestamp(NamedTuple):
+class TimestampAndOffset(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
 
 
 def _out_of_place(segment: Segment, position: int, offset: int) -> LogDamaged:
-    """Offsets stand outside of a batch's CRC. One that the segment cannot hold would leave a reader waiting for ever."""
+    """The error of a batch with an offset that its segment cannot hold. The CRC does not cover offsets, and such a batch would
+    make a reader wait for ever."""
     return LogDamaged(f"{segment.file.path}: the batch at position {position} says that it begins at offset {offset}")
 
 
 class LogReader:
-    """Shares the log's list of segments; the log says `forget` whenever it cuts."""
+    """The reading side of a log. It shares the log's list of segments. The log calls `forget` whenever it cuts."""
 
     def __init__(self, segments: list[Segment]) -> None:
         self._segments = segments
@@ -59,8 +60,8 @@ class LogReader:
             return len(segments) - 1
         return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
 
-    def find(self, offset: int) -> tuple[Segment, BatchPlace] | None:
-        """The first batch that ends at or after `offset`; a compacted segment may have nothing there, then a later one has."""
+    def find(self, offset: int) -> tuple[Segment, BatchPosition] | None:
+        """The first batch that ends at or after `offset`. A compacted segment may have none, but a later one does."""
         for slot in range(self.segment_for(offset), len(self._segments)):
             segment = self._segments[slot]
             place = segment.find(offset)
@@ -71,7 +72,7 @@ class LogReader:
         return None
 
     def read(self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, at_least_one: bool) -> Slice | None:
-        """Batches from the one that holds `offset`, up to the segment's end or `end_offset`."""
+        """Reads batches from the one that holds `offset`, up to the segment's end or `end_offset`."""
         segment, position, first_offset = self._start(offset)
         if segment is None:
             return None
@@ -92,7 +93,7 @@ class LogReader:
         return Slice(segment.file, position, length, first_offset, stop) if length > 0 else None
 
     def readable(self, end_offset: int, log_end_offset: int, segments_max: int) -> list[tuple[Segment, int]]:
-        """Each segment that holds batches before `end_offset`, and where they end in it; none if these are more than so many."""
+        """The segments that hold batches before `end_offset`, each with their end in it; none if there are more than so many."""
         slots = self.segment_for(end_offset) + 1
         if slots > segments_max:
             return []
@@ -102,7 +103,7 @@ class LogReader:
         return [*((segment, segment.size) for segment in before), (last, stop)]
 
     def upper_bound(self, piece: Slice, end_offset: int) -> int:
-        """An offset past every batch of `piece`, at most `end_offset`: the next that an index names, or the segment's end."""
+        """An offset past every batch of `piece`, at most `end_offset`: the next offset in an index, or the segment's end."""
         slot = self.segment_for(piece.first_offset)
         segment = self._segments[slot]
         after = segment.offset_after(piece.position + piece.length)
@@ -114,14 +115,14 @@ class LogReader:
         remembered = self._remembered.get(offset)
         if remembered is not None and remembered[1] < remembered[0].size:
             return *remembered, offset
-        found = self.find(offset)
-        if found is None:
+        location = self.find(offset)
+        if location is None:
             return None, 0, 0
-        segment, place = found
+        segment, place = location
         return segment, place.position, place.base_offset
 
     def _position_of(self, segment: Segment, offset: int) -> int:
-        """Where the batch with `offset`, which begins there, stands; the segment's end if it holds none so late."""
+        """The position of the batch that begins at `offset`; the segment's end if it has no such offset yet."""
         remembered = self._remembered.get(offset)
         if remembered is not None and remembered[0] is segment:
             return remembered[1]
@@ -138,7 +139,7 @@ class LogReader:
         self._remembered[offset] = (segment, position)
 
     def search_timestamp(self, timestamp: int, start_offset: int, end_offset: int) -> "TimestampSearch":
-        """For the first record at least as late as `timestamp` in [start_offset, end_offset)."""
+        """A search for the first record in [start_offset, end_offset) that is not older than `timestamp`."""
         for segment in self._segments[self.segment_for(start_offset) :]:
             if segment.size == 0 or segment.max_timestamp < timestamp:
                 continue
@@ -146,7 +147,7 @@ class LogReader:
             while position < (size := segment.size):
                 walk = HeaderWalk(segment, hint, position, size, timestamp, max(start_offset, segment.base_offset))
                 place = yield walk
-                assert not isinstance(place, FoundTimestamp)
+                assert not isinstance(place, TimestampAndOffset)
                 if segment not in self._segments or segment.size < size:  # meanwhile
                     return (yield from self.search_timestamp(timestamp, start_offset, end_offset))
                 if isinstance(place, Exception):
@@ -155,18 +156,18 @@ class LogReader:
                     break
                 if place.base_offset >= end_offset:
                     return None
-                opening = segment.batch_reader(place), place, timestamp, start_offset, partial(segment.batch_at_once, place)
-                found = yield BatchOpening(*opening)
-                assert found is None or isinstance(found, FoundTimestamp)
-                if found is not None:
-                    return found if found.offset < end_offset else None
+                opening = segment.batch_reader(place), place, timestamp, start_offset, partial(segment.batch_cached, place)
+                result = yield BatchOpening(*opening)
+                assert result is None or isinstance(result, TimestampAndOffset)
+                if result is not None:
+                    return result if result.offset < end_offset else None
                 if segment not in self._segments:
                     return (yield from self.search_timestamp(timestamp, place.last_offset + 1, end_offset))
                 hint, position = None, place.position + place.size
         return None
 
     def search_max_timestamp(self, end_offset: int) -> "TimestampSearch":
-        """For the record with the greatest timestamp, the first of them."""
+        """A search for the first record with the greatest timestamp."""
         best: Segment | None = None
         for segment in self._segments:
             if segment.size and segment.base_offset < end_offset and (best is None or segment.max_timestamp > best.max_timestamp):
@@ -175,42 +176,45 @@ class LogReader:
             return None
         size, offset = best.size, best.offset_of_max_timestamp
         place = yield HeaderWalk(best, None, best.hint_for(offset), size, NO_TIMESTAMP, offset)
-        assert not isinstance(place, FoundTimestamp)
+        assert not isinstance(place, TimestampAndOffset)
         if best not in self._segments or best.size < size:  # meanwhile
             return (yield from self.search_max_timestamp(end_offset))
         if isinstance(place, OSError):
             raise place
-        if not (isinstance(place, BatchPlace) and place.base_offset <= offset):  # an index that leads astray is mended
+        if not (isinstance(place, BatchPosition) and place.base_offset <= offset):  # an index with a wrong entry is rebuilt
             place = best.find(offset)
         if place is None:
             raise LogDamaged(f"{best.file.path}: nothing at offset {offset}, which the time index names")
-        found = yield BatchOpening(best.batch_reader(place), place, best.max_timestamp, 0)
-        assert found is None or isinstance(found, FoundTimestamp)
-        return found
+        result = yield BatchOpening(best.batch_reader(place), place, best.max_timestamp, 0)
+        assert result is None or isinstance(result, TimestampAndOffset)
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderWalk:
-    """Calling this goes through the headers of a segment, in any thread, to the first batch that claims to hold a record as late
-    as `timestamp`, at or after `offset`. What it cannot read it returns: the segment may have been cut, or have gone, meanwhile.
+    """A walk through the headers of a segment, in any thread, to the first batch at or after `offset` that claims a record not
+    older than `timestamp`.
+
+    Calling it returns the batch, or the exception of a failed read: the segment may have been cut, or removed, meanwhile.
     """
 
     segment: Segment
     hint: tuple[int, int, int] | None
-    """A position from the indexes, and the (last offset, greatest timestamp) of a batch behind it: all before that are older."""
+    """A position from the indexes, and the (last offset, greatest timestamp) of a batch behind it. All batches before the
+    position are older."""
     position: int
     size: int
     timestamp: int
     offset: int
 
-    def __call__(self) -> BatchPlace | Exception | None:
+    def __call__(self) -> BatchPosition | Exception | None:
         return self._first(self.segment.walk)
 
-    def at_once(self) -> BatchPlace | Exception | None:
-        """As calling it, on an event loop. Raises WouldWait."""
-        return self._first(self.segment.walk_at_once)
+    def nonblocking(self) -> BatchPosition | Exception | None:
+        """Walks on an event loop. Raises WouldBlock."""
+        return self._first(self.segment.walk_cached)
 
-    def _first(self, walk: Callable[[int, int], Iterator[BatchPlace]]) -> BatchPlace | Exception | None:
+    def _first(self, walk: Callable[[int, int], Iterator[BatchPosition]]) -> BatchPosition | Exception | None:
         try:
             for place in walk(self._start(walk), self.size):
                 if place.max_timestamp >= self.timestamp and place.last_offset >= self.offset:
@@ -219,8 +223,8 @@ class HeaderWalk:
             return error
         return None
 
-    def _start(self, walk: Callable[[int, int], Iterator[BatchPlace]]) -> int:
-        """Where `hint` leads, if the batches say what the indexes say; else where one begins that knows of no index."""
+    def _start(self, walk: Callable[[int, int], Iterator[BatchPosition]]) -> int:
+        """The start of the walk: the position of `hint`, if the batches agree with the indexes; else `position`."""
         if self.hint is not None and 0 <= self.hint[0] <= self.size - HEADER_SIZE:
             start, last_offset, max_timestamp = self.hint
             try:
@@ -236,43 +240,48 @@ class HeaderWalk:
 
 @dataclass(frozen=True, slots=True)
 class BatchOpening:
-    """A batch that claims to hold a record as late as `timestamp`. Calling this reads it from the disk and decompresses it, which
-    may take long and may be done in any thread; the log may be appended to and cut meanwhile."""
+    """A batch that claims a record not older than `timestamp`. Calling this reads and decompresses the batch, which may take
+    long. Any thread may do it; the log may be appended to and cut meanwhile."""
 
     read: Callable[[], bytes]
-    place: BatchPlace
+    place: BatchPosition
     timestamp: int
     start_offset: int
-    read_at_once: Callable[[], bytes | None] = lambda: None
+    read_cached: Callable[[], bytes | None] = lambda: None
 
-    def at_once(self) -> FoundTimestamp:
-        """As calling it, on an event loop, if it is little to do. Raises WouldWait."""
-        batch = self.read_at_once() if self.place.size <= _AT_ONCE_BYTES_MAX else None
+    def nonblocking(self) -> TimestampAndOffset:
+        """Opens the batch on an event loop, if that is quick. Raises WouldBlock."""
+        batch = self.read_cached() if self.place.size <= _NONBLOCKING_BYTES_MAX else None
         if batch is None:
-            raise WouldWait
+            raise WouldBlock
         header = BatchHeader.at(batch)
         if header.is_log_append_time or header.codec:
-            raise WouldWait
-        found = first_at(batch, header, self.timestamp, self.start_offset, _AT_ONCE_RECORDS_MAX)
-        if found is None:
-            raise WouldWait
-        return FoundTimestamp(*found, header.leader_epoch)
+            raise WouldBlock
+        record = first_at(batch, header, self.timestamp, self.start_offset, _NONBLOCKING_RECORDS_MAX)
+        if record is None:
+            raise WouldBlock
+        return TimestampAndOffset(*record, header.leader_epoch)
 
-    def __call__(self) -> FoundTimestamp | None:
-        """One that cannot be opened is answered by its first offset."""
+    def __call__(self) -> TimestampAndOffset | None:
+        """Opens the batch. If it cannot be opened, the answer is its first offset."""
         batch = self.read()
         header = BatchHeader.at(batch)
-        at_its_start = FoundTimestamp(max(self.place.base_offset, self.start_offset), header.max_timestamp, header.leader_epoch)
+        at_its_start = TimestampAndOffset(
+            max(self.place.base_offset, self.start_offset), header.max_timestamp, header.leader_epoch
+        )
         if header.is_log_append_time:
             return at_its_start
         try:
             for record in iter_records(batch):
                 if record.timestamp >= self.timestamp and record.offset >= self.start_offset:
-                    return FoundTimestamp(record.offset, record.timestamp, header.leader_epoch)
+                    return TimestampAndOffset(record.offset, record.timestamp, header.leader_epoch)
         except BatchError:
             return at_its_start
         return None
 
 
-TimestampSearch = Generator[HeaderWalk | BatchOpening, FoundTimestamp | BatchPlace | Exception | None, FoundTimestamp | None]
-"""Goes through indexes itself. It yields what must be read, is sent what that found, and returns."""
+TimestampSearch = Generator[
+    HeaderWalk | BatchOpening, TimestampAndOffset | BatchPosition | Exception | None, TimestampAndOffset | None
+]
+"""A search that goes through indexes by itself. It yields the reads that it needs, is sent their results, and returns the
+answer."""

@@ -1,4 +1,4 @@
-"""The `.log` files of this process, each with a number by which others name it (RPC file ranges, passed descriptors)."""
+"""The `.log` files of this process, each with a number by which other processes name it (RPC file ranges, passed descriptors)."""
 
 import errno
 import itertools
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.filesystem import Buffer, FileSystem, OpenFile
-from libs.commitlog.open_files import OpenFiles
+from libs.commitlog.files.filesystem import Buffer, FileSystem, OpenFile
+from libs.commitlog.files.open_files import OpenFiles
+from libs.commitlog.model.errors import LogDamaged
 
 _WINDOW_MIN, _WINDOW_MAX = 8192, 256 * 1024
 _IOV_MAX = 1024
@@ -25,16 +25,17 @@ class Readable(Protocol):
 
 
 class FileRegistry:
-    """Numbers the segment files of this process, so that others can name one; a file that is gone is not found.
+    """The numbers of this process's segment files, by which other processes name them. A removed file is not found.
 
-    It brings along `open_files`, the bound on what all segments of this process hold open.
+    It also holds `open_files`, the bound on the files that all segments of this process hold open.
     """
 
     def __init__(self, open_files: OpenFiles | None = None) -> None:
         self.open_files = open_files if open_files is not None else OpenFiles()
         self._files: WeakValueDictionary[int, Readable] = WeakValueDictionary()
         self.window: tuple[int, int, bytes] = NO_WINDOW
-        """What was last read to look at batch headers: the file's number, from where, and the bytes. Threads may replace it."""
+        """The last window that was read for batch headers: the file's number, the position, and the bytes. Any thread may replace
+        it."""
         self._numbers = itertools.count(1)  # logs open in several threads, and `next` is atomic
 
     def add(self, file: "SegmentFile") -> int:
@@ -43,14 +44,14 @@ class FileRegistry:
         return file_id
 
     def name_index(self, index: Readable) -> int:
-        """An index gets its number when somebody asks for it."""
+        """Numbers an index when it is first asked for."""
         if not index.file_id:
             index.file_id = next(self._numbers)
             self._files[index.file_id] = index
         return index.file_id
 
     def remove(self, file: "SegmentFile") -> None:
-        """Nobody finds it any more, and it is not opened again; descriptors that were handed out stay good.
+        """Removes a file, so that it is not found and not opened any more. Descriptors that were handed out stay valid.
 
         Rule: call it before the file's name goes to another file, or away: its number stands for the inode, not for the name.
         """
@@ -62,10 +63,10 @@ class FileRegistry:
 
 
 class SegmentFile:
-    """A `.log` file. Opens when it is used, and closes when others were used more lately; no byte of its inode is written twice,
-    so its pages may be sent at leisure.
+    """A `.log` file. It opens when it is used, and closes when others were used more recently. No byte of its inode is written
+    twice, so its pages may be sent at any later time.
 
-    While it holds what no sync has covered, it stays open: see `libs/commitlog/open_files.py`.
+    While it holds bytes that no sync has covered, it stays open: see `libs/commitlog/files/open_files.py`.
     """
 
     __slots__ = (
@@ -92,7 +93,7 @@ class SegmentFile:
         self._identity: tuple[int, int] | None = None
         self.is_retired = False
         self.version = 0
-        """Rises with every write."""
+        """A number that rises with every write."""
         self.path = path
         self.base_offset = base_offset
         self.file_id = registry.add(self)
@@ -102,7 +103,8 @@ class SegmentFile:
 
     @property
     def handle(self) -> OpenFile:
-        """Hold it for as long as its descriptor is used: another thread may make it close, and open another file by that number.
+        """The open file. Hold it for as long as its descriptor is used: another thread may make it close, and open another file
+        with that number.
 
         Raises OSError: FileNotFoundError if it is retired or was replaced.
         """
@@ -125,7 +127,7 @@ class SegmentFile:
         self._open_files.keep(self._key, handle)
 
     def retire(self) -> None:
-        """Its name stands for it no longer. Who holds it reads on."""
+        """Retires the file: its name belongs to another file now. Holders may read on."""
         self.is_retired = True
 
     def open_readonly(self) -> int:
@@ -136,48 +138,48 @@ class SegmentFile:
     # --- bytes
 
     def window(self, position: int, length: int, size: int) -> tuple[bytes, int]:
-        """Bytes that hold so many from `position` on, and where; the file has `size`. Raises LogDamaged, OSError.
+        """Bytes that hold so many from `position` on, and their place in them; the file has `size`. Raises LogDamaged, OSError.
 
-        Read, and never mapped: a sector that cannot be read, or a file that somebody cut, would end the process there. The last
-        window that anybody read is kept; who reads on gets more at a time.
+        The file is read, and never mapped: an unreadable sector, or a file that was cut, would end the process. The last window
+        of any reader is kept, and a reader that continues gets a larger one.
         """
         file_id, start, content = self._registry.window
         if file_id == self.file_id and start <= position and position + length <= start + len(content):
             return content, position - start
         reads_on = file_id == self.file_id and 0 < position - start < 2 * len(content)
-        wanted = min(2 * len(content), _WINDOW_MAX) if reads_on else _WINDOW_MIN
-        content = self.read(min(max(wanted, length), size - position), position)
+        window_size = min(2 * len(content), _WINDOW_MAX) if reads_on else _WINDOW_MIN
+        content = self.read(min(max(window_size, length), size - position), position)
         if len(content) < length:
             raise LogDamaged(f"{self.path}: the file ends before position {position + length}")
         self._registry.window = self.file_id, position, content
         return content, 0
 
-    def window_at_once(self, position: int, length: int, size: int) -> tuple[bytes, int] | None:
-        """As `window`, but never waits for a disk; None if it would have to. Raises OSError."""
+    def window_cached(self, position: int, length: int, size: int) -> tuple[bytes, int] | None:
+        """A window as of `window`, without waiting for a disk; None if it would have to. Raises OSError."""
         file_id, start, content = self._registry.window
         if file_id == self.file_id and start <= position and position + length <= start + len(content):
             return content, position - start
         handle = self.handle
-        found = self._filesystem.pread_cached(handle.fd, min(max(_WINDOW_MIN, length), size - position), position)
-        if found is None or len(found) < length:
+        cached = self._filesystem.pread_cached(handle.fd, min(max(_WINDOW_MIN, length), size - position), position)
+        if cached is None or len(cached) < length:
             return None
-        self._registry.window = self.file_id, position, found
-        return found, 0
+        self._registry.window = self.file_id, position, cached
+        return cached, 0
 
     def read(self, length: int, position: int) -> bytes:
-        """Less only at the file's end. Raises OSError, which names the file."""
+        """Reads bytes, fewer only at the file's end. Raises OSError, which names the file."""
         handle = self.handle
         try:
             return self._filesystem.pread(handle.fd, length, position)
         except OSError as error:
             raise OSError(error.errno, f"cannot be read at byte {position}: {error.strerror}", self.path) from error
 
-    def read_at_once(self, length: int, position: int) -> bytes | None:
-        """As `read`, but never waits for a disk; None if it would have to. Raises OSError."""
+    def read_cached(self, length: int, position: int) -> bytes | None:
+        """Reads as `read` does, without waiting for a disk; None if it would have to. Raises OSError."""
         return self._filesystem.pread_cached(self.handle.fd, length, position)
 
     def write(self, buffers: Sequence[Buffer], total_bytes: int, position: int) -> None:
-        """At the file's end. Raises OSError with nothing left behind, or LogDamaged if it cannot cut back."""
+        """Writes at the file's end. Raises OSError with nothing left behind, or LogDamaged if it cannot cut back."""
         was_synced, fd = not self.is_unsynced, self.for_writing().fd
         try:
             written = self._filesystem.pwritev(fd, buffers, position) if len(buffers) <= _IOV_MAX else 0
@@ -193,7 +195,7 @@ class SegmentFile:
             raise
 
     def _write_rest(self, fd: int, buffers: Sequence[Buffer], position: int, written: int) -> None:
-        """What a short write, or more buffers than one call takes, left over."""
+        """Writes the rest after a short write, or the buffers that did not fit into one call."""
         position += written
         rest = [memoryview(buffer).cast("B") for buffer in buffers]
         while rest:
@@ -221,7 +223,7 @@ class SegmentFile:
         return self._unsynced is not None
 
     def for_writing(self) -> OpenFile:
-        """Open from now on until `synced`. Ask each time before the bytes come."""
+        """The file for writing, open from now on until `synced`. Call it before each write."""
         if self._unsynced is None:
             self._unsynced = self._open_files.take(self._key)
             if self._unsynced is None:
@@ -231,7 +233,7 @@ class SegmentFile:
         return self._unsynced
 
     def synced(self, version: int) -> None:
-        """A round has covered all that was written when `version` was this."""
+        """Notes that a round has covered all bytes written up to this version."""
         if version == self.version and self._unsynced is not None:
             handle, self._unsynced = self._unsynced, None
             self._open_files.keep(self._key, handle)

@@ -1,8 +1,8 @@
-"""The pair of indexes of a segment: how they come to be, what they know, and how they grow with its batches.
+"""The two indexes of a segment: their creation, their repair, and their growth with its batches.
 
-They lead to batches and are checked against them: what is missing, cut or untrue is made again from the `.log` file. That is why
-this is a kind of `SegmentBatches`. Held beside its batches, it would need them back, and a circle keeps files open until the
-collector comes.
+They lead to batches and are checked against them. An index that is missing, cut or wrong is rebuilt from the `.log` file, so this
+class is a kind of `SegmentBatches`. As separate objects the two would refer to each other, and such a cycle keeps files open
+until the garbage collector runs.
 """
 
 import errno
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.file_names import INDEX, LOG, TIME_INDEX
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.index import OFFSET_ENTRY, TIME_ENTRY, IndexCut, IndexEntries, capacity_of, open_index
-from libs.commitlog.resume import SegmentProgress
-from libs.commitlog.segment_batches import BatchMeta, BatchPlace, SegmentBatches
-from libs.commitlog.segment_file import FileRegistry
-from libs.commitlog.sync import syncing
-from libs.wire.batches import HEADER_SIZE, NO_TIMESTAMP
+from libs.commitlog.files.file_names import INDEX, LOG, TIME_INDEX
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.sync import syncing
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.segments.index import OFFSET_ENTRY, TIME_ENTRY, IndexEntries, IndexTruncated, capacity_of, open_index
+from libs.commitlog.segments.segment_batches import BatchMeta, BatchPosition, SegmentBatches
+from libs.commitlog.segments.segment_file import FileRegistry
+from libs.commitlog.segments.segment_progress import SegmentProgress
+from libs.wire.record_batches.batches import HEADER_SIZE, NO_TIMESTAMP
 
 log = logging.getLogger(__name__)
 
@@ -29,25 +29,25 @@ _Arguments = ParamSpec("_Arguments")
 _Found = TypeVar("_Found")
 
 
-def mending(
+def repairing_indexes(
     lookup: Callable[Concatenate[_Indexed, _Arguments], _Found],
 ) -> Callable[Concatenate[_Indexed, _Arguments], _Found]:
-    """Makes the indexes again if somebody cut one that is in use, and looks once more."""
+    """Rebuilds the indexes if one was cut while it was in use, and tries again."""
 
     @wraps(lookup)
-    def mended(self: _Indexed, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Found:
+    def repaired(self: _Indexed, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Found:
         try:
             return lookup(self, *args, **kwargs)
-        except IndexCut as cut:
+        except IndexTruncated as cut:
             log.warning("index made again: %s", cut)
-            self._make_indexes_again(takes_more=self._takes_more)
+            self._rebuild_sealed(takes_more=self._takes_more)
             return lookup(self, *args, **kwargs)
 
-    return mended
+    return repaired
 
 
 class IndexedBatches(SegmentBatches):
-    """Batches, with the two indexes that find them."""
+    """Batches with their offset index and time index."""
 
     __slots__ = (
         "_bytes_since_index",
@@ -72,7 +72,7 @@ class IndexedBatches(SegmentBatches):
         self._offset_of_max_timestamp = base_offset
         self._bytes_since_index = 0
         self.is_replaced = False
-        """Another segment bears its files' names: what it has open may be read on, and nothing is opened."""
+        """Whether another segment has its files' names now. Files that are open may be read on, and none is opened."""
 
     @property
     def _stem(self) -> str:
@@ -81,7 +81,7 @@ class IndexedBatches(SegmentBatches):
     # --- how they come to be
 
     def begin_indexes(self) -> None:
-        """Empty indexes that take entries, as for a segment that is about to be filled or scanned."""
+        """Makes empty indexes for a segment that is about to be filled or scanned."""
         room, owner = self._index_bytes, (self._open_files, self.file)
         self._offset_index = IndexEntries.create(self._fs, self._stem + INDEX, OFFSET_ENTRY, room, *owner)
         self._time_index = IndexEntries.create(self._fs, self._stem + TIME_INDEX, TIME_ENTRY, room, *owner)
@@ -89,19 +89,21 @@ class IndexedBatches(SegmentBatches):
         self._bytes_since_index = 0
 
     def resume_indexes(self, progress: SegmentProgress, *, closed: bool = False) -> bool:
-        """Takes up the indexes as they were at a resume point. False if they are not all there. `closed`: they were trimmed to
-        that, in a clean stop, so nobody need look before they are used."""
+        """Resumes the indexes as they were at a resume point. False if they are not complete. `closed`: a clean stop trimmed them
+        to that size, so they need no check before they are used."""
         counts = (progress.index_entries, progress.time_entries)
         indexes = []
         for suffix, entry, count in zip((INDEX, TIME_INDEX), (OFFSET_ENTRY, TIME_ENTRY), counts, strict=True):
             path = self._stem + suffix
             if not closed:
-                found = open_index(self._fs, path, entry)
-                if found is None or found.count < count:
+                opened = open_index(self._fs, path, entry)
+                if opened is None or opened.count < count:
                     return False
-            capacity, whose = capacity_of(self._index_bytes, entry), (entry, self._open_files)
+            capacity, ragged = capacity_of(self._index_bytes, entry), not closed
             indexes.append(
-                IndexEntries(self._fs, path, *whose, count=count, capacity=capacity, ragged=not closed, owner=self.file)
+                IndexEntries(
+                    self._fs, path, entry, self._open_files, count=count, capacity=capacity, ragged=ragged, owner=self.file
+                )
             )
         self._offset_index, self._time_index = indexes
         self._max_timestamp = progress.max_timestamp
@@ -110,7 +112,7 @@ class IndexedBatches(SegmentBatches):
         return True
 
     def rebuild_indexes(self, end: int) -> None:
-        """Makes the indexes again from the headers of the first `end` bytes, which were checked when they were written."""
+        """Rebuilds the indexes from the headers of the first `end` bytes, which were checked when they were written."""
         self._refuse_if_replaced()
         self.begin_indexes()
         self.extend_indexes(end)
@@ -135,7 +137,7 @@ class IndexedBatches(SegmentBatches):
             raise OSError(errno.ESTALE, "it left the log, or a cleaned segment took its place", self.file.path)
 
     def _open_indexes(self) -> None:
-        """Makes them again if they are not there. Raises OSError."""
+        """Opens the indexes, and rebuilds them if they are missing. Raises OSError."""
         self._refuse_if_replaced()
         takes_more = self._takes_more
         owner = (self._open_files, self.file)
@@ -147,13 +149,13 @@ class IndexedBatches(SegmentBatches):
                 times.take_at_hand()
                 self._offset_index, self._time_index = offsets, times
                 return
-        except FileNotFoundError:  # somebody removed or cut it while it was closed
+        except FileNotFoundError:  # the file was removed or cut while it was closed
             pass
-        self._make_indexes_again(takes_more=takes_more)
+        self._rebuild_sealed(takes_more=takes_more)
 
-    def _make_indexes_again(self, *, takes_more: bool) -> None:
-        """Those of a sealed segment are sealed and synced at once, since no round will: found untrimmed at the next opening, the
-        zeros behind their entries would be entries. Raises OSError, LogDamaged."""
+    def _rebuild_sealed(self, *, takes_more: bool) -> None:
+        """Rebuilds the indexes. Those of a sealed segment are sealed and synced at once, since no round will do it: in an
+        untrimmed index, the zeros behind its entries would be entries at the next opening. Raises OSError, LogDamaged."""
         self.rebuild_indexes(self.size)
         if not takes_more:
             self._note_max_timestamp()
@@ -175,12 +177,12 @@ class IndexedBatches(SegmentBatches):
 
     @property
     def known_max_timestamp(self) -> int | None:
-        """If it is in memory."""
+        """The greatest timestamp, if it is in memory."""
         return self._max_timestamp
 
     @property
     def known_indexes(self) -> tuple[IndexEntries | None, IndexEntries | None]:
-        """Those that were used before."""
+        """The indexes that were used before."""
         return self._offset_index, self._time_index
 
     @property
@@ -188,17 +190,17 @@ class IndexedBatches(SegmentBatches):
         self._load_max_timestamp()
         return self._offset_of_max_timestamp
 
-    @mending
+    @repairing_indexes
     def _load_max_timestamp(self) -> None:
         if self._max_timestamp is None:
             times = self.time_index
-            if self._max_timestamp is None:  # opening may have rebuilt, which knows already
-                found, relative = times.entry(times.count - 1) if times.count else (NO_TIMESTAMP, 0)
-                is_newest = self._is_newest(found, relative)
+            if self._max_timestamp is None:  # the opening may have rebuilt the indexes, which sets it
+                max_timestamp, relative = times.entry(times.count - 1) if times.count else (NO_TIMESTAMP, 0)
+                is_newest = self._is_newest(max_timestamp, relative)
                 if self._max_timestamp is None and is_newest:
-                    self._max_timestamp, self._offset_of_max_timestamp = found, self.base_offset + relative
+                    self._max_timestamp, self._offset_of_max_timestamp = max_timestamp, self.base_offset + relative
                 elif self._max_timestamp is None:
-                    self._make_indexes_again(takes_more=self._takes_more)
+                    self._rebuild_sealed(takes_more=self._takes_more)
 
     @property
     def progress(self) -> SegmentProgress:
@@ -212,15 +214,15 @@ class IndexedBatches(SegmentBatches):
             self._bytes_since_index,
         )
 
-    @mending
-    def find(self, offset: int) -> BatchPlace | None:
+    @repairing_indexes
+    def find(self, offset: int) -> BatchPosition | None:
         """The first batch that ends at or after `offset`."""
         position = 0
         slot = self.offset_index.floor(offset - self.base_offset)
         if slot >= 0:
             relative, position = self.offset_index.entry(slot)
             if not self._is_true(relative, position):
-                self._make_indexes_again(takes_more=self._takes_more)
+                self._rebuild_sealed(takes_more=self._takes_more)
                 return self.find(offset)
         for place in self.walk(position, self.size):
             if place.last_offset >= offset:
@@ -234,8 +236,8 @@ class IndexedBatches(SegmentBatches):
         return self.last_offset_at(position) - self.base_offset == relative
 
     def _is_newest(self, timestamp: int, relative: int) -> bool:
-        """Whether the last time entry tells the segment's greatest timestamp, by which retention takes it away: the batch that it
-        names has it, and none of those that stand behind the last index entry has a greater one."""
+        """Whether the last time entry has the segment's greatest timestamp, by which retention deletes. The batch that it names
+        has that timestamp, and no batch behind the last index entry has a greater one."""
         try:
             if timestamp != NO_TIMESTAMP:
                 named = self.find(self.base_offset + relative)
@@ -247,17 +249,17 @@ class IndexedBatches(SegmentBatches):
                 return False
             return all(place.max_timestamp <= timestamp for place in self.walk(position, self.size))
         except LogDamaged:
-            return True  # batches that cannot be read do not tell; neither would they make a better index
+            return True  # unreadable batches prove nothing, and would not make a better index
 
     # --- growing and ending
 
     def make_room(self, batches: int, total_bytes: int) -> bool:
-        """Reserves what the indexes may need for an append. False if they cannot take it. Raises OSError."""
+        """Reserves the index entries that an append may need. False if the indexes have no room. Raises OSError."""
         if self._bytes_since_index + total_bytes <= self._index_interval_bytes:
-            return True  # no entry comes of it
+            return True  # the append adds no entry
         return self._make_room_for_entries(batches, total_bytes)
 
-    @mending
+    @repairing_indexes
     def _make_room_for_entries(self, batches: int, total_bytes: int) -> bool:
         entries = min(batches, total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 1)
         offsets, times = self.offset_index, self.time_index
@@ -266,21 +268,21 @@ class IndexedBatches(SegmentBatches):
             return False
         offsets.make_room(entries)
         times.make_room(entries + 1)
-        self._owes_time_entry()  # reads now what cannot fail once the batches are written
+        self._owes_time_entry()  # reads now, since a failure after the write would be too late
         return True
 
     def extend_indexes(self, total_bytes: int) -> None:
-        """For the entries of so many bytes of batches that are in the file already, whatever the config allows now. Space is
-        taken as entries come: for all that there might be, a full disk could keep a log from opening that had fewer."""
+        """Extends the indexes for batches that are in the file already, whatever the config allows now. Space is taken as entries
+        come. To reserve all that might be needed could keep a log from opening on a full disk."""
         entries = total_bytes // max(HEADER_SIZE, self._index_interval_bytes) + 2
         for index in (self.offset_index, self.time_index):
             if index.count + entries > index.capacity:
                 index.unseal(index.count, (index.count + entries) * index.entry_size)
 
     def note_batches(self, batches: Iterable[tuple[int, int, int, int, int, int]], position: int) -> int:
-        """Index upkeep for batches that stand at `position`; each is a BatchMeta or looks like one. Returns where they end.
+        """Adds index entries for batches at `position`; each batch is a BatchMeta or looks like one. Returns where they end.
 
-        As Kafka does it: an entry comes with the first batch after the interval, and never with the first of a segment.
+        As in Kafka, an entry comes with the first batch after the interval, and never with the first of a segment.
         """
         since, interval, greatest = self._bytes_since_index, self._index_interval_bytes, self.max_timestamp
         has_entries = False
@@ -300,7 +302,8 @@ class IndexedBatches(SegmentBatches):
         return position
 
     def _flush_indexes(self) -> None:
-        """The batches are written already: an index that cannot be is sparser until the next one comes, and as good."""
+        """Flushes the indexes. The batches are written already, so after a failure the index is only sparser until the next
+        entry."""
         for index in (self._offset_index, self._time_index):
             try:
                 if index is not None:
@@ -318,7 +321,7 @@ class IndexedBatches(SegmentBatches):
             self.time_index.append(self.max_timestamp, self._offset_of_max_timestamp - self.base_offset)
 
     def trim_indexes(self, end_offset: int) -> None:
-        """Drops the entries of a tail that was cut. The indexes then take entries again."""
+        """Drops the entries of a tail that was cut. The indexes accept entries again."""
         offsets, times = self.offset_index, self.time_index
         end = end_offset - self.base_offset
         time_entries = times.count

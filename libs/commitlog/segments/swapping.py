@@ -1,12 +1,12 @@
-"""A cleaned segment takes the place of those that it was made from, and a crash at any step shows either them or it.
+"""The swap of a cleaned segment for its sources. A crash at any step shows either the sources or the output.
 
-Order of effects: a resume point beyond the sources is on disk → older ones are gone, and `gapless` tells of the swap
-→ the output's files are called `.swap`, the `.log` last → the sources are called `.deleted`, the first one's `.log` first of all
-`.log`s → the output loses its suffix, the `.log` last → and, when readers had their time, what is called `.deleted` is removed.
-So a `.log.swap` is whole, and while the `.log` that it replaces is there, all of them are.
+The steps: A resume point beyond the sources is on disk. Older resume points are removed, and `gapless` notes the swap. The
+output's files are renamed to `.swap`, the `.log` last. The sources are renamed to `.deleted`, of all `.log` files the first one's
+first. The output loses its suffix, the `.log` last. When readers had time to finish, the `.deleted` files are removed.
 
-`stage` and `settle` wait for the disk, in whatever thread may. `perform` is renames only, by the log's thread: from one turn to
-the next a path names another file, and nobody opens one in between.
+So a `.log.swap` is complete, and while the `.log` that it replaces exists, all sources exist. `stage` and `settle` wait for the
+disk, in any thread that may. `perform` only renames, in the log's thread: a path names another file from one turn to the next,
+and no file is opened in between.
 """
 
 import errno
@@ -14,15 +14,15 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from libs.commitlog import gapless
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.file_names import CLEANED, DELETED, LOG, OF_SEGMENTS, RESUME, SWAP, offsets_of, path_of, segment_files
-from libs.commitlog.filesystem import FileSystem
-from libs.commitlog.gapless import NotedSwap
-from libs.commitlog.segment import Segment
-from libs.commitlog.segment_batches import SegmentBatches
-from libs.commitlog.segment_file import FileRegistry
-from libs.commitlog.sync import Lineage
+from libs.commitlog.files import contiguity as gapless
+from libs.commitlog.files.contiguity import NotedSwap
+from libs.commitlog.files.file_names import CLEANED, DELETED, LOG, OF_SEGMENTS, RESUME, SWAP, offsets_of, path_of, segment_files
+from libs.commitlog.files.filesystem import FileSystem
+from libs.commitlog.files.sync import Lineage
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.segments.segment import Segment
+from libs.commitlog.segments.segment_batches import SegmentBatches
+from libs.commitlog.segments.segment_file import FileRegistry
 
 log = logging.getLogger(__name__)
 
@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 class SegmentSwap:
     directory: str
     sources: tuple[int, ...]
-    """The bases of the segments that go; the output bears the first one's."""
+    """The bases of the segments that are replaced. The output gets the first one's name."""
     end_offset: int
     size: int
     resume_offset: int
-    """Of the resume point that stays: it names a segment that does, too."""
+    """The offset of the resume point that stays. It names a segment that stays, too."""
     lineage: Lineage
     unlisted: tuple[NotedSwap, ...] | None
-    """Earlier ones that the resume point on disk may not know of; None: any."""
+    """Earlier swaps that the resume point on disk may not know of; None: any."""
 
     @property
     def noted(self) -> NotedSwap:
@@ -49,9 +49,10 @@ class SegmentSwap:
         return self.sources[0]
 
     def stage(self, fs: FileSystem) -> bool:
-        """Blocks until the output's `.swap` files are on disk. False: the log was cut meanwhile, and there are none.
+        """Stages the swap. It blocks until the output's `.swap` files are on disk. False: the log was cut meanwhile, and there
+        are none.
 
-        Raises OSError; a crash then finds nothing worse than files to sweep.
+        Raises OSError; a crash then leaves only files that an opening removes.
         """
         self._under_lineage(lambda: self._make_way(fs))
         fs.fsync_directory(self.directory)
@@ -61,7 +62,7 @@ class SegmentSwap:
         return staged
 
     def perform(self, fs: FileSystem) -> None:
-        """Raises OSError with all names as they were, or LogDamaged if they are not."""
+        """Renames the files. Raises OSError with all names as they were, or LogDamaged if they are not."""
         output = path_of(self.directory, self.base_offset, LOG + SWAP)
         if not fs.exists(output):
             raise FileNotFoundError(errno.ENOENT, "what was staged is gone", output)
@@ -83,17 +84,17 @@ class SegmentSwap:
             raise
 
     def settle(self, fs: FileSystem) -> list[str]:
-        """Blocks until the new names are on disk. Returns the files that `remove_retired` takes away later."""
+        """Ends the swap. It blocks until the new names are on disk, and returns the files that `remove_retired` removes later."""
         fs.fsync_directory(self.directory)
         return [path for base in self.sources for path in segment_files(fs, self.directory, base, DELETED)]
 
     def discard(self, fs: FileSystem) -> None:
-        """Blocks. The output is of no use; the sources stay."""
+        """Discards the output; the sources stay. It blocks."""
         for suffix in (SWAP, CLEANED):
             _unlink(fs, self.directory, self.base_offset, suffix)
 
     def _under_lineage(self, work: Callable[[], None]) -> bool:
-        """A truncation removes what is staged, and waits for this."""
+        """Runs a step that a truncation must not overtake. A truncation removes staged files, and waits for this."""
         with self.lineage.held() as alive:
             if alive:
                 work()
@@ -106,13 +107,13 @@ class SegmentSwap:
                 fs.unlink(path_of(self.directory, offset, RESUME))
         for name in names:
             if name.endswith(SWAP):
-                fs.unlink(f"{self.directory}/{name}")  # of a swap that failed, and could not be discarded
+                fs.unlink(f"{self.directory}/{name}")  # a file of a swap that failed and could not be discarded
         for suffix in OF_SEGMENTS:
-            # One that somebody left before us would make the opening doubt our swap.
+            # A leftover output of an earlier process would make the opening doubt our swap.
             for base in offsets_of(names, suffix + CLEANED):
                 if base < self.base_offset:
                     fs.unlink(path_of(self.directory, base, suffix + CLEANED))
-            # Those of an earlier swap: here they may take the time that removing a large file takes.
+            # The files of an earlier swap: here their removal, which may take long for a large file, is harmless.
             for base in offsets_of(names, suffix + DELETED):
                 if base in self.sources:
                     fs.unlink(path_of(self.directory, base, suffix + DELETED))
@@ -123,7 +124,7 @@ class SegmentSwap:
 
 
 def slot_of(segments: Sequence[Segment], sources: Sequence[Segment]) -> int:
-    """Where in the log exactly these stand, one after the other and sealed; -1 if they do not."""
+    """The slot at which the log has exactly these segments, consecutive and sealed; -1 if it has not."""
     slot = next((at for at, segment in enumerate(segments) if segment is sources[0]), -1)
     there = segments[slot : slot + len(sources)]
     is_there = len(there) == len(sources) and all(a is b for a, b in zip(there, sources, strict=True))
@@ -131,11 +132,11 @@ def slot_of(segments: Sequence[Segment], sources: Sequence[Segment]) -> int:
 
 
 def finish_swaps(fs: FileSystem, directory: str) -> None:
-    """Before a log is opened: what the last process, which may have been Kafka's, left of a swap is ended or undone.
+    """Ends or undoes a swap that the last process left, before the log is opened. That process may have been Kafka's.
 
-    As in Kafka, a whole output replaces the segments that begin within it; if it is ours, also those of which it kept nothing.
-    One that lies beyond a file that was still being written is one of several, and not yet all of them are there. Raises OSError,
-    and LogDamaged if an output is not whole.
+    As in Kafka, a complete output replaces the segments that begin within it. If the output is ours, it also replaces those of
+    which it kept nothing. An output beyond a file that was still being written is one of several, which are not complete yet.
+    Raises OSError, and LogDamaged if an output is not whole.
     """
     names = set(fs.list_directory(directory))
     if not any(name.endswith(SWAP) for name in names):
@@ -157,7 +158,7 @@ def finish_swaps(fs: FileSystem, directory: str) -> None:
     for name in sorted(name for name in fs.list_directory(directory) if name.endswith(SWAP)):
         path, final = f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}"
         if f"{name[:20]}{LOG}{CLEANED}" in names or fs.exists(final):
-            fs.unlink(path)  # on the way in: the `.log` would have followed
+            fs.unlink(path)  # not swapped yet: the `.log` would have followed
         else:
             fs.rename(path, final)  # Kafka renames the `.log` first, and these after it
     fs.fsync_directory(directory)
@@ -177,10 +178,11 @@ def _finish(fs: FileSystem, directory: str, base: int, end_offset: int) -> None:
 
 
 def _refuse_unknown(fs: FileSystem, directory: str, base: int) -> None:
-    """Raises LogDamaged if it is not what our cleaner wrote: then it lost its end, or is somebody else's. Sources are left."""
-    path, gaps = path_of(directory, base, LOG + SWAP), gapless.read_gaps(fs, directory)
+    """Raises LogDamaged if an output is not what our cleaner wrote: it lost its end, or another program wrote it. Its sources are
+    left."""
+    path, gaps = path_of(directory, base, LOG + SWAP), gapless.read_contiguity(fs, directory)
     size = fs.size_of(path)
-    if gaps.before != gapless.NOWHERE and not any((swap.base_offset, swap.size) == (base, size) for swap in gaps.swaps):
+    if gaps.before != gapless.GAPS_ANYWHERE and not any((swap.base_offset, swap.size) == (base, size) for swap in gaps.swaps):
         raise LogDamaged(f"{path}: has {size} bytes, and no swap of that size was noted")
 
 
@@ -197,6 +199,6 @@ def _end_of(fs: FileSystem, directory: str, base: int) -> int:
         if place.base_offset < end:
             raise LogDamaged(f"{output.file.path}: the batch at position {place.position} does not follow the one before it")
         end = place.last_offset + 1
-    swaps = gapless.read_gaps(fs, directory).swaps
-    ours = [swap.end_offset for swap in swaps if (swap.base_offset, swap.size) == (base, output.size)]
-    return max([end, *ours[-1:]])
+    swaps = gapless.read_contiguity(fs, directory).swaps
+    swap_ends = [swap.end_offset for swap in swaps if (swap.base_offset, swap.size) == (base, output.size)]
+    return max([end, *swap_ends[-1:]])

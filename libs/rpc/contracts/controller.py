@@ -1,4 +1,4 @@
-"""What the elected controller answers. Any other controller answers NOT_CONTROLLER (41) as the call's error.
+"""The requests that the elected controller answers. Any other controller answers NOT_CONTROLLER (41) as the call's error.
 
 Every reply names the metadata revision of its effect: a caller that waits until its own image has reached it reads its own
 writes.
@@ -54,15 +54,15 @@ class TopicsReply:
 
 @dataclass(frozen=True, slots=True)
 class CreateInternalTopic:
-    """The topic of the group coordinators, as the broker configs `offsets.topic.*` say. Answered with TopicsReply: error 0 also
-    where it is there already; INVALID_REPLICATION_FACTOR where it takes more nodes than there are."""
+    """Creates the topic of the group coordinators, as the broker configs `offsets.topic.*` say. Answered with TopicsReply: error
+    0 also where the topic exists; INVALID_REPLICATION_FACTOR where it takes more nodes than there are."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRef:
-    """By name, or by id when `name` is None."""
+    """A topic, by name, or by id when `name` is None."""
 
     name: str | None
     topic_id: bytes = b"\0" * 16
@@ -102,7 +102,7 @@ class ConfigResource:
     resource_type: int
     name: str
     changes: tuple[ConfigChange, ...]
-    replace: bool = False  # AlterConfigs: what is not named goes back to its default
+    replace: bool = False  # AlterConfigs: configs that are not named return to their default
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,14 @@ class ProducerIdBlock:
 
 @dataclass(frozen=True, slots=True)
 class AssignDirs:
-    """A storage node tells where its replicas lie, or will lie: (topic id, partition, log-directory id as 32 hex digits)."""
+    """The places of a storage node's replicas, now or soon: (topic id, partition, log-directory id as 32 hex digits)."""
 
     node_id: int
     incarnation: int
     placements: tuple[tuple[bytes, int, str], ...]
-    kept: tuple[tuple[bytes, int], ...] = ()
-    """Of those, the ones whose whole log lies there, and of which the directory that the state names holds nothing: that was
-    looked at. So they may leave it also when it is gone."""
+    verified: tuple[tuple[bytes, int], ...] = ()
+    """The placements whose log is complete there, while the directory in the state was looked into and holds nothing of it. So
+    they may leave that directory also when it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +157,20 @@ class AssignDirsReply:
 
 @dataclass(frozen=True, slots=True)
 class NewIsr:
-    """The ISR that a leader proposes for one partition, compared with and set by (leader epoch, partition epoch)."""
+    """The ISR that a leader proposes for one partition. The controller compares (leader epoch, partition epoch) before it sets
+    the ISR."""
 
     topic_id: bytes
     partition: int
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[tuple[int, int], ...]  # (node id, the incarnation in which it was found in sync), the leader included
-    durable: bool = False  # all that is committed is on the disks of all of them, and the leader commits nothing else
+    isr: tuple[tuple[int, int], ...]  # (node id, the incarnation in which the replica is in sync), the leader included
+    durable: bool = False  # all committed records are on the disks of all members, and the leader commits no others
 
 
 @dataclass(frozen=True, slots=True)
 class AlterPartitions:
-    """From a leader's node, in one request for all of its partitions (kafka-facts section 11, AlterPartition)."""
+    """The request of a leader's node, for all of its partitions together (AlterPartition, KIP-497)."""
 
     node_id: int
     incarnation: int
@@ -178,7 +179,9 @@ class AlterPartitions:
 
 @dataclass(frozen=True, slots=True)
 class AlteredPartition:
-    """`error`: 0 applied, or the state said so already; 3, 41, 74, 42, 95, 107, 108 as Kafka. The rest is what holds now."""
+    """The outcome for one partition. `error` 0: the ISR was applied, or was in the state already. Others as in Kafka: 3
+    UNKNOWN_TOPIC_OR_PARTITION, 41 NOT_CONTROLLER, 74 FENCED_LEADER_EPOCH, 42 INVALID_REQUEST, 95 INVALID_UPDATE_VERSION, 107
+    INELIGIBLE_REPLICA, 108 NEW_LEADER_ELECTED. The other fields are the state that holds now."""
 
     error: int
     leader: int = -1
@@ -195,14 +198,16 @@ class AlterPartitionsReply:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A node cannot serve these replicas, though their directory is there: the logs of `partitions` are damaged. They leave the
-    ISR where another member is left, and their node does not lead them. A node tells before it registers, too."""
+    """Replicas that a node cannot serve, though their directory is there: the logs of `partitions` are damaged. They leave the
+    ISR where another member is left, and their node does not lead them. A node sends this before it registers, too."""
 
     node_id: int
     incarnation: int
     partitions: tuple[tuple[bytes, int], ...]  # (topic id, partition)
-    restored: tuple[tuple[bytes, int], ...] = ()  # withdrawn before, and served again: an operator accepted what is lost
-    for_now: tuple[tuple[bytes, int], ...] = ()  # not now, or not all that they have: they stay where nobody else is in sync
+    # replicas that were withdrawn and are served again, since an operator accepted the loss
+    restored: tuple[tuple[bytes, int], ...] = ()
+    # replicas that cannot be served for now, or not completely: they stay where no other replica is in sync
+    for_now: tuple[tuple[bytes, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +220,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class ElectLeaders:
-    """KIP-460. `partitions` None: all that have a leader to be elected."""
+    """A request for elections (KIP-460). `partitions` None: all partitions that need one."""
 
     election_type: int  # PREFERRED, UNCLEAN
     partitions: tuple[tuple[str, int], ...] | None
@@ -237,7 +242,7 @@ class ElectLeadersReply:
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """KIP-455. `replicas` None: what is under way is cancelled."""
+    """A reassignment of one partition (KIP-455). `replicas` None: a reassignment in progress is cancelled."""
 
     topic: str
     partition: int
@@ -276,7 +281,8 @@ class UnregisterBrokerReply:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """From every process but controllers to every controller, elected or not; answered by all, so that both sides know."""
+    """The heartbeat of every process but controllers to every controller, elected or not. All controllers answer, so that both
+    sides know of each other."""
 
     role: str
     node_id: int

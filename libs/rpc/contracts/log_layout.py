@@ -1,21 +1,22 @@
-"""Where the committed records of a partition stand, for callers that share the leader's kernel and read its files themselves."""
+"""The places of a partition's committed records, for callers that share the leader's kernel and read its files themselves."""
 
 from dataclasses import dataclass
 
-OUTLINE = "storage.outline"
+LOG_LAYOUT = "storage.outline"
 
 UNKNOWN_TIMESTAMP = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class LogLayoutRequest:
     topic_id: bytes
     partition: int
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentOutline:
-    """Files are named as in `FileRange`, and opened with OPEN_FILE. An index has so many entries at least; 0: not told."""
+class SegmentLayout:
+    """One segment of a log layout. Files are named as in `FileRange`, and opened with OPEN_FILE. An index count is a lower bound;
+    0: it is not given."""
 
     base_offset: int
     file_id: int
@@ -28,12 +29,12 @@ class SegmentOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class OutlineReply:
-    """`segments` in the order of their offsets; none with an `error`, or if there are too many to tell."""
+class LogLayoutReply:
+    """The log layout, with `segments` in the order of their offsets. They are empty with an `error`, or if there are too many."""
 
     error: int
     leader_epoch: int = -1
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    segments: tuple[SegmentOutline, ...] = ()
+    segments: tuple[SegmentLayout, ...] = ()

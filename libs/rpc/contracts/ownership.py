@@ -1,7 +1,7 @@
-"""How the owner of a shard (a partition of an internal topic) makes itself the only one who writes it. Answered by its leader.
+"""The claim by which the owner of a shard (a partition of an internal topic) becomes its only writer. Its leader answers.
 
-*Rule: fencing* (DESIGN section 8). A claim is taken in one leader epoch. From then on the leader stores there only what names
-this claim in `storage.AppendPartition` (`owner_epoch`, `claim`) and the offset at which the log ends.
+*Rule: fencing* (docs/rules.md). A claim holds in one leader epoch. From then on the leader stores an append only if it names this
+claim in `storage.AppendPartition` (`owner_epoch`, `claim`) and the offset at which the log ends.
 """
 
 from dataclasses import dataclass
@@ -13,16 +13,20 @@ CLAIM = "storage.claim"
 class Claim:
     topic_id: bytes  # 16
     partition: int
-    leader_epoch: int  # as the caller's image has it: any other is refused, 74 where the leader's is newer
+    # that of the caller's image. Any other is refused, with FENCED_LEADER_EPOCH (74) where the leader's is newer
+    leader_epoch: int
     owner_epoch: int  # as the partition's state names the caller
-    claim: int  # rises with each claim of one owner epoch: it fences also what the owner itself sent before
+    claim: int  # rises with each claim of one owner epoch, so that earlier appends of the same owner are fenced too
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """`error` 0: taken. 16: there is a newer owner. 6, 74, 3, 100: ask whom the image names now. 56: the log is offline.
+    """The outcome of a claim. `error` 0: the shard is taken. 16 NOT_COORDINATOR: there is a newer owner. 6
+    NOT_LEADER_OR_FOLLOWER, 74 FENCED_LEADER_EPOCH, 3 UNKNOWN_TOPIC_OR_PARTITION, 100 UNKNOWN_TOPIC_ID: ask the leader that the
+    image names now. 56 KAFKA_STORAGE_ERROR: the log is offline.
 
-    Whatever the log holds, or may come to hold, lies below `log_end_offset`; from `high_watermark` on it is not yet committed.
+    Every record that is in the log, or may still get there, lies below `log_end_offset`. From `high_watermark` on
+    they are not yet committed.
     """
 
     error: int

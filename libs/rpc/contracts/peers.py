@@ -1,4 +1,4 @@
-"""What every process answers to one that starts while the metadata store is away: the image of the cluster that it goes on with.
+"""The requests that every process answers to one that starts while the metadata store is away: for its cluster image.
 
 The image itself is the payload, as `libs/cluster/peer_image.py` writes it.
 """
@@ -11,7 +11,7 @@ IMAGE = "peers.image"
 
 @dataclass(frozen=True, slots=True)
 class ImageAt:
-    """Answers both. `revision` 0: there is no image here (yet)."""
+    """The answer to both requests. `revision` 0: the peer has no image (yet)."""
 
     revision: int
     cluster_id: str

@@ -1,18 +1,20 @@
-"""How a follower copies what its leaders have: one connection from each follower to each leader node, all partitions together.
+"""The contract by which a follower copies the logs of its leaders: one connection to each leader's node, all partitions together.
 
-A pull names a session, which the follower numbers anew (rising) whenever it cannot be sure what the leader remembers: after a
-reconnect, a refusal, or a timeout. The first pull of a session has sequence 0 and names all partitions; each further one has the
-next sequence and names only those that changed since: whose position moved, whose epoch changed, which are new, which were
-dropped. A partition that is not named stays as it was. One pull of a session is under way at a time; but a follower may send the
-next while one is parked, which the leader then lets go of without an answer.
+A pull names a session. The follower gives the session a new, higher number whenever it cannot be sure what the leader remembers:
+after a reconnect, a refusal, or a timeout. The first pull of a session has sequence 0 and names all partitions. Each further one
+has the next sequence, and names only the partitions that changed: in position or epoch, or since they are new or dropped. A
+partition that is not named stays as it was. One pull of a session is in flight at a time. But a follower may send the next while
+one is parked, and the leader then drops the parked one without an answer.
 
-A reply holds only partitions that have something to tell: batches, a high watermark or log start that the session has not heard,
-a divergence, an error. A leader parks a pull until there is something, or `max_wait_ms` is over. After batches, an error or a
+A reply holds only partitions with news: batches, a high watermark or log start that the session was not sent yet, a divergence,
+an error. A leader parks a pull until there is something to send, or `max_wait_ms` is over. After batches, an error or a
 divergence the leader sends nothing more of that partition until a pull names it again.
 
-Errors of a partition: 6 not the leader, 74 or 75 another leader epoch, 1 out of range (see `log_start_offset` and
-`log_end_offset` of the answer), 56 the leader's disk, 100 or 3 unknown. Of the whole call: 70 or 71 the session is not known or
-out of step (begin another), 77 the follower's incarnation is not the one that is registered.
+Errors of a partition: NOT_LEADER_OR_FOLLOWER (6); FENCED_LEADER_EPOCH (74) or UNKNOWN_LEADER_EPOCH (75), another leader epoch;
+OFFSET_OUT_OF_RANGE (1), see `log_start_offset` and `log_end_offset` of the answer; KAFKA_STORAGE_ERROR (56), of the leader's
+disk; UNKNOWN_TOPIC_ID (100) or UNKNOWN_TOPIC_OR_PARTITION (3). Errors of the whole call: FETCH_SESSION_ID_NOT_FOUND (70) or
+INVALID_FETCH_SESSION_EPOCH (71), begin another session; STALE_BROKER_EPOCH (77), the follower's incarnation is not the
+registered one.
 """
 
 from dataclasses import dataclass
@@ -25,14 +27,15 @@ PROGRESS = "storage.progress"
 
 @dataclass(frozen=True, slots=True)
 class PulledFrom:
-    """Where a follower stands in one partition. Sent again whenever one of these numbers changes."""
+    """The position of a follower in one partition. It is sent again whenever one of these numbers changes."""
 
     topic_id: bytes
     partition: int
     leader_epoch: int  # the follower's, as its image has it
     fetch_offset: int  # its log end
-    durable_offset: int  # all before it survive a power cut of the follower; at most `fetch_offset`
-    last_fetched_epoch: int = -1  # of its last batch, deleted or not; -1: none. The leader tells where the logs part (KIP-595)
+    durable_offset: int  # all records before it survive a power cut of the follower; at most `fetch_offset`
+    # of its last batch, deleted or not; -1: none. By it the leader finds where the logs diverge (KIP-595)
+    last_fetched_epoch: int = -1
     log_start_offset: int = -1
 
 
@@ -47,7 +50,7 @@ class Pull:
     partition_max_bytes: int
     partitions: tuple[PulledFrom, ...]
     dropped: tuple[tuple[bytes, int], ...] = ()  # (topic id, partition) that the follower no longer pulls from this leader
-    inline: bool = True  # False: file ranges, opened with OPEN_FILE (the two share a kernel)
+    inline: bool = True  # False: file ranges, opened with OPEN_FILE (the two nodes share a kernel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Pulled:
     topic_id: bytes
     partition: int
     error: int
-    leader_epoch: int = -1  # the leader's: the follower acts on nothing of another epoch than its own
+    leader_epoch: int = -1  # the leader's: the follower drops answers of another epoch than its own
     high_watermark: int = -1
     log_start_offset: int = -1
     log_end_offset: int = -1
@@ -74,15 +77,15 @@ class PullReply:
 class MadeDurable:
     topic_id: bytes
     partition: int
-    leader_epoch: int  # the leader passes over what is not of its own
+    leader_epoch: int  # the leader passes over positions of another epoch than its own
     durable_offset: int
     log_start_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One-way, after each sync round of the follower and when a log of it starts later, on the connection that its pulls use. It
-    never waits for the next pull."""
+    """The one-way message of a follower after each sync round, and when one of its logs starts later. It uses the connection of
+    the pulls, and never waits for the next pull."""
 
     node_id: int
     incarnation: int

@@ -1,7 +1,7 @@
-"""What a storage node answers. Callers: gateways (later followers, coordinators). Offsets are absolute, sizes are bytes.
+"""The requests that a storage node answers, to gateways and coordinators. Offsets are absolute, sizes are bytes.
 
-Batches and records travel in the payload, never in the body. Partitions are named by topic id, so that a deleted and
-re-created topic can never receive the old one's requests.
+Batches and records travel in the payload, never in the body. Partitions are named by topic id, so that a deleted and re-created
+topic can never receive the old one's requests.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,9 @@ class AppendPartition:
     partition: int
     leader_epoch: int  # as the caller's image has it
     length: int  # this partition's share of the payload, which holds the batches in the order of `partitions`
-    # Of an internal topic, whose one writer is its owner (contracts/ownership.py). Without a batch the answer tells only
-    # whether the claim still stands. Errors: 16 a newer owner; 1, 6, 74 claim again.
+    # For an internal topic, whose only writer is its owner (contracts/ownership.py). Without a batch the answer only says whether
+    # the claim still holds. Errors: 16 NOT_COORDINATOR, a newer owner; 1 OFFSET_OUT_OF_RANGE, 6 NOT_LEADER_OR_FOLLOWER, 74
+    # FENCED_LEADER_EPOCH, claim again.
     owner_epoch: int = -1
     claim: int = -1
     expected_offset: int = -1  # where the log must end
@@ -36,14 +37,15 @@ class Append:
     timeout_ms: int
     partitions: tuple[AppendPartition, ...]
     transactional_id: str | None = None
-    revision: int = -1  # of the image that the caller acts on: a node that is behind it waits for its own before it refuses
+    revision: int = -1  # of the image that the caller acts on: a node whose image is older waits for its own before it refuses
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """`error` 0: stored as `acks` asks. `leader`/`leader_epoch` are hints with error 6 (-1: unknown).
+    """The outcome for one batch. `error` 0: it is stored as `acks` asks. With 6 NOT_LEADER_OR_FOLLOWER, `leader` and
+    `leader_epoch` are hints (-1: unknown).
 
-    `in_log`, with an error: it stands in the log of a leader that leads no longer, and the next one may have it or not.
+    `in_log`, with an error: the batch is in the log of a node that is no longer leader. The next leader may have it or not.
     """
 
     error: int
@@ -83,12 +85,13 @@ class Fetch:
     inline: bool = False  # True: bytes in the payload (no shared kernel). False: file ranges, opened with OPEN_FILE
     replica_id: int = -1
     rack: str = ""  # of the consumer: a leader may name a replica that is nearer (KIP-392)
-    as_follower: bool = False  # answer also for partitions that are only followed, up to what is known to be committed
+    as_follower: bool = False  # answer also for partitions that the node only follows, up to the high watermark that it knows
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Bytes [position, position + length) of a file that this incarnation of the node calls `file_id`. Never rewritten."""
+    """Bytes [position, position + length) of a file that this incarnation of the node calls `file_id`. They are never
+    rewritten."""
 
     file_id: int
     position: int
@@ -108,7 +111,7 @@ class Fetched:
     diverging_end_offset: int = -1
     leader: int = -1
     leader_epoch: int = -1
-    readable_to: int = -1  # the last range's file has committed batches up to this position, for whoever reads on
+    readable_to: int = -1  # the last range's file has committed batches up to this position, for a caller that reads on
     preferred_read_replica: int = -1  # read there instead
 
 
@@ -119,14 +122,14 @@ class FetchReply:
 
 @dataclass(frozen=True, slots=True)
 class OpenFile:
-    """Asks for a read-only descriptor, passed by SCM_RIGHTS with the reply. Unix sockets only."""
+    """A request for a read-only descriptor, which SCM_RIGHTS passes with the reply. Unix sockets only."""
 
     file_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFileReply:
-    found: bool  # False: the file was deleted meanwhile; fetch again
+    exists: bool  # False: the file was deleted meanwhile; fetch again
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,8 @@ class DeleteRecords:
 
 @dataclass(frozen=True, slots=True)
 class DeletedRecords:
-    """`error` 0: the log starts at `low_watermark`, and will after a crash. 7: it will once the disk has answered."""
+    """The outcome for one partition. `error` 0: the log starts at `low_watermark`, also after a crash. 7 REQUEST_TIMED_OUT: it
+    will, once the disk has answered."""
 
     error: int
     low_watermark: int = -1
@@ -187,13 +191,13 @@ class DeleteRecordsReply:
 class EpochPartition:
     topic_id: bytes
     partition: int
-    leader_epoch: int  # the epoch that is asked about
+    leader_epoch: int  # the epoch whose end is wanted
     current_leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfEpoch:
-    """OffsetForLeaderEpoch (KIP-101, KIP-320), answered by leaders."""
+    """The request OffsetForLeaderEpoch (KIP-101, KIP-320), which leaders answer."""
 
     partitions: tuple[EpochPartition, ...]
 
@@ -201,7 +205,7 @@ class EndOfEpoch:
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
     error: int
-    leader_epoch: int = -1  # the largest that is not above the one asked about; -1: none
+    leader_epoch: int = -1  # the largest known epoch up to the one in the request; -1: none
     end_offset: int = -1
 
 
@@ -212,7 +216,8 @@ class EndOfEpochReply:
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """The controller asks what replicas hold before a last-resort or unclean election. Answered by anyone who hosts them."""
+    """The controller's question for log ends, before an election of last resort or an unclean one. Any node with a replica
+    answers."""
 
     partitions: tuple[tuple[bytes, int], ...]
 
@@ -220,7 +225,7 @@ class LogEnds:
 @dataclass(frozen=True, slots=True)
 class LogEnd:
     error: int  # 0, 3 not hosted (yet), 56 offline
-    latest_epoch: int = -1  # of the last batch or of the latest election that the log knows
+    latest_epoch: int = -1  # of the last batch, or of the latest election that the log knows
     end_offset: int = -1
     durable_offset: int = -1
 
@@ -232,7 +237,7 @@ class LogEndsReply:
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirs:
-    """Answered by each node for its own directories. `partitions` None: all."""
+    """A request for the log directories of one node. `partitions` None: all."""
 
     partitions: tuple[tuple[bytes, int], ...] | None  # (topic id, partition)
 
@@ -242,13 +247,13 @@ class LogInDir:
     topic: str
     partition: int
     size: int
-    lag: int  # to what this node knows to be committed; of a future one: to the end of the log that it is to replace
+    lag: int  # behind the high watermark that this node knows; for a future log: behind the end of the log that it is to replace
     is_future: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    error: int  # 0, 56 failed: then nothing else is told
+    error: int  # 0, or 56 KAFKA_STORAGE_ERROR for a failed directory: then the other fields are empty
     path: str
     total_bytes: int = -1
     usable_bytes: int = -1
@@ -262,9 +267,10 @@ class LogDirsReply:
 
 @dataclass(frozen=True, slots=True)
 class AlterLogDirs:
-    """To where this node's replicas are to move, or be made when they come. Order matters: the last word on a partition counts.
+    """The directories to which replicas of this node are to move, or in which they are to be created. The last entry for a
+    partition counts.
 
-    A topic id of zeros is a topic that the caller does not know: the path is judged all the same.
+    A topic id of zeros stands for a topic that the caller does not know. Its path is checked all the same.
     """
 
     partitions: tuple[tuple[str, bytes, int], ...]  # (path of a log directory, topic id, partition)
@@ -272,4 +278,4 @@ class AlterLogDirs:
 
 @dataclass(frozen=True, slots=True)
 class AlterLogDirsReply:
-    errors: tuple[int, ...]  # in the order of the request; 0: it is there, or on its way
+    errors: tuple[int, ...]  # in the order of the request; 0: the replica is there, or is moving there

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.headers import write_response_header
 from libs.wire.messages.endpoints import NodeEndpoint, current_leader, write_node_endpoints
 from libs.wire.primitives import NO_UUID, ProtocolError, Reader, Writer, not_null

@@ -1,4 +1,4 @@
-"""Where things stand in a record batch of version 2. Of no use without its bytes, and needs no library to read them."""
+"""The positions of fields in a record batch of version 2. It needs no library."""
 
 import struct
 from enum import IntEnum

@@ -1,7 +1,7 @@
 """Record batches, version 2: headers without copies, validation without opening records, and patching in place.
 
-The produce path calls `validate_produce` and `patch` once per batch and loops over no record. `libs.wire.records` opens a batch
-for those who must. Layout: 61 bytes of header, then records, compressed as one blob if a codec is set.
+The produce path calls `validate_produce` and `patch` once per batch and loops over no record. `libs.wire.record_batches.records`
+opens a batch for those who must. Layout: 61 bytes of header, then records, compressed as one blob if a codec is set.
 """
 
 import struct
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.wire.batch_layout import (
+from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batch_layout import (
     ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL,
@@ -27,8 +28,7 @@ from libs.wire.batch_layout import (
     TRANSACTIONAL,
     Codec,
 )
-from libs.wire.compression import Buffer
-from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.compression import Buffer
 
 __all__ = [
     "CODEC_MASK",
@@ -66,7 +66,7 @@ _CRC = struct.Struct(">I")
 
 
 class BatchError(Exception):
-    """A batch that is refused: the partition's answer. Nothing of it was written."""
+    """A refused batch, with the error of the partition's answer. Nothing of it was written."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -75,11 +75,11 @@ class BatchError(Exception):
 
 
 class NotABatch(BatchError):
-    """Not exactly one batch of version 2: refused before anybody looks at the log."""
+    """Bytes that are not exactly one batch of version 2. They are refused before the log is looked at."""
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes, unpacked at once."""
+    """A batch header, its 61 bytes unpacked at once."""
 
     base_offset: int
     batch_length: int
@@ -142,7 +142,8 @@ class ProduceLimits:
 
 
 def validate_produce(view: memoryview, limits: ProduceLimits, now_ms: int) -> BatchHeader:
-    """The header of the one sound batch in `view`, as a client may send it. Raises BatchError, in Kafka's order of checks.
+    """The header of the only batch in `view`, if it is sound as a client may send it. Raises BatchError, in Kafka's order of
+    checks.
 
     Records are not opened (`record.validation=header`): CRC, counts, sequence and the batch's own maxTimestamp are checked.
     """
@@ -211,12 +212,12 @@ def _refuse_framing(view: memoryview) -> None:
 
 
 def patch(view: memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Places a validated batch: both fields lie outside the CRC. `view` is exactly one batch."""
+    """Writes base offset and leader epoch into a validated batch. Both lie outside of the CRC. `view` is exactly one batch."""
     _PLACE.pack_into(view, 0, base_offset, len(view) - LENGTH_END, leader_epoch)
 
 
 def set_log_append_time(view: memoryview, timestamp_ms: int) -> None:
-    """Stamps a validated batch with the time of its append, and makes the CRC true again. `view` is exactly one batch."""
+    """Writes the time of its append into a validated batch, and makes the CRC match again. `view` is exactly one batch."""
     (attributes,) = _ATTRIBUTES.unpack_from(view, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(view, MAX_TIMESTAMP_AT, timestamp_ms)
@@ -224,7 +225,7 @@ def set_log_append_time(view: memoryview, timestamp_ms: int) -> None:
 
 
 def set_max_timestamp(view: memoryview, timestamp_ms: int) -> None:
-    """Corrects what a batch says of its newest record, and makes the CRC true again. `view` is exactly one batch."""
+    """Corrects the maxTimestamp of a batch, and makes the CRC match again. `view` is exactly one batch."""
     _TIMESTAMP.pack_into(view, MAX_TIMESTAMP_AT, timestamp_ms)
     _CRC.pack_into(view, CRC_AT, crc32c(view[CRC_START:]))
 

@@ -9,12 +9,12 @@ import zlib
 
 import cramjam
 
-from libs.wire.batch_layout import Codec
+from libs.wire.record_batches.batch_layout import Codec
 
 Buffer = bytes | bytearray | memoryview
 
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024
-"""What one batch may hold, at most."""
+"""The most bytes that one batch may hold when decompressed."""
 
 
 class DecompressionTooLarge(Exception):
@@ -26,19 +26,20 @@ class DecompressionFailed(Exception):
 
 
 LZ4_FAST_LEVEL = 9
-"""Kafka's default, which it does with the fast compressor. All others are levels of the slower one, 12 being its highest."""
+"""Kafka's default level, for which it uses the fast compressor. All others are levels of the slower one, whose highest is 12."""
 ZSTD_DEFAULT_LEVEL = 3
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16  # magic, version, compatible version
 _XERIAL_BLOCK = 32 * 1024
 _U32 = struct.Struct(">I")
-# What a codec that writes into a fixed buffer says when the buffer is too small; everything else is corruption.
+# The error of a codec that writes into a fixed buffer when the buffer is too small. Any other error is corruption.
 _OUTPUT_FULL = "failed to write whole buffer"
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int) -> Buffer:
-    """What `data` holds, at most `max_bytes`. Raises DecompressionTooLarge or DecompressionFailed, never anything else."""
+    """The decompressed content of `data`, at most `max_bytes`. Raises DecompressionTooLarge or DecompressionFailed, never
+    anything else."""
     if codec == Codec.NONE:
         if len(data) > max_bytes:
             raise DecompressionTooLarge(f"{len(data)} bytes are more than {max_bytes}")
@@ -124,7 +125,8 @@ def _unsnappy_block(block: memoryview, room: int) -> bytes:
 
 
 def _into_growing_buffer(codec: int, data: Buffer, max_bytes: int) -> memoryview:
-    """Neither frame format must say how much it holds, so try a likely size and grow towards the bound."""
+    """Decompresses into a growing buffer. Neither frame format has to say how much it holds, so it tries a likely size and grows
+    towards the bound."""
     decode = cramjam.lz4.decompress_into if codec == Codec.LZ4 else cramjam.zstd.decompress_into
     size = min(max_bytes, max(65_536, 4 * len(data)))
     while True:

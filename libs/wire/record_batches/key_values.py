@@ -1,25 +1,31 @@
-"""Keys and values of whole batches, for those who keep the latest value of each key: coordinators that load a shard.
+"""Keys and values of whole batches, for coordinators that load a shard and keep the latest value of each key.
 
-Nothing else of a record is looked at, and no object is made for it. Of records with one key only the last is given, in its place:
-what a compaction of just these batches would leave.
+Other parts of a record are not looked at, and no object is made for it. Of records with one key only the last is given, in its
+place: the result of a compaction of just these batches.
 """
 
 from crc32c import crc32c
 
-from libs.wire.batch_layout import SMALLEST_LENGTH
-from libs.wire.batches import CRC_START, HEADER_SIZE, BatchError, BatchHeader
-from libs.wire.compression import DECOMPRESSED_BYTES_MAX, Buffer, DecompressionFailed, DecompressionTooLarge, decompress
 from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batch_layout import SMALLEST_LENGTH
+from libs.wire.record_batches.batches import CRC_START, HEADER_SIZE, BatchError, BatchHeader
+from libs.wire.record_batches.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Buffer,
+    DecompressionFailed,
+    DecompressionTooLarge,
+    decompress,
+)
 
 
 def latest_values(batches: Buffer, position: int, end: int) -> tuple[dict[bytes, bytes | None], int]:
-    """Of the records in [`position`, `end`), by key, in the order of the last record of each, and the offset behind the last
-    whole batch (`position` if there is none). A record without a key is passed over.
+    """The latest value of each key among the records in [`position`, `end`), in the order of the last record of each key. With
+    it, the offset after the last whole batch, `position` if there is none. A record without a key is passed over.
 
     Raises BatchError where a batch is damaged, or is of a kind that no coordinator writes.
     """
     view = memoryview(batches)
-    found: dict[bytes, bytes | None] = {}
+    values: dict[bytes, bytes | None] = {}
     at, size = 0, len(view)
     while size - at >= HEADER_SIZE:
         header = BatchHeader.at(view, at)
@@ -33,12 +39,12 @@ def latest_values(batches: Buffer, position: int, end: int) -> tuple[dict[bytes,
             continue
         if header.is_control or header.is_transactional:
             raise BatchError(ErrorCode.INVALID_RECORD, f"the batch at {header.base_offset} belongs to a transaction")
-        _read(batch, header, position - header.base_offset, end - header.base_offset, found)
+        _read(batch, header, position - header.base_offset, end - header.base_offset, values)
         position = header.last_offset + 1
-    return found, position
+    return values, position
 
 
-def _read(batch: memoryview, header: BatchHeader, first: int, stop: int, found: dict[bytes, bytes | None]) -> None:
+def _read(batch: memoryview, header: BatchHeader, first: int, stop: int, values: dict[bytes, bytes | None]) -> None:
     if crc32c(batch[CRC_START:]) != header.crc:
         raise BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} does not match its CRC")
     try:
@@ -46,13 +52,14 @@ def _read(batch: memoryview, header: BatchHeader, first: int, stop: int, found: 
     except (DecompressionFailed, DecompressionTooLarge) as error:
         raise BatchError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     try:
-        _read_records(body, header.record_count, first, stop, found)
+        _read_records(body, header.record_count, first, stop, values)
     except IndexError:
         raise BatchError(ErrorCode.INVALID_RECORD, f"the records of the batch at {header.base_offset} end early") from None
 
 
-def _read_records(body: bytes, count: int, first: int, stop: int, found: dict[bytes, bytes | None]) -> None:
-    """Numbers of one and two bytes, nearly all, are read in place: a call costs as much as the rest of a record."""
+def _read_records(body: bytes, count: int, first: int, stop: int, values: dict[bytes, bytes | None]) -> None:
+    """Reads the records of one batch. Numbers of one and two bytes, nearly all, are read in place: a call costs as much as the
+    rest of a record."""
     position = 0
     for _ in range(count):
         raw = body[position]
@@ -85,7 +92,7 @@ def _read_records(body: bytes, count: int, first: int, stop: int, found: dict[by
                 position += 1
             else:
                 raw, position = _raw(body, position - 1)
-        if raw & 1 or not first <= delta < stop:  # no key, or not asked for
+        if raw & 1 or not first <= delta < stop:  # no key, or outside of the wanted offsets
             position = ends
             continue
         key = body[position : position + (raw >> 1)]
@@ -105,8 +112,8 @@ def _read_records(body: bytes, count: int, first: int, stop: int, found: dict[by
             position += raw >> 1
         if position >= ends:  # at least a count of headers follows
             raise IndexError
-        found.pop(key, None)
-        found[key] = value
+        values.pop(key, None)
+        values[key] = value
         position = ends
     if position != len(body):
         raise IndexError

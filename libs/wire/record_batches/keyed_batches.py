@@ -1,6 +1,6 @@
-"""Batches of keys and values that all have one time: what the owner of an internal topic appends.
+"""Batches of keys and values with one common time, as the owner of an internal topic appends them.
 
-`records.build_batch` makes the same bytes of them, and more besides, at four times the cost.
+`records.build_batch` makes the same bytes and can do more, at four times the cost.
 """
 
 import struct
@@ -9,7 +9,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from libs.wire.batch_layout import CRC_START, HEADER_SIZE, LENGTH_END
+from libs.wire.record_batches.batch_layout import CRC_START, HEADER_SIZE, LENGTH_END
 
 _BEFORE_CHECKED: Final = struct.Struct(">qiibI")
 _CHECKED: Final = struct.Struct(">hiqqqhii")
@@ -18,14 +18,14 @@ assert CRC_START + _CHECKED.size == HEADER_SIZE
 
 _NO_OFFSET, _NO_EPOCH, _MAGIC, _PLAIN = 0, -1, 2, 0
 _NO_PRODUCER: Final = (-1, -1, -1)
-"""Id, epoch, sequence."""
+"""The id, epoch and sequence of a batch without a producer."""
 _NULL: Final = b"\1"
-"""As a length: -1."""
+"""The length of null, which is -1."""
 _NO_HEADERS: Final = b"\0"
 
 
 def _written(length: int) -> bytes:
-    """A zig-zag varint of what is not negative."""
+    """The zig-zag varint of a number that is not negative."""
     raw, written = length << 1, bytearray()
     while raw > 0x7F:
         written.append(raw & 0x7F | 0x80)
@@ -42,10 +42,10 @@ def _varint(length: int) -> bytes:
 
 
 def build_keyed_batch(records: Sequence[tuple[bytes, bytes | None]], timestamp_ms: int) -> bytes:
-    """Of at least one record: (key, value), or (key, None) for a tombstone. Offset and leader epoch are its leader's to set."""
+    """A batch of at least one record: (key, value), or (key, None) for a tombstone. Its leader sets offset and leader epoch."""
     parts = [b""]
     for index, (key, value) in enumerate(records):
-        # Attributes and the difference to the batch's time are 0.
+        # The attributes, and the difference to the batch's time, are 0.
         head = b"\0\0" + _varint(index) + _varint(len(key))
         body = _NULL if value is None else _varint(len(value)) + value
         parts += (_varint(len(head) + len(key) + len(body) + len(_NO_HEADERS)), head, key, body, _NO_HEADERS)

@@ -1,10 +1,10 @@
-"""Transaction markers: control batches of one record, which say how a producer's transaction ended (kafka-facts, section 6)."""
+"""Transaction markers: control batches of one record, which say how a producer's transaction ended."""
 
 import struct
 from typing import NamedTuple
 
-from libs.wire.batches import BatchError
-from libs.wire.records import Record, build_batch, iter_records
+from libs.wire.record_batches.batches import BatchError
+from libs.wire.record_batches.records import Record, build_batch, iter_records
 
 ABORT, COMMIT = 0, 1
 _KEY = struct.Struct(">hh")  # version, type
@@ -12,14 +12,15 @@ _VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
 
 class Marker(NamedTuple):
-    """What a marker's record says; whose transaction it ends stands in the batch's header."""
+    """The content of a marker's record. The batch's header names the producer whose transaction it ends."""
 
     aborts: bool
     coordinator_epoch: int
 
 
 def read_marker(batch: bytes | memoryview) -> Marker | None:
-    """Of a control batch. None: it is another kind of control batch, or the cleaner took its record (it then ends nothing)."""
+    """The marker in a control batch. None: it is another kind of control batch, or the cleaner removed its record (it then ends
+    nothing)."""
     try:
         record = next(iter_records(batch))
     except (BatchError, StopIteration):

@@ -1,8 +1,10 @@
 """Produced batches that must be opened: each record is checked as Kafka's leader does, and the batch is rebuilt if it must be.
 
-For topics with `record.validation=full`, compacted ones, and those whose `compression.type` is not the producer's. It loops over
-records, so it never runs on an event loop, but for small batches. The common case makes no object per record: one pass over the
-bytes says whether everything is as it should be, and only if it is not does a second one find out what.
+This is for topics with `record.validation=full`, compacted ones, and those whose `compression.type` is not the producer's. It
+loops over records, so it runs on an event loop for small batches only.
+
+The common case makes no object per record: one pass over the bytes says whether everything is correct. Only if it is not, a
+second pass finds the error.
 """
 
 import sys
@@ -12,14 +14,21 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.wire.batch_layout import CODEC_MASK, CRC_START, FLAGS_AT, HEADER, HEADER_SIZE, LENGTH_END
-from libs.wire.batches import NO_TIMESTAMP, BatchError, BatchHeader
-from libs.wire.compression import DECOMPRESSED_BYTES_MAX, Buffer, DecompressionFailed, DecompressionTooLarge, compress, decompress
 from libs.wire.errors import ErrorCode
-from libs.wire.record_survey import record_parts, survey
+from libs.wire.record_batches.batch_layout import CODEC_MASK, CRC_START, FLAGS_AT, HEADER, HEADER_SIZE, LENGTH_END
+from libs.wire.record_batches.batches import NO_TIMESTAMP, BatchError, BatchHeader
+from libs.wire.record_batches.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Buffer,
+    DecompressionFailed,
+    DecompressionTooLarge,
+    compress,
+    decompress,
+)
+from libs.wire.record_batches.record_survey import record_parts, survey
 
 RECORD_ERRORS_MAX = 1000
-"""An answer names so many bad records at most: a batch may hold millions."""
+"""The most bad records that an answer names: a batch may hold millions."""
 
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 _NAMED_IN_MESSAGE = 3
@@ -30,10 +39,10 @@ RecordErrors = tuple[tuple[int, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class OpeningRules:
-    """What a topic asks of its records. `codec` -1 keeps the producer's; ages are ms, sizes bytes."""
+    """The rules of a topic for records. `codec` -1 keeps the producer's; ages are ms, sizes bytes."""
 
     every_batch: bool = True
-    """False: only those that come in another codec than `codec`."""
+    """Whether every batch is opened. False: only those in another codec than `codec`."""
     compacted: bool = False
     codec: int = -1
     level: int | None = None
@@ -48,7 +57,7 @@ class OpeningRules:
 
 
 class RecordsRefused(BatchError):
-    """Some records are not what the topic takes: one bad record fails the batch."""
+    """Records that the topic does not accept. One bad record fails its batch."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: RecordErrors) -> None:
         super().__init__(code, message)
@@ -56,14 +65,15 @@ class RecordsRefused(BatchError):
 
 
 class OpenedBatch(NamedTuple):
-    """`replacement` None: the batch stays as it came, but for its maxTimestamp, which is `max_timestamp`."""
+    """A batch that was opened. `replacement` None: the batch stays as it came, except for its maxTimestamp, which becomes
+    `max_timestamp`."""
 
     replacement: bytearray | None
     max_timestamp: int
 
 
 class RefusedBatch(NamedTuple):
-    """A BatchError as a value: it comes from another process."""
+    """A BatchError as a value, since it comes from another process."""
 
     code: int
     message: str
@@ -79,12 +89,12 @@ class Produced(NamedTuple):
 
 
 def open_all(batches: Sequence[Produced], report: object = None) -> list[OpenedBatch | RefusedBatch]:
-    """A job for a child process: what becomes of each, in their order."""
+    """The outcome of each batch, in their order. A job for a child process."""
     return [open_one(batch) for batch in batches]
 
 
 def open_one(batch: Produced, headers_max: int = sys.maxsize) -> OpenedBatch | RefusedBatch:
-    """Raises TooMuchToDo where the records have more headers than that."""
+    """The outcome of one batch. Raises TooManyHeaders where its records have more than `headers_max` headers."""
     try:
         return open_produced(batch.data, batch.rules, batch.now_ms, headers_max)
     except RecordsRefused as error:
@@ -94,14 +104,15 @@ def open_one(batch: Produced, headers_max: int = sys.maxsize) -> OpenedBatch | R
 
 
 def open_produced(view: Buffer, rules: OpeningRules, now_ms: int, headers_max: int = sys.maxsize) -> OpenedBatch:
-    """Checks the records of one batch whose header is sound (`validate_produce`). Raises BatchError; 87 for what is no record."""
+    """Checks the records of one batch whose header is sound (`validate_produce`). Raises BatchError, with INVALID_RECORD for
+    bytes that are no record."""
     header = BatchHeader.at(memoryview(view))
     body = _decompressed(header.codec, memoryview(view)[HEADER_SIZE:])
-    found = survey(body, header.record_count, headers_max)
+    surveyed = survey(body, header.record_count, headers_max)
     newest = header.max_timestamp
     if not rules.log_append_time:
-        newest = header.base_timestamp + found.max_delta
-        oldest = header.base_timestamp + found.min_delta
+        newest = header.base_timestamp + surveyed.max_delta
+        oldest = header.base_timestamp + surveyed.min_delta
         if (
             oldest <= NO_TIMESTAMP
             or newest > min(_INT64_MAX, now_ms + rules.after_max_ms)
@@ -109,13 +120,13 @@ def open_produced(view: Buffer, rules: OpeningRules, now_ms: int, headers_max: i
         ):
             newest = max(NO_TIMESTAMP, max([record.timestamp for record in record_parts(body, header)]))
             _refuse_bad(body, header, rules, now_ms)
-    if rules.compacted and found.null_keys:
+    if rules.compacted and surveyed.null_keys:
         _refuse_bad(body, header, rules, now_ms)
     codec = rules.codec if rules.codec >= 0 else header.codec
     replacement = None
-    if not found.in_order:
+    if not surveyed.in_order:
         body = _renumbered(body, header)
-    if codec != header.codec or not found.in_order:
+    if codec != header.codec or not surveyed.in_order:
         replacement = _rebuilt(header, body, codec, rules.level if rules.codec >= 0 else None, newest)
         if len(replacement) > rules.max_message_bytes:
             raise BatchError(
@@ -138,7 +149,7 @@ def _decompressed(codec: int, blob: memoryview) -> bytes:
 
 
 def _refuse_bad(body: bytes, header: BatchHeader, rules: OpeningRules, now_ms: int) -> None:
-    """Raises RecordsRefused, which names the records that the topic does not take, if there are any."""
+    """Raises RecordsRefused if the topic refuses any record; the exception names those records."""
     errors: list[tuple[int, str]] = []
     refused, code = 0, ErrorCode.INVALID_RECORD
     for index, (timestamp, has_key, *_) in enumerate(record_parts(body, header)):
@@ -170,7 +181,7 @@ def _renumbered(body: bytes, header: BatchHeader) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Of a value that is not negative."""
+    """The varint of a value that is not negative."""
     raw = value << 1
     encoded = bytearray()
     while raw > 0x7F:
@@ -181,7 +192,7 @@ def _varint(value: int) -> bytes:
 
 
 def _rebuilt(header: BatchHeader, body: bytes, codec: int, level: int | None, max_timestamp: int) -> bytearray:
-    """Everything that the producer said of the batch stays: its id, epoch and sequence, its times, its transaction."""
+    """A batch with other records. Everything else that the producer wrote stays: id, epoch and sequence, times, transaction."""
     blob = compress(codec, body, level)
     batch = bytearray(HEADER_SIZE)
     batch += blob

@@ -1,14 +1,12 @@
-"""Passes over the records of one batch, decompressed: the first finds whether they are sound, and makes no object of any.
-
-A second pass, over records that the first found sound, says where the parts of each one stand.
-"""
+"""Passes over the records of one decompressed batch. The first checks whether they are sound, without an object for any. The
+second gives the positions of each record's parts, in a batch that the first found sound."""
 
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from libs.wire.batches import BatchError, BatchHeader
 from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batches import BatchError, BatchHeader
 
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
@@ -18,17 +16,17 @@ class Survey(NamedTuple):
     max_delta: int
     null_keys: bool
     in_order: bool
-    """Offset deltas are 0, 1, 2 …"""
+    """Whether the offset deltas are 0, 1, 2 …"""
 
 
-class TooMuchToDo(Exception):
-    """There are more headers than the caller has time for."""
+class TooManyHeaders(Exception):
+    """A batch with more headers than the caller has time for."""
 
 
 def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
-    """One pass over all records: their structure holds (else BatchError), and these are their extremes. Raises TooMuchToDo.
+    """The extremes of a batch's records, found in one pass. Raises BatchError if their structure is broken, and TooManyHeaders.
 
-    Numbers of one and two bytes are read in place: that is nearly all of them, and a call costs as much as the rest of a record.
+    Numbers of one and two bytes are read in place: nearly all are so short, and a call costs as much as the rest of a record.
     """
     size = len(body)
     position = min_delta = max_delta = 0
@@ -89,7 +87,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
                     else:
                         raw, position = _raw_varint(body, position - 1)
                 if raw & 1:
-                    raise _nonsense(index)
+                    raise _invalid_record(index)
                 position += raw >> 1
             raw = body[position]
             position += 1
@@ -101,7 +99,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
                     else:
                         raw, position = _raw_varint(body, position - 1)
                 if raw & 1:
-                    raise _nonsense(index)
+                    raise _invalid_record(index)
                 position += raw >> 1
             if body[position]:
                 position, headers = _after_headers(body, position, stop, index, headers_max)
@@ -109,7 +107,7 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
             else:
                 position += 1
             if position != stop:
-                raise _nonsense(index)
+                raise _invalid_record(index)
     except IndexError:
         raise _premature(index) from None
     if position != size:
@@ -118,12 +116,12 @@ def survey(body: bytes, count: int, headers_max: int = sys.maxsize) -> Survey:
 
 
 def _after_headers(body: bytes, position: int, stop: int, index: int, headers_max: int) -> tuple[int, int]:
-    """Where they end, and how many they are."""
+    """The position after a record's headers, and their number."""
     raw, position = _raw_varint(body, position)
     if raw & 1 or raw >> 1 > (stop - position) // 2:
         raise BatchError(ErrorCode.INVALID_RECORD, f"record {index} claims more headers than {stop - position} bytes can hold")
     if raw >> 1 > headers_max:
-        raise TooMuchToDo
+        raise TooManyHeaders
     for _ in range(raw >> 1):
         length = body[position]
         position += 1
@@ -138,10 +136,10 @@ def _after_headers(body: bytes, position: int, stop: int, index: int, headers_ma
             length, position = _raw_varint(body, position - 1)
         if length != 1:
             if length & 1:
-                raise _nonsense(index)
+                raise _invalid_record(index)
             position += length >> 1
         if position > stop:
-            raise _nonsense(index)
+            raise _invalid_record(index)
     return position, raw >> 1
 
 
@@ -174,12 +172,12 @@ def _premature(index: int) -> BatchError:
     return BatchError(ErrorCode.INVALID_RECORD, f"the records end within record {index}")
 
 
-def _nonsense(index: int) -> BatchError:
+def _invalid_record(index: int) -> BatchError:
     return BatchError(ErrorCode.INVALID_RECORD, f"record {index} is not as long as its fields")
 
 
 class RecordParts(NamedTuple):
-    """Where a record's parts stand in the body, which a survey found sound."""
+    """The positions of a record's parts in the body, which a survey found sound."""
 
     timestamp: int
     has_key: bool
@@ -196,7 +194,7 @@ def record_parts(body: bytes, header: BatchHeader) -> Iterator[RecordParts]:
         stop = start + (raw >> 1)
         raw, offset_at = _raw_varlong(body, start + 1)
         timestamp = header.base_timestamp + ((raw >> 1) ^ -(raw & 1))
-        # Java's arithmetic: what leaves the 64 bits comes back at the other end.
+        # Java's arithmetic: a sum that exceeds 64 bits wraps around.
         timestamp = ((timestamp + _INT64_MAX + 1) & 0xFFFF_FFFF_FFFF_FFFF) - _INT64_MAX - 1
         _, offset_end = _raw_varint(body, offset_at)
         yield RecordParts(timestamp, body[offset_end] != 1, start, offset_at, offset_end, stop)

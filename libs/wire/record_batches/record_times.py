@@ -1,7 +1,7 @@
-"""When the records of an uncompressed batch were made, without their contents."""
+"""The timestamps of the records in an uncompressed batch, without their contents."""
 
-from libs.wire.batch_layout import HEADER_SIZE
-from libs.wire.batches import BatchHeader
+from libs.wire.record_batches.batch_layout import HEADER_SIZE
+from libs.wire.record_batches.batches import BatchHeader
 
 _LONGEST = 10
 
@@ -9,9 +9,10 @@ _LONGEST = 10
 def first_at(
     batch: bytes | bytearray, header: BatchHeader, timestamp: int, start_offset: int, records_max: int
 ) -> tuple[int, int] | None:
-    """(offset, timestamp) of the first record that is at least as late, from `start_offset` on.
+    """The (offset, timestamp) of the first record from `start_offset` on that is not older than `timestamp`.
 
-    None: it is not among the first so many, or there is a record that is none, or `batch`, which may be a part, ends before it.
+    None: it is not among the first `records_max` records, a record is broken, or `batch`, which may be a part of one, ends before
+    it.
     """
     position, end = HEADER_SIZE, min(len(batch), header.size)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
@@ -24,9 +25,9 @@ def first_at(
             return None
         if length < at - position:
             return None
-        found, offset = base_timestamp + timestamp_delta, base_offset + offset_delta
-        if found >= timestamp and offset >= start_offset:
-            return (offset, found) if position + length <= header.size else None
+        record_timestamp, offset = base_timestamp + timestamp_delta, base_offset + offset_delta
+        if record_timestamp >= timestamp and offset >= start_offset:
+            return (offset, record_timestamp) if position + length <= header.size else None
         position += length
         if position >= end:
             return None

@@ -1,6 +1,7 @@
-"""The records inside a batch: opened for those who must look, built for tests and for our own batches.
+"""The records inside a batch: read where they are needed, and built for tests and for our own batches.
 
-Nothing on the produce or fetch path comes here; what that path needs (`libs.wire.batches`) is offered under this name too.
+Nothing on the produce or fetch path comes here; what that path needs (`libs.wire.record_batches.batches`) is offered under this
+name too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,7 +9,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from libs.wire.batches import (
+from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batches import (
     CONTROL,
     CRC_START,
     HEADER,
@@ -26,7 +28,7 @@ from libs.wire.batches import (
     set_log_append_time,
     validate_produce,
 )
-from libs.wire.compression import (
+from libs.wire.record_batches.compression import (
     DECOMPRESSED_BYTES_MAX,
     Buffer,
     DecompressionFailed,
@@ -34,7 +36,6 @@ from libs.wire.compression import (
     compress,
     decompress,
 )
-from libs.wire.errors import ErrorCode
 
 __all__ = [
     "HEADER",
@@ -64,7 +65,8 @@ class Record(NamedTuple):
 
 
 def iter_records(view: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The records of the batch at the start of `view`. Raises BatchError: 10 beyond the bound, 2 or 87 for nonsense."""
+    """The records of the batch at the start of `view`. Raises BatchError: MESSAGE_TOO_LARGE (10) beyond the bound,
+    CORRUPT_MESSAGE (2) or INVALID_RECORD (87) for broken records."""
     batch = memoryview(view)
     header = BatchHeader.at(batch)
     try:
@@ -155,8 +157,19 @@ def build_batch(
     batch = bytearray(HEADER_SIZE + len(blob))
     batch[HEADER_SIZE:] = blob
     fields = [
-        *(base_offset, len(batch) - LENGTH_END, leader_epoch, 2, 0, attributes, len(records) - 1, base_timestamp),
-        *(max_timestamp, producer_id, producer_epoch, base_sequence, len(records)),
+        base_offset,
+        len(batch) - LENGTH_END,
+        leader_epoch,
+        2,
+        0,
+        attributes,
+        len(records) - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
     ]
     HEADER.pack_into(batch, 0, *fields)
     fields[4] = crc32c(memoryview(batch)[CRC_START:])

@@ -1,7 +1,7 @@
-"""What clients ask of the controller: decide on the current image, write, and answer with the revision of the effect.
+"""Administration requests: each is decided on the current image, written, and answered with the revision of its effect.
 
-A write that meets something else than was decided upon is decided again. Items are independent: one that fails does not
-undo those that are written already.
+If the store holds something else than the decision was made on, it is made again. Items are independent: a failed one does not
+undo those that are written.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -24,23 +24,23 @@ from libs.rpc.contracts.controller import (
     TopicsReply,
 )
 from libs.wire.errors import ErrorCode
-from services.controller import writes
-from services.controller.core.assignment import Limits
-from services.controller.core.configs import alter_configs
-from services.controller.core.directories import assign_dirs
-from services.controller.core.internal_topics import create_internal_topic
-from services.controller.core.partitions import create_partitions
-from services.controller.core.topics import Creation, Randomness, create_topics, delete_topics
-from services.controller.fencing import Conflict, Deposed, Unsettled
-from services.controller.term import ATTEMPTS, Term
+from services.controller.core.directories.replica_directories import assign_dirs
+from services.controller.core.topics.alter_configs import alter_configs
+from services.controller.core.topics.create_partitions import create_partitions
+from services.controller.core.topics.internal_topics import create_internal_topic
+from services.controller.core.topics.replica_assignment import Limits
+from services.controller.core.topics.topics import Creation, Randomness, create_topics, delete_topics
+from services.controller.term import transactions as writes
+from services.controller.term.fenced_writer import Conflict, Deposed, OutcomeUnknown
+from services.controller.term.term import ATTEMPTS, Term
 
 NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
-UNSETTLED: Final = "The metadata store did not confirm the change in time; it may have been made."
+OUTCOME_UNKNOWN: Final = "The metadata store did not confirm the change in time; it may have been made."
 
 
 @dataclass(slots=True)
 class Progress:
-    """What became of a request so far: why it stopped (if it did), and the newest revision that it wrote."""
+    """How far a request has come: why it stopped, if it did, and the newest revision that it wrote."""
 
     revision: int
     error: ErrorCode = ErrorCode.NONE
@@ -48,7 +48,7 @@ class Progress:
 
 
 class Administration:
-    """Carries out admin requests within a term. The caller sees to it that only one runs at a time."""
+    """Carries out admin requests within a term. The caller makes sure that only one runs at a time."""
 
     def __init__(self, random: Randomness, limits: Limits) -> None:
         self._random = random
@@ -71,7 +71,7 @@ class Administration:
         return TopicsReply(tuple(_topic_results(names, done, progress)), progress.revision)
 
     async def create_internal_topic(self, term: Term, request: CreateInternalTopic) -> TopicsReply:
-        """One result, in which the topic that was there already is a success."""
+        """Creates an internal topic. The result is a success if the topic exists already."""
         done: dict[str, TopicResult] = {}
 
         async def attempt(progress: Progress) -> None:
@@ -88,14 +88,14 @@ class Administration:
         async def attempt(progress: Progress) -> None:
             left = tuple(ref for ref in request.topics if ref not in done)
             decision = delete_topics(term.image, DeleteTopics(left))
-            found = dict(zip(dict.fromkeys(left), decision.results, strict=True))
-            ref_of = {result.topic_id: ref for ref, result in found.items() if not result.error}
-            done.update((ref, result) for ref, result in found.items() if result.error)
+            by_ref = dict(zip(dict.fromkeys(left), decision.results, strict=True))
+            ref_of = {result.topic_id: ref for ref, result in by_ref.items() if not result.error}
+            done.update((ref, result) for ref, result in by_ref.items() if result.error)
             for write, topics in writes.deletion(term.image, decision.topics):
                 progress.revision = await term.commit(write)
                 for topic in topics:
                     ref = ref_of[bytes.fromhex(topic.topic_id)]
-                    done[ref] = found[ref]
+                    done[ref] = by_ref[ref]
 
         progress = await _attempts(term, attempt)
         results = []
@@ -128,13 +128,13 @@ class Administration:
             left = tuple(r for r in request.resources if (r.resource_type, r.name) not in done)
             image = term.image
             decided = alter_configs(image, replace(request, resources=left))
-            wanted = []
+            changing = []
             for alteration in decided:
                 if request.validate_only or not alteration.changes(image):
                     done[alteration.resource.resource_type, alteration.resource.name] = alteration.result
                 else:
-                    wanted.append(alteration)
-            for write, made in writes.alterations(image, lambda: term.image, wanted):
+                    changing.append(alteration)
+            for write, made in writes.alterations(image, lambda: term.image, changing):
                 progress.revision = await term.commit(write)
                 done.update(((a.resource.resource_type, a.resource.name), a.result) for a in made)
 
@@ -145,7 +145,8 @@ class Administration:
         return AlterConfigsReply(tuple(results), progress.revision)
 
     async def assign_dirs(self, term: Term, request: AssignDirs) -> AssignDirsReply:
-        """Raises Refused for a stale incarnation, and Unsettled: the storage node asks again, which is harmless."""
+        """Raises Refused for a stale incarnation, and OutcomeUnknown. The storage node then sends the request again, which is
+        harmless."""
 
         async def attempt(progress: Progress) -> None:
             for write in writes.partition_changes(term.image, assign_dirs(term.image, request)):
@@ -153,12 +154,12 @@ class Administration:
 
         progress = await _attempts(term, attempt)
         if progress.error:
-            raise Unsettled(progress.message)
+            raise OutcomeUnknown(progress.message)
         return AssignDirsReply(progress.revision)
 
 
 async def _create(term: Term, image: ClusterImage, decision: Creation, progress: Progress, done: dict[str, TopicResult]) -> None:
-    """`decision` was made on `image`."""
+    """Writes what `decision` plans. It was made on `image`."""
     done.update((result.name, result) for result in decision.refused)
     for write, topics in writes.creation(image, decision.planned):
         progress.revision = await term.commit(write)
@@ -166,9 +167,10 @@ async def _create(term: Term, image: ClusterImage, decision: Creation, progress:
 
 
 async def _attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) -> Progress:
-    """Runs `attempt` until it meets no conflict. Raises Deposed only while nothing has been written.
+    """Runs `attempt` until it meets no conflict.
 
-    Then the caller may ask the next controller for the whole again. Later, what was written is answered as such.
+    Raises Deposed only if nothing was written, so that the caller may send the whole request to the next controller. Otherwise
+    the answer says what was written.
     """
     progress = Progress(0)
     try:
@@ -179,9 +181,9 @@ async def _attempts(term: Term, attempt: Callable[[Progress], Awaitable[None]]) 
             except Conflict as conflict:
                 await term.catch_up(conflict.revision)
         else:
-            progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, UNSETTLED
-    except Unsettled:
-        progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, UNSETTLED
+            progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN
+    except OutcomeUnknown:
+        progress.error, progress.message = ErrorCode.REQUEST_TIMED_OUT, OUTCOME_UNKNOWN
     except Deposed:
         if not progress.revision:
             raise

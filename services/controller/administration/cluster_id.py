@@ -1,8 +1,8 @@
-"""The cluster's own id, in Kafka's form."""
+"""The id of a cluster, in Kafka's form."""
 
 import base64
 
-from services.controller.core.topics import Randomness, new_topic_id
+from services.controller.core.topics.topics import Randomness, new_topic_id
 
 
 def new_cluster_id(random: Randomness) -> str:

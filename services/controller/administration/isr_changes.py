@@ -1,30 +1,30 @@
-"""What leaders and nodes ask of the controller about in-sync replicas: decided on the image, written in few transactions."""
+"""AlterPartition requests of leaders and withdrawals of nodes: decided on the image, and written in few transactions."""
 
 from collections.abc import Callable, Collection
 
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import AlteredPartition, AlterPartitions, AlterPartitionsReply, Withdraw, WithdrawReply
-from services.controller.administration import Administration
-from services.controller.core.isr import Changed, alter_partitions, withdraw
-from services.controller.core.standing import live_nodes
-from services.controller.core.topic_rules import TopicRules
-from services.controller.term import Term
+from services.controller.administration.administration import Administration
+from services.controller.core.model.replica_health import live_nodes
+from services.controller.core.model.topic_election_configs import TopicElectionConfigs
+from services.controller.core.partitions.isr_changes import Changed, alter_partitions, withdraw
+from services.controller.term.term import Term
 
-Doubted = Callable[[], Collection[int]]
-"""Storage nodes that may have ended, though they are registered."""
+SuspectedNodes = Callable[[], Collection[int]]
+"""Registered storage nodes that may be dead."""
 
 
 async def change_isrs(
-    doubted: Doubted, administration: Administration, term: Term, request: AlterPartitions
+    suspected: SuspectedNodes, administration: Administration, term: Term, request: AlterPartitions
 ) -> AlterPartitionsReply:
-    """Raises Refused for a caller of another life, and Unsettled: the leader proposes again, on what its image shows then."""
+    """Raises Refused for a caller of another incarnation, and OutcomeUnknown. The leader then sends its proposal again."""
     results: tuple[AlteredPartition, ...] = ()
 
     def decide() -> Changed:
         nonlocal results
         image = term.image
-        live, synced = live_nodes(image.members(STORAGE)), TopicRules(image).synced
-        decision = alter_partitions(image, request, live, synced, term.in_doubt, doubted())
+        live, synced = live_nodes(image.members(STORAGE)), TopicElectionConfigs(image).synced
+        decision = alter_partitions(image, request, live, synced, term.in_doubt, suspected())
         results = decision.results
         return decision.changed
 
@@ -32,12 +32,14 @@ async def change_isrs(
     return AlterPartitionsReply(results, revision)
 
 
-async def withdraw_replicas(doubted: Doubted, administration: Administration, term: Term, request: Withdraw) -> WithdrawReply:
-    """Raises Refused for a caller of another life, and Unsettled: the node asks again, which is harmless."""
+async def withdraw_replicas(
+    suspected: SuspectedNodes, administration: Administration, term: Term, request: Withdraw
+) -> WithdrawReply:
+    """Raises Refused for a caller of another incarnation, and OutcomeUnknown. The node then sends it again, which is harmless."""
 
     def decide() -> Changed:
         image = term.image
-        return withdraw(image, request, live_nodes(image.members(STORAGE)), TopicRules(image).synced, doubted())
+        return withdraw(image, request, live_nodes(image.members(STORAGE)), TopicElectionConfigs(image).synced, suspected())
 
     _, revision = await term.carry_out(decide)
     return WithdrawReply(revision)

@@ -1,7 +1,8 @@
-"""Keeps replicas and leaderships even over the nodes, and empties nodes that are being decommissioned, while a term lasts.
+"""Self-balancing during a term: it keeps replicas and leaderships even, and empties decommissioned nodes.
 
-Each look decides anew on what is. Only two things are remembered, and a successor does without: since when nodes are away, and
-whether evening out has begun, so that it ends where nodes are even and not where they are no longer uneven enough to begin.
+Each check decides anew on the current image. Only two facts are kept, and a successor does without them. One is since when nodes
+are away. The other is whether balancing has begun: it goes on until nodes are even, although it would not begin for a small
+difference.
 """
 
 import asyncio
@@ -13,23 +14,31 @@ from dataclasses import dataclass
 from libs.cluster.configs.resolve import effective_broker_int, effective_broker_value
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
-from services.controller.core.absences import Absences
-from services.controller.core.balance_view import NAMED, emptying, planned, under_way
-from services.controller.core.balancing import Aim, Plan, Situation, Step, plan
-from services.controller.core.decommissioning import leaving
-from services.controller.core.moves import carried_out, holders, moving, re_aimed, reassigning, taken_back, within
-from services.controller.core.placement import Node
-from services.controller.core.reassignment_requests import Changed
-from services.controller.core.standing import live_nodes
-from services.controller.core.topic_rules import TopicRules
-from services.controller.fencing import Unsettled
-from services.controller.term import Term
+from services.controller.core.administration.alter_reassignments import Changed
+from services.controller.core.balancing.balance_plan import Goal, Plan, Situation, Step, plan
+from services.controller.core.balancing.balance_view import NAMED, emptying, planned, under_way
+from services.controller.core.balancing.node_absences import Absences
+from services.controller.core.balancing.replica_moves import (
+    cancelled_moves,
+    holders,
+    limit_copies,
+    moving,
+    reassigning,
+    retargeted_moves,
+    step_changes,
+)
+from services.controller.core.model.replica_health import live_nodes
+from services.controller.core.model.topic_election_configs import TopicElectionConfigs
+from services.controller.core.placement.replica_placement import Node
+from services.controller.core.reassignment.decommissioning import leaving
+from services.controller.term.fenced_writer import OutcomeUnknown
+from services.controller.term.term import Term
 
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 AHEAD = 100
-"""Moves that are planned, and shown."""
+"""Moves that are planned and shown ahead."""
 
 OFF, SUGGEST, APPLY = "off", "suggest", "apply"
 
@@ -51,38 +60,38 @@ class Settings:
         )
 
 
-class Balancing:
-    """`run` lasts for a term."""
+class Balancer:
+    """The balancer of one controller. `run` lasts for a term."""
 
     def __init__(self, pipeline: asyncio.Lock) -> None:
         self._pipeline = pipeline
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._absences = Absences()
         self._evening_out = False
-        self._seen: tuple[object, ...] = ()
-        self._holding: set[int] | None = None
-        """Who holds replicas; None where there is nothing to do, whoever comes or goes. As of what was seen last."""
-        self._looked_at: tuple[bool, frozenset[int]] | None = None
-        """The last look with what was seen: whether it was calm, and who was gone."""
+        self._inputs: tuple[object, ...] = ()
+        self._holders: set[int] | None = None
+        """Nodes that hold replicas, as of `_inputs`. None if there is nothing to do, whichever nodes come or go."""
+        self._last_check: tuple[bool, frozenset[int]] | None = None
+        """The last check of `_inputs`: whether it was calm, and which nodes were gone."""
         self._suggested: list[Step] = []
         self._states: dict[int, str] = {}
         self.plan = Plan()
-        """As of the last look."""
+        """The plan of the last check."""
 
     async def run(self, term: Term) -> None:
         """Raises Deposed."""
-        self._forget()
+        self._reset()
         try:
             while True:
-                await self._look(term)
+                await self._check(term)
                 await asyncio.sleep(TICK_S)
         finally:
-            self._forget()
+            self._reset()
 
     def debug(self, image: ClusterImage) -> object:
-        """For the admin port. Of a standby controller: what can be seen in the metadata."""
+        """The view for the admin port. A standby shows what the metadata alone says."""
         now = asyncio.get_running_loop().time()
         return {
             "mode": Settings.of(image).mode,
@@ -92,56 +101,56 @@ class Balancing:
             "decommissioning": {str(n): emptying(image, n, self.plan.stuck) for n in sorted(leaving(image))},
         }
 
-    async def _look(self, term: Term) -> None:
+    async def _check(self, term: Term) -> None:
         image, now = term.image, asyncio.get_running_loop().time()
         settings, members = Settings.of(image), image.members(STORAGE)
         here = {node_id for node_id, member in members.items() if not member.stopping}
-        self._absences.look(image.nodes, here, now)
-        # All partitions are scanned where something has changed, and not each second.
-        seen = (image.partition_table, image.topics_by_id, members, image.overrides_by_resource)
-        if not (self._seen and all(map(operator.is_, self._seen, seen))):
+        self._absences.observe(image.nodes, here, now)
+        # All partitions are scanned only if something has changed, and not each second.
+        inputs = (image.partition_table, image.topics_by_id, members, image.overrides_by_resource)
+        if not (self._inputs and all(map(operator.is_, self._inputs, inputs))):
             idle = settings.mode == OFF and not leaving(image) and not moving(image)
-            self._seen, self._holding, self._looked_at = seen, None if idle else holders(image), None
-        if self._holding is None:
+            self._inputs, self._holders, self._last_check = inputs, None if idle else holders(image), None
+        if self._holders is None:
             self.plan = Plan()
             return
-        calm = self._absences.calm(now, settings.away_s, self._holding)
-        unregistered = self._holding - image.nodes.keys() - members.keys()
+        calm = self._absences.calm(now, settings.away_s, self._holders)
+        unregistered = self._holders - image.nodes.keys() - members.keys()
         gone = self._absences.gone(now, settings.away_s) | unregistered
-        if self._looked_at == (calm, gone):
+        if self._last_check == (calm, gone):
             return
         try:
             async with self._pipeline:
                 await term.carry_out(lambda: self._decide(term.image, settings, gone, calm=calm))
-        except Unsettled as error:
+        except OutcomeUnknown as error:
             log.warning("replicas not moved", extra={"fields": {"reason": str(error)}})
         else:
-            self._looked_at = calm, gone
+            self._last_check = calm, gone
 
     def _decide(self, image: ClusterImage, settings: Settings, gone: frozenset[int], *, calm: bool) -> Changed:
-        members, going = image.members(STORAGE), leaving(image)
-        live, rules = live_nodes(members), TopicRules(image)
+        members, decommissioning = image.members(STORAGE), leaving(image)
+        live, rules = live_nodes(members), TopicElectionConfigs(image)
         nodes = {
             node_id: Node(node_id, member.rack, member.host_id, member.log_dirs)
             for node_id, member in members.items()
-            if node_id not in going and not member.stopping
+            if node_id not in decommissioning and not member.stopping
         }
-        situation = Situation(image, nodes, going, gone)
+        situation = Situation(image, nodes, decommissioning, gone)
         percentage = 0 if self._evening_out else settings.imbalance_percentage
         self.plan = plan(situation, most=AHEAD, even=calm and settings.mode != OFF, imbalance_percentage=percentage)
-        evens_out = any(step.aim is not Aim.EMPTY for step in self.plan.steps)
+        evens_out = any(step.goal is not Goal.EMPTY for step in self.plan.steps)
         self._evening_out = evens_out or (self._evening_out and bool(moving(image)))
         steps = self.plan.steps
         if settings.mode == SUGGEST:
-            steps = plan(situation, most=AHEAD, even=False).steps if going else []
-        back = taken_back(image, gone | going, live, rules.synced)
-        replaces = settings.mode == APPLY or bool(going)
+            steps = plan(situation, most=AHEAD, even=False).steps if decommissioning else []
+        back = cancelled_moves(image, gone | decommissioning, live, rules.synced)
+        replaces = settings.mode == APPLY or bool(decommissioning)
         decided = {(topic_id, index) for topic_id, index, _ in back}
-        aimed = re_aimed(image, gone, frozenset(nodes) if replaces else frozenset(), live, rules.synced)
-        back += [found for found in aimed if found[:2] not in decided]
-        begun = within(steps, settings.moves_max - reassigning(image))
+        aimed = retargeted_moves(image, gone, frozenset(nodes) if replaces else frozenset(), live, rules.synced)
+        back += [change for change in aimed if change[:2] not in decided]
+        begun = limit_copies(steps, settings.moves_max - reassigning(image))
         self._report(image, settings, begun)
-        return back + carried_out(image, begun, live, rules.synced)
+        return back + step_changes(image, begun, live, rules.synced)
 
     def _report(self, image: ClusterImage, settings: Settings, begun: Sequence[Step]) -> None:
         for event, steps in (

@@ -1,7 +1,7 @@
-"""Elections that membership alone does not decide: at a possible loss, at an operator's wish, and back to preferred leaders.
+"""Elections that need more than membership: unclean and last-resort ones, those of operators, and returns to preferred leaders.
 
-Who may be elected is decided in core/elections.py and core/leader_requests.py. Logs are asked for outside the pipeline, since a
-node may not answer; what was learned counts only if the question is still the same afterwards.
+`services/controller/core/elections/` and `services/controller/core/administration/elect_leaders.py` decide. Surveys of logs run
+outside the pipeline, since a node may not answer. Their results count only if the same query is still open afterwards.
 """
 
 import asyncio
@@ -18,112 +18,119 @@ from libs.rpc.contracts.controller import (
     ElectLeaders,
     ElectLeadersReply,
 )
-from services.controller.alongside import alongside
-from services.controller.core.elections import Question, elect_by_logs, whom_to_ask
-from services.controller.core.leader_requests import Changed, Key, elect_leaders, overdue_preferred, unclean_questions
-from services.controller.core.standing import LiveNode, live_nodes
-from services.controller.core.topic_rules import TopicRules
-from services.controller.fencing import Unsettled
-from services.controller.log_survey import Reaches, Survey
-from services.controller.reassignments import change_reassignments, logs_to_ask_for
-from services.controller.term import Term
+from libs.runtime.concurrent_jobs import run_until_one_fails
+from services.controller.core.administration.elect_leaders import (
+    Changed,
+    Key,
+    elect_leaders,
+    overdue_preferred,
+    unclean_queries,
+)
+from services.controller.core.elections.leader_election import LogEndQuery, elect_by_logs, log_end_query
+from services.controller.core.model.replica_health import LiveNode, live_nodes
+from services.controller.core.model.topic_election_configs import TopicElectionConfigs
+from services.controller.elections.log_end_survey import LogEndsByPartition, Survey
+from services.controller.elections.reassignments import change_reassignments, revert_log_end_queries
+from services.controller.term.fenced_writer import OutcomeUnknown
+from services.controller.term.term import Term
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 TICK_S = 1.0
-"""How soon a changed interval of leader balancing is noticed."""
+"""How soon a changed interval of leader balancing takes effect."""
 
 
-def _question(image: ClusterImage, key: Key, rules: TopicRules, live: Mapping[int, LiveNode]) -> Question | None:
+def _query(image: ClusterImage, key: Key, rules: TopicElectionConfigs, live: Mapping[int, LiveNode]) -> LogEndQuery | None:
     topic_id, index = key
     state = image.partition(topic_id, index) if topic_id in image.topics_by_id else None
     if state is None:
         return None
-    return whom_to_ask(state, live, synced=rules.synced(topic_id), unclean=rules.unclean(topic_id))
+    return log_end_query(state, live, synced=rules.synced(topic_id), unclean=rules.unclean(topic_id))
 
 
-class Elections:
-    """`run` lasts for a term. `leaderless` names the partitions that the last settling left without a leader."""
+class LeaderElections:
+    """The elections of one controller. `run` lasts for a term. `leaderless` names the partitions that the last reconciliation
+    left without a leader."""
 
     def __init__(self, survey: Survey, pipeline: asyncio.Lock, leaderless: Callable[[], Iterable[Key]]) -> None:
         self._survey = survey
         self._pipeline = pipeline
         self._leaderless = leaderless
-        self._wanted = asyncio.Event()
-        self.at_a_loss = 0
-        """Leaders elected so far that may lack what was acknowledged."""
+        self._needed = asyncio.Event()
+        self.unclean_elections = 0
+        """Leaders elected so far that may lack acknowledged records."""
 
     def wake(self) -> None:
-        """After each settling."""
-        self._wanted.set()
+        """Looks for last-resort elections. Call it after each reconciliation."""
+        self._needed.set()
 
     async def run(self, term: Term) -> None:
         """Raises Deposed."""
-        await alongside(self._last_resorts(term), self._balancing(term))
+        await run_until_one_fails(self._last_resorts(term), self._balancing(term))
 
-    async def ask_for(self, image: ClusterImage, request: ElectLeaders) -> Reaches:
-        """What has to be known before `elect`."""
-        questions = unclean_questions(image, request, live_nodes(image.members(STORAGE)))
-        return await self._ask(image, questions) if questions else {}
+    async def survey_for_election(self, image: ClusterImage, request: ElectLeaders) -> LogEndsByPartition:
+        """The log ends that `elect` needs."""
+        queries = unclean_queries(image, request, live_nodes(image.members(STORAGE)))
+        return await self._run_survey(image, queries) if queries else {}
 
-    async def elect(self, term: Term, request: ElectLeaders, reaches: Reaches) -> ElectLeadersReply:
-        """Raises Refused, and Unsettled: to ask again is harmless."""
+    async def elect(self, term: Term, request: ElectLeaders, log_ends: LogEndsByPartition) -> ElectLeadersReply:
+        """Raises Refused and OutcomeUnknown. The request may be sent again."""
         results: tuple[ElectedLeader, ...] = ()
 
         def decide() -> Changed:
             nonlocal results
-            decision = elect_leaders(term.image, request, live_nodes(term.image.members(STORAGE)), reaches)
+            decision = elect_leaders(term.image, request, live_nodes(term.image.members(STORAGE)), log_ends)
             results = decision.results
             return decision.changed
 
         changed, revision = await term.carry_out(decide)
-        self._report(term.image, changed, reaches)
+        self._report(term.image, changed, log_ends)
         return ElectLeadersReply(results, revision)
 
-    async def ask_before(self, image: ClusterImage, request: AlterReassignments) -> Reaches:
-        """What has to be known before `reassign`."""
-        questions = logs_to_ask_for(image, request)
-        return await self._ask(image, questions) if questions else {}
+    async def survey_for_reassignment(self, image: ClusterImage, request: AlterReassignments) -> LogEndsByPartition:
+        """The log ends that `reassign` needs."""
+        queries = revert_log_end_queries(image, request)
+        return await self._run_survey(image, queries) if queries else {}
 
-    async def reassign(self, term: Term, request: AlterReassignments, reaches: Reaches) -> AlterReassignmentsReply:
-        """A reassignment that is cancelled may be an election. Raises Unsettled."""
-        reply, changed = await change_reassignments(term, request, reaches)
-        self._report(term.image, changed, reaches)
+    async def reassign(self, term: Term, request: AlterReassignments, log_ends: LogEndsByPartition) -> AlterReassignmentsReply:
+        """Alters reassignments. A cancelled one may take an election. Raises OutcomeUnknown."""
+        reply, changed = await change_reassignments(term, request, log_ends)
+        self._report(term.image, changed, log_ends)
         return reply
 
     async def _last_resorts(self, term: Term) -> None:
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            while questions := self._questions(term.image):
-                reaches = await self._ask(term.image, questions)
-                if await self._elect_by_logs(term, questions, reaches) < len(questions):
+            await self._needed.wait()
+            self._needed.clear()
+            while queries := self._queries(term.image):
+                log_ends = await self._run_survey(term.image, queries)
+                if await self._elect_by_logs(term, queries, log_ends) < len(queries):
                     await asyncio.sleep(RETRY_S)
 
-    def _questions(self, image: ClusterImage) -> dict[Key, Question]:
-        rules, live = TopicRules(image), live_nodes(image.members(STORAGE))
-        found = ((key, _question(image, key, rules, live)) for key in self._leaderless())
-        return {key: question for key, question in found if question is not None}
+    def _queries(self, image: ClusterImage) -> dict[Key, LogEndQuery]:
+        rules, live = TopicElectionConfigs(image), live_nodes(image.members(STORAGE))
+        by_key = ((key, _query(image, key, rules, live)) for key in self._leaderless())
+        return {key: query for key, query in by_key if query is not None}
 
-    async def _ask(self, image: ClusterImage, questions: Mapping[Key, Question]) -> Reaches:
-        return await self._survey(image, {key: question.candidates for key, question in questions.items()})
+    async def _run_survey(self, image: ClusterImage, queries: Mapping[Key, LogEndQuery]) -> LogEndsByPartition:
+        return await self._survey(image, {key: query.candidates for key, query in queries.items()})
 
-    async def _elect_by_logs(self, term: Term, questions: Mapping[Key, Question], reaches: Reaches) -> int:
-        """How many questions are settled, or are none any more."""
+    async def _elect_by_logs(self, term: Term, queries: Mapping[Key, LogEndQuery], log_ends: LogEndsByPartition) -> int:
+        """The number of queries that are answered, or no longer open."""
         unanswered = 0
 
         def decide() -> Changed:
             nonlocal unanswered
             unanswered = 0
             image = term.image
-            rules, live = TopicRules(image), live_nodes(image.members(STORAGE))
+            rules, live = TopicElectionConfigs(image), live_nodes(image.members(STORAGE))
             changed: Changed = []
-            for key, question in questions.items():
+            for key, query in queries.items():
                 state = image.partition(*key)
-                if state is None or _question(image, key, rules, live) != question:
+                if state is None or _query(image, key, rules, live) != query:
                     continue
-                elected = elect_by_logs(state, question, reaches.get(key, {}))
+                elected = elect_by_logs(state, query, log_ends.get(key, {}))
                 if elected is None:
                     unanswered += 1
                 else:
@@ -133,21 +140,21 @@ class Elections:
         async with self._pipeline:
             try:
                 changed, _ = await term.carry_out(decide)
-            except Unsettled as error:
-                log.warning("elections not settled", extra={"fields": {"reason": str(error)}})
+            except OutcomeUnknown as error:
+                log.warning("elections not written", extra={"fields": {"reason": str(error)}})
                 return 0
-        self._report(term.image, changed, reaches)
-        return len(questions) - unanswered
+        self._report(term.image, changed, log_ends)
+        return len(queries) - unanswered
 
-    def _report(self, image: ClusterImage, changed: Changed, reaches: Reaches) -> None:
+    def _report(self, image: ClusterImage, changed: Changed, log_ends: LogEndsByPartition) -> None:
         for topic_id, index, state in changed:
             topic = image.topics_by_id.get(topic_id)
-            if not state.recovering or topic is None or (topic_id, index) not in reaches:
+            if not state.recovering or topic is None or (topic_id, index) not in log_ends:
                 continue
-            self.at_a_loss += 1
-            ends = {c.node_id: [r.latest_epoch, r.end_offset] for c, r in reaches[topic_id, index].items()}
-            found = {"topic": topic.name, "partition": index, "leader": state.leader, "epoch": state.leader_epoch, "logs": ends}
-            log.error("elected a leader that may lack acknowledged records", extra={"fields": found})
+            self.unclean_elections += 1
+            ends = {c.node_id: [r.latest_epoch, r.end_offset] for c, r in log_ends[topic_id, index].items()}
+            details = {"topic": topic.name, "partition": index, "leader": state.leader, "epoch": state.leader_epoch, "logs": ends}
+            log.error("elected a leader that may lack acknowledged records", extra={"fields": details})
 
     async def _balancing(self, term: Term) -> None:
         loop = asyncio.get_running_loop()
@@ -169,7 +176,7 @@ class Elections:
         async with self._pipeline:
             try:
                 changed, _ = await term.carry_out(decide)
-            except Unsettled as error:
+            except OutcomeUnknown as error:
                 log.warning("leaders not moved to preferred replicas", extra={"fields": {"reason": str(error)}})
                 return
         if changed:

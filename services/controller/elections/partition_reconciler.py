@@ -1,4 +1,5 @@
-"""Keeps partition states and node records true to who is registered. See core/brokers.py for what is decided."""
+"""Brings partition states and node records to what the registered members ask for; ordinary elections happen here. The decisions
+are in `services/controller/core/partitions/partition_reconciler.py`."""
 
 import asyncio
 import logging
@@ -8,11 +9,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, NodeRecord, PartitionState
 from libs.telemetry.durations import Durations
-from services.controller import writes
-from services.controller.core.brokers import AtRest, live_nodes, lost_directories, marked, settle, shrinks_to
-from services.controller.core.lost_directories import NewPlaces, given_new_places, with_new_places
-from services.controller.core.topic_rules import TopicRules
-from services.controller.term import Term
+from services.controller.core.directories.lost_directories import NewDirectories, nodes_with_new_directories, with_new_directories
+from services.controller.core.model.topic_election_configs import TopicElectionConfigs
+from services.controller.core.partitions.partition_reconciler import (
+    SteadyPartitions,
+    live_nodes,
+    lost_directories,
+    reconcile,
+    shrinks_to,
+    with_lax,
+)
+from services.controller.term import transactions as writes
+from services.controller.term.term import Term
 
 log = logging.getLogger(__name__)
 
@@ -22,38 +30,43 @@ Key = tuple[bytes, int]
 Change = tuple[bytes, int, PartitionState]
 """A partition's new state."""
 
-HELD_S = 1.0
+DEFERRAL_S_MAX = 1.0
 WAY_OUT = "bring the directory back, or accept the loss: kafka-leader-election --election-type unclean"
 
 
-class BrokerKeeper:
-    """Runs after each change of membership or partitions, and at the start of a term. Idempotent: it writes what differs.
+class PartitionReconciler:
+    """Brings partitions to the states that the core decides. Idempotent: it writes what differs.
 
-    Looks at all partitions when nodes or configs changed, else at those that changed since it last found all in order.
+    It runs after each change of membership or partitions, and at the start of a term. If nodes or configs changed, it checks all
+    partitions. Otherwise it checks those that changed since its last complete run.
     """
 
-    def __init__(self, doubted: Callable[[], Collection[int]] = frozenset) -> None:
-        """`doubted`: registered nodes that may have ended. An ISR shrinks to them alone only if nobody knows for `HELD_S`."""
-        self._doubted = doubted
-        self._held: dict[Key, float] = {}
+    def __init__(self, suspected: Callable[[], Collection[int]] = frozenset) -> None:
+        """`suspected` names registered nodes that may be dead.
+
+        An ISR shrinks to suspected nodes alone only if they stay suspected for `DEFERRAL_S_MAX`.
+        """
+        self._suspected = suspected
+        self._deferred: dict[Key, float] = {}
         self.elections = Durations()
-        """How long it took until leaders that were decided on were leaders for everybody who follows the image."""
+        """The times of elections, from the decision until the image shows the leader."""
         self._reported: set[tuple[bytes, int]] = set()
         self._leaderless: dict[tuple[bytes, int], None] = {}
-        self._settled = ClusterImage()
-        self._rules = TopicRules(self._settled)
+        self._reconciled = ClusterImage()
+        self._rules = TopicElectionConfigs(self._reconciled)
 
     @property
-    def holds(self) -> bool:
-        """There are partitions that wait until somebody is known to live, or to be dead: settle again in a moment."""
-        return bool(self._held)
+    def has_deferred(self) -> bool:
+        """Whether some ISR changes are deferred until their nodes are known to live or to be dead. Reconcile again
+        in a moment."""
+        return bool(self._deferred)
 
     def leaderless(self) -> list[tuple[bytes, int]]:
-        """Partitions that the last settling left without a leader; some may be deleted by now."""
+        """Partitions that the last reconciliation left without a leader. Some may be deleted by now."""
         return list(self._leaderless)
 
-    async def settle(self, term: Term) -> None:
-        """Raises Conflict, Deposed and Unsettled: what was not written is found again by the next run."""
+    async def reconcile(self, term: Term) -> None:
+        """Raises Conflict, Deposed and OutcomeUnknown. The next run finds what was not written."""
         while leftovers := writes.sweeping(term.image):
             await term.commit_all(leftovers)
         image = term.image
@@ -62,58 +75,62 @@ class BrokerKeeper:
         changed = self._changed_partitions(image)
         if changed:
             leaderless = sum(1 for _, _, state in changed if state.leader < 0)
-            log.info("settling partitions", extra={"fields": {"partitions": len(changed), "leaderless": leaderless}})
-            self._report_made_anew(image, changed)
+            log.info("reconciling partitions", extra={"fields": {"partitions": len(changed), "leaderless": leaderless}})
+            self._report_new_directories(image, changed)
         begun = asyncio.get_running_loop().time()
         await term.commit_all(writes.partition_changes(image, changed))
         elected = sum(1 for change in changed if change[2].leader >= 0 and change[2].leader_epoch != _leader_epoch(image, change))
         self.elections.observe(asyncio.get_running_loop().time() - begun, elected)
-        self._settled = image
+        self._reconciled = image
 
     def _changed_partitions(self, image: ClusterImage) -> list[Change]:
-        live, doubted = live_nodes(image.members(STORAGE)), self._doubted()
-        at_rest, places = AtRest(live), NewPlaces(image)
-        held, self._held = self._held, {}
+        live, suspected = live_nodes(image.members(STORAGE)), self._suspected()
+        is_steady, new_directories = SteadyPartitions(live), NewDirectories(image)
+        deferred, self._deferred = self._deferred, {}
         self._rules = self._rules.of(image)
         changed = []
-        for topic_id, index, state in self._to_look_at(image, held):
+        for topic_id, index, state in self._candidates(image, deferred):
             if state is None:
                 topic = image.topics_by_id[topic_id].name
                 log.error("partition has no state", extra={"fields": {"topic": topic, "partition": index}})
                 continue
             synced = self._rules.synced(topic_id)
-            settled = state
-            if not at_rest(state):
-                settled = given_new_places(settle(state, live, synced=synced), state, live, places)
-            settled = marked(settled, state, synced=synced)
-            if settled is not state and shrinks_to(state, settled.isr, doubted) and self._may_hold((topic_id, index), held):
+            reconciled = state
+            if not is_steady(state):
+                reconciled = with_new_directories(reconcile(state, live, synced=synced), state, live, new_directories)
+            reconciled = with_lax(reconciled, state, synced=synced)
+            if (
+                reconciled is not state
+                and shrinks_to(state, reconciled.isr, suspected)
+                and self._defer((topic_id, index), deferred)
+            ):
                 continue
-            if settled.leader < 0:
+            if reconciled.leader < 0:
                 self._leaderless[topic_id, index] = None
             else:
                 self._leaderless.pop((topic_id, index), None)
-            if settled is not state:
-                changed.append((topic_id, index, settled))
-            self._report_lost(image, topic_id, index, settled, lost_directories(settled, live))
-        # Elections first: who waits for a leader waits for nothing else, and an ISR that only shrinks can wait for them.
+            if reconciled is not state:
+                changed.append((topic_id, index, reconciled))
+            self._report_lost(image, topic_id, index, reconciled, lost_directories(reconciled, live))
+        # Elections are written first: producers and consumers wait for a leader, and nobody waits for a smaller ISR.
         return sorted(changed, key=lambda change: change[2].leader_epoch == _leader_epoch(image, change))
 
-    def _may_hold(self, key: Key, held: Mapping[Key, float]) -> bool:
+    def _defer(self, key: Key, deferred: Mapping[Key, float]) -> bool:
         now = asyncio.get_running_loop().time()
-        since = self._held[key] = held.get(key, now)
-        if now - since < HELD_S:
+        since = self._deferred[key] = deferred.get(key, now)
+        if now - since < DEFERRAL_S_MAX:
             return True
-        del self._held[key]
+        del self._deferred[key]
         return False
 
-    def _to_look_at(self, image: ClusterImage, held: Collection[Key]) -> Iterator[tuple[bytes, int, PartitionState | None]]:
-        before = self._settled
+    def _candidates(self, image: ClusterImage, deferred: Collection[Key]) -> Iterator[tuple[bytes, int, PartitionState | None]]:
+        before = self._reconciled
         if image.members(STORAGE) is before.members(STORAGE) and image.overrides_by_resource is before.overrides_by_resource:
             for change in image.partition_changes_since(before):
                 topic = image.topics_by_id.get(change.topic_id)
                 if topic is not None and change.index < topic.partitions:
                     yield change.topic_id, change.index, change.after
-            for topic_id, index in held:
+            for topic_id, index in deferred:
                 if topic_id in image.topics_by_id:
                     yield topic_id, index, image.partition(topic_id, index)
             return
@@ -122,12 +139,12 @@ class BrokerKeeper:
             for index, state in enumerate(image.partitions_of(topic_id)):
                 yield topic_id, index, state
 
-    def _report_made_anew(self, image: ClusterImage, changed: list[Change]) -> None:
+    def _report_new_directories(self, image: ClusterImage, changed: list[Change]) -> None:
         befores = ((image.partition(topic_id, index), after) for topic_id, index, after in changed)
-        nodes = Counter(n for before, after in befores if before is not None for n in with_new_places(before, after))
+        nodes = Counter(n for before, after in befores if before is not None for n in nodes_with_new_directories(before, after))
         for node_id, partitions in sorted(nodes.items()):
-            found = {"node": node_id, "partitions": partitions}
-            log.warning("replicas lost their log directory: they are copied anew in another", extra={"fields": found})
+            details = {"node": node_id, "partitions": partitions}
+            log.warning("replicas lost their log directory: they are copied to another one", extra={"fields": details})
 
     def _report_lost(
         self, image: ClusterImage, topic_id: bytes, index: int, state: PartitionState, nodes: tuple[int, ...]
@@ -137,8 +154,10 @@ class BrokerKeeper:
         elif (topic_id, index) not in self._reported:
             self._reported.add((topic_id, index))
             topic = image.topics_by_id[topic_id].name
-            found = {"topic": topic, "partition": index, "nodes": list(nodes), "leader": state.leader, "way_out": WAY_OUT}
-            log.error("log directory of a last in-sync replica is gone: it waits for it", extra={"fields": found})
+            details = {"topic": topic, "partition": index, "nodes": list(nodes), "leader": state.leader, "way_out": WAY_OUT}
+            log.error(
+                "the log directory of a last in-sync replica is gone: the partition waits for it", extra={"fields": details}
+            )
 
 
 def _leader_epoch(image: ClusterImage, change: Change) -> int:

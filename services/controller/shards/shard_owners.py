@@ -1,4 +1,5 @@
-"""Gives the shards of internal topics to live coordinators while a term lasts. See core/ownership.py for what is decided."""
+"""The assignment of internal-topic shards to live coordinators during a term.
+`services/controller/core/shards/shard_ownership.py` decides."""
 
 import asyncio
 import contextlib
@@ -6,13 +7,13 @@ import logging
 from collections import Counter
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
 from libs.cluster.partition_table import TopicPartitions
 from libs.cluster.records import PartitionState
+from libs.cluster.shard_owners import Owner
 from libs.telemetry.logs import fields
-from services.controller.core.ownership import OWNED_BY, Calm, assigned, candidates
-from services.controller.fencing import Unsettled
-from services.controller.term import Changed, Term
+from services.controller.core.shards.shard_ownership import OWNED_BY, Calm, assigned, candidates
+from services.controller.term.fenced_writer import OutcomeUnknown
+from services.controller.term.term import Changed, Term
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ RETRY_S = 0.5
 
 
 class ShardOwners:
-    """`run` lasts for a term. Call `follow` with each change of the image."""
+    """The shard assignment of one controller. `run` lasts for a term. Call `follow` with each change of the image."""
 
     def __init__(self, pipeline: asyncio.Lock) -> None:
         self._pipeline = pipeline
@@ -37,18 +38,20 @@ class ShardOwners:
         while True:
             self._changed.clear()
             try:
-                look_again_s = await self._look(term)
-            except Unsettled as error:
+                wait_s = await self._assign(term)
+            except OutcomeUnknown as error:
                 log.warning("shards not assigned", extra=fields(reason=error))
-                look_again_s = RETRY_S
+                wait_s = RETRY_S
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(look_again_s):
+                async with asyncio.timeout(wait_s):
                     await self._changed.wait()
 
-    async def _look(self, term: Term) -> float | None:
-        """When to look again if nothing changes until then. Raises Deposed and Unsettled."""
+    async def _assign(self, term: Term) -> float | None:
+        """Assigns shards, and returns the wait until the next check if nothing changes. Raises Deposed and OutcomeUnknown."""
         now_s, image = asyncio.get_running_loop().time(), term.image
-        waits_s = {topic: calm.within(candidates(image.members(OWNED_BY[topic])), now_s) for topic, calm in self._calm.items()}
+        waits_s = {
+            topic: calm.remaining_s(candidates(image.members(OWNED_BY[topic])), now_s) for topic, calm in self._calm.items()
+        }
         calm_topics = {topic for topic, wait_s in waits_s.items() if wait_s <= 0}
         if _decided(image, calm_topics):
             async with self._pipeline:
@@ -58,17 +61,17 @@ class ShardOwners:
 
 
 def shards(image: ClusterImage) -> dict[str, dict[str, int]]:
-    """For the admin port: how many shards of each topic each owner has, "" being nobody."""
-    found = {}
+    """The number of shards by topic and owner, for the admin port. "" means no owner."""
+    by_topic = {}
     for topic in OWNED_BY:
         if topic in image.topics:
             states = image.partitions_of(bytes.fromhex(image.topics[topic].topic_id))
-            found[topic] = dict(Counter(state.owner for state in states if state is not None))
-    return found
+            by_topic[topic] = dict(Counter(state.owner for state in states if state is not None))
+    return by_topic
 
 
 def unowned(image: ClusterImage) -> int:
-    """Shards that no live coordinator owns, one that is about to stop included."""
+    """Shards that no live coordinator owns. One that is about to stop counts as live."""
     living = {topic: {str(Owner(n, m.incarnation)) for n, m in image.members(role).items()} for topic, role in OWNED_BY.items()}
     return sum(count for topic, owned in shards(image).items() for owner, count in owned.items() if owner not in living[topic])
 

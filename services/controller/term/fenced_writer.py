@@ -1,4 +1,4 @@
-"""Writes that only the elected controller can make, and that are never taken for done when nobody knows."""
+"""Fenced writes: only the elected controller can make them, and an unknown outcome never counts as success."""
 
 import asyncio
 import logging
@@ -6,32 +6,33 @@ import logging
 from libs.cluster.backoff import Backoff
 from libs.cluster.election import Leadership
 from libs.cluster.store import MetadataStore, Outcome, Put, StoreUnavailable
-from services.controller.writes import Write
+from services.controller.term.transactions import Write
 
 log = logging.getLogger(__name__)
 
 
 class Deposed(Exception):
-    """Somebody else is elected, or may be. What it was about to write may have been applied, if an answer was lost before."""
+    """Another controller is elected, or may be. The last write may have been applied, if its answer was lost."""
 
     def __init__(self) -> None:
         super().__init__("no longer the elected controller")
 
 
 class Conflict(Exception):
-    """The store holds something else than was decided upon. Decide again with an image at or past `revision`."""
+    """The store holds something else than the decision was made on. Decide again on an image at or after `revision`."""
 
     def __init__(self, revision: int) -> None:
         super().__init__(f"the image was behind revision {revision}")
         self.revision = revision
 
 
-class Unsettled(Exception):
-    """The store did not say in time whether the write was applied; it may still be."""
+class OutcomeUnknown(Exception):
+    """The store did not answer in time. The write may have been applied, or may be applied later."""
 
 
 class FencedWriter:
-    """Makes one term's writes. Each transaction compares the election key's create revision, so a deposed one fails."""
+    """Makes the writes of one term. Each transaction compares the election key's create revision, so a deposed controller's
+    fails."""
 
     def __init__(self, store: MetadataStore, leadership: Leadership, *, give_up_after_s: float) -> None:
         self._store = store
@@ -39,10 +40,10 @@ class FencedWriter:
         self._give_up_after_s = give_up_after_s
 
     async def commit(self, write: Write) -> int:
-        """The revision at which `write` was applied. Raises Conflict, Deposed and Unsettled.
+        """The revision at which `write` was applied. Raises Conflict, Deposed and OutcomeUnknown.
 
-        An unknown outcome is settled by sending the same transaction again: it compares what it changes, so only one of the
-        two can be applied, and a conflict then means that the other one was, or somebody else's.
+        After an unknown outcome the same transaction is sent again. It compares what it changes, so only one of the two can be
+        applied. A conflict then means that the first one was, or another controller's write.
         """
         guard = self._leadership.guard
         deadline = asyncio.get_running_loop().time() + self._give_up_after_s
@@ -64,22 +65,23 @@ class FencedWriter:
             if self._leadership.lost.is_set():
                 raise Deposed
             if asyncio.get_running_loop().time() >= deadline:
-                raise Unsettled(f"{write.proof.key}: no answer within {self._give_up_after_s:.0f} s")
+                raise OutcomeUnknown(f"{write.proof.key}: no answer within {self._give_up_after_s:.0f} s")
             await asyncio.sleep(backoff.next_s())
 
     async def check_elected(self) -> None:
-        """Raises Deposed unless the election key is still the one of this term."""
+        """Raises Deposed unless the election key is the one of this term."""
         guard = self._leadership.guard
-        found = await self._store.get(guard.key)
-        if found is None or found.create_revision != guard.revision:
+        stored = await self._store.get(guard.key)
+        if stored is None or stored.create_revision != guard.revision:
             self._leadership.lose("another controller's election")
             raise Deposed
 
     async def _applied_at(self, write: Write, now: int) -> int | None:
-        """The revision by which `write` was applied, as its proof shows; None when it was not. `now` is the store's."""
+        """The revision at or before which `write` was applied, as its proof shows; None if it was not. `now` is the store's
+        revision."""
         if isinstance(write.proof, Put):
-            found = await self._store.get(write.proof.key)
-            return found.mod_revision if found is not None and found.value == write.proof.value else None
+            stored = await self._store.get(write.proof.key)
+            return stored.mod_revision if stored is not None and stored.value == write.proof.value else None
         if write.proof.prefix:
             return None if (await self._store.range(write.proof.key)).items else now
         return now if await self._store.get(write.proof.key) is None else None

@@ -1,4 +1,4 @@
-"""One term of office: the right to write, and an image that holds all that was written in it so far."""
+"""One term: the right to write, and an image that holds all writes of the term."""
 
 import asyncio
 import logging
@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterable
 from libs.cluster import keys
 from libs.cluster.codec import decode, encode
 from libs.cluster.election import Leadership
-from libs.cluster.follower import ImageFollower
 from libs.cluster.image import ClusterImage
+from libs.cluster.image_follower import ImageFollower
 from libs.cluster.records import PartitionState
-from libs.cluster.store import MetadataStore, ModRevisionIs, Outcome, Put
+from libs.cluster.store import KeyValue, MetadataStore, ModRevisionIs, Outcome, Put
 from libs.rpc.contracts.controller import ProducerIdBlock
-from services.controller import writes
-from services.controller.core.producer_ids import next_block
-from services.controller.fencing import Conflict, Deposed, FencedWriter, Unsettled
-from services.controller.writes import Write
+from services.controller.core.administration.producer_ids import next_block
+from services.controller.term import transactions as writes
+from services.controller.term.fenced_writer import Conflict, Deposed, FencedWriter, OutcomeUnknown
+from services.controller.term.transactions import Write
 
 log = logging.getLogger(__name__)
 
 ALLOCATION_ATTEMPTS = 10
 
 ATTEMPTS = 5
-"""Times that something is decided anew because the image was behind."""
+"""How often a decision is repeated when the image was behind."""
 
-AT_ONCE = 4
-"""Transactions in flight together: a node with 5,000 partitions needs 84 of them, each a sync of etcd's disk."""
+TRANSACTIONS_IN_FLIGHT_MAX = 4
+"""Transactions in flight at a time. A node with 5,000 partitions needs 84 of them, each a sync of etcd's disk."""
 
 
 Changed = list[tuple[bytes, int, PartitionState]]
@@ -33,53 +33,53 @@ Changed = list[tuple[bytes, int, PartitionState]]
 
 
 class Term:
-    """Made when elected, dropped when deposed. One mutation at a time, each decided on `image` after the one before it."""
+    """The term of one elected controller. It makes one change at a time, each decided on `image` after the one before."""
 
-    def __init__(self, store: MetadataStore, follower: ImageFollower, leadership: Leadership, *, patience_s: float) -> None:
+    def __init__(self, store: MetadataStore, follower: ImageFollower, leadership: Leadership, *, write_timeout_s: float) -> None:
         self.leadership = leadership
         self._store = store
         self._follower = follower
-        self._writer = FencedWriter(store, leadership, give_up_after_s=patience_s)
-        self._patience_s = patience_s
+        self._writer = FencedWriter(store, leadership, give_up_after_s=write_timeout_s)
+        self._write_timeout_s = write_timeout_s
         self.unfinished = False
-        """A write failed, so that partitions without a topic may lie about."""
+        """Whether a write failed, which may have left partitions without a topic."""
         self.in_doubt: set[tuple[bytes, int]] = set()
-        """Partitions of which a write may still be applied, however late: until another one was."""
+        """Partitions of which a write may still be applied later. A later successful write ends that."""
 
     @property
     def image(self) -> ClusterImage:
         return self._follower.image
 
     async def begin(self) -> None:
-        """Waits until the image holds the election, and with it everything that earlier controllers ever wrote."""
+        """Waits until the image holds the election, and with it all writes of earlier controllers."""
         while self._follower.image.revision < self.leadership.guard.revision:
             if self.leadership.lost.is_set():
                 raise Deposed
             try:
-                await self._follower.wait_for(self.leadership.guard.revision, self._patience_s)
+                await self._follower.wait_for(self.leadership.guard.revision, self._write_timeout_s)
             except TimeoutError:
                 log.warning("elected, but the image is behind", extra={"fields": {"revision": self._follower.image.revision}})
 
     async def commit(self, write: Write) -> int:
-        """Applies `write` and waits until the image shows it. Raises Conflict, Deposed and Unsettled."""
+        """Applies `write`, and waits until the image shows it. Raises Conflict, Deposed and OutcomeUnknown."""
         try:
             revision = await self._writer.commit(write)
             await self.reach(revision)
-        except (Conflict, Unsettled):
+        except (Conflict, OutcomeUnknown):
             self.unfinished = True
             raise
         return revision
 
     async def apply(self, write: Write) -> int:
-        """Like `commit` without the waiting, for writes that do not depend on each other: `reach` the last one's revision."""
+        """Applies a write that others do not depend on. `reach` the last one's revision afterwards."""
         return await self._writer.commit(write)
 
-    async def commit_all(self, wanted: Iterable[Write]) -> int:
-        """Applies writes that do not depend on each other, and waits until the image shows them: the newest revision, or 0.
+    async def commit_all(self, independent: Iterable[Write]) -> int:
+        """Applies independent writes, and waits until the image shows them. Returns the newest revision, or 0.
 
-        Raises Conflict, Deposed and Unsettled, once those that were under way have ended.
+        Raises Conflict, Deposed and OutcomeUnknown, after the writes in flight have ended.
         """
-        queue = iter(wanted)
+        queue = iter(independent)
         newest = 0
 
         async def work() -> None:
@@ -87,7 +87,7 @@ class Term:
             for write in queue:
                 newest = max(newest, await self.apply(write))
 
-        for outcome in await asyncio.gather(*(work() for _ in range(AT_ONCE)), return_exceptions=True):
+        for outcome in await asyncio.gather(*(work() for _ in range(TRANSACTIONS_IN_FLIGHT_MAX)), return_exceptions=True):
             if outcome is not None:
                 raise outcome
         if newest:
@@ -95,8 +95,8 @@ class Term:
         return newest
 
     async def carry_out(self, decide: Callable[[], Changed]) -> tuple[Changed, int]:
-        """Writes what is decided on the image, and decides again where that was behind: what was written, and the revision at
-        which all of it holds. Raises Deposed and Unsettled."""
+        """Writes what `decide` returns, and decides again if the image was behind. Returns the changes, and a revision at which
+        all of them hold. Raises Deposed and OutcomeUnknown."""
         for _ in range(ATTEMPTS):
             image = self.image
             changed = decide()
@@ -109,34 +109,50 @@ class Term:
             else:
                 self.in_doubt -= written
                 return changed, revision
-        raise Unsettled("the image was behind each time")
+        raise OutcomeUnknown("the image was behind each time")
 
     async def reach(self, revision: int) -> None:
-        """Decisions wait here for the image. Raises Unsettled when it does not come: to go on would be to decide blindly."""
+        """Waits until the image reaches `revision`. Raises OutcomeUnknown if it does not: further decisions would rest on an old
+        image."""
         try:
-            await self._follower.wait_for(revision, self._patience_s)
+            await self._follower.wait_for(revision, self._write_timeout_s)
         except TimeoutError:
-            raise Unsettled(f"the image has not reached revision {revision} within {self._patience_s:.0f} s") from None
+            raise OutcomeUnknown(f"the image has not reached revision {revision} within {self._write_timeout_s:.0f} s") from None
 
     async def catch_up(self, revision: int) -> None:
-        """After a conflict: the store was at `revision`, which need not be of a key that the image holds, so do not insist."""
+        """Waits a moment for `revision` after a conflict. The image may never reach it, since it may concern a key that the image
+        does not hold."""
         try:
-            await self._follower.wait_for(revision, min(1.0, self._patience_s))
+            await self._follower.wait_for(revision, min(1.0, self._write_timeout_s))
         except TimeoutError:
             log.info("image behind the store", extra={"fields": {"revision": self._follower.image.revision, "store": revision}})
 
-    async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """A block that nobody ever had. An allocation whose outcome is unknown is left behind, never handed out.
+    async def skip_producer_ids(self, count: int) -> None:
+        """Gives none of the next `count` producer ids away. Raises Deposed, OutcomeUnknown and StoreUnavailable."""
+        for _ in range(ALLOCATION_ATTEMPTS):
+            stored = await self._store.get(keys.PRODUCER_IDS)
+            next_id = (decode(int, stored.value) if stored is not None else 0) + count
+            if await self._put_next_producer_id(stored, next_id):
+                return
+        raise OutcomeUnknown("no producer ids could be skipped")
 
-        To read it back would not do: a successor may have written the same number for a block of its own.
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """A block of producer ids that was never given away. One whose allocation has an unknown outcome is skipped.
+
+        Reading it back would prove nothing: a successor may have written the same number for its own block.
         """
         for _ in range(ALLOCATION_ATTEMPTS):
-            found = await self._store.get(keys.PRODUCER_IDS)
-            block, next_id = next_block(decode(int, found.value) if found is not None else 0)
-            guard = ModRevisionIs(keys.PRODUCER_IDS, found.mod_revision if found is not None else 0)
-            write = Put(keys.PRODUCER_IDS, encode(next_id))
-            result = await self._store.txn([self.leadership.guard, guard], [write])
-            if result.outcome is Outcome.OK:
+            stored = await self._store.get(keys.PRODUCER_IDS)
+            block, next_id = next_block(decode(int, stored.value) if stored is not None else 0)
+            if await self._put_next_producer_id(stored, next_id):
                 return block
+        raise OutcomeUnknown("no block of producer ids could be written")
+
+    async def _put_next_producer_id(self, stored: KeyValue | None, next_id: int) -> bool:
+        """False: it was not written, or nobody knows. Raises Deposed and StoreUnavailable."""
+        guard = ModRevisionIs(keys.PRODUCER_IDS, stored.mod_revision if stored is not None else 0)
+        result = await self._store.txn([self.leadership.guard, guard], [Put(keys.PRODUCER_IDS, encode(next_id))])
+        if result.outcome is not Outcome.OK:
             await self._writer.check_elected()
-        raise Unsettled("no block of producer ids could be written")
+            return False
+        return True

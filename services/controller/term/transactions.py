@@ -1,8 +1,8 @@
-"""Decisions as etcd transactions: what each holds, which come first, and what proves that one was applied.
+"""Decisions as etcd transactions: their contents, their order, and the proof that one was applied.
 
-Every transaction may be sent again when its outcome is unknown. It compares what it changes with what was read, so that it
-is applied at most once, however late a lost one arrives. A key that is there moves with the write. One that is not there may
-be so again, once somebody deletes it; so whoever compares that compares that nothing was deleted, too (`keys.DELETIONS`).
+A transaction with an unknown outcome may be sent again. It compares what it changes with what was read, so it is applied at most
+once, however late it arrives. A key that exists changes with the write. A key that does not exist could be created and deleted in
+between. So a transaction that compares absence also compares that nothing was deleted (`keys.DELETIONS`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,25 +12,25 @@ from typing import Final, TypeVar
 from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
-from libs.cluster.records import STORAGE, ConfigOverrides, NodeRecord, PartitionState, Topic
+from libs.cluster.records import STORAGE, ConfigOverrides, MetadataHistory, NodeRecord, PartitionState, Topic
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, ModRevisionIs, Operation, Put
-from services.controller.core.configs import Alteration
-from services.controller.core.decommissioning import DECOMMISSION
-from services.controller.core.moves import holders
-from services.controller.core.partitions import PlannedGrowth
-from services.controller.core.states import follows_the_table
-from services.controller.core.topics import PlannedTopic
+from services.controller.core.balancing.replica_moves import holders
+from services.controller.core.partitions.partition_states import follows_the_table
+from services.controller.core.reassignment.decommissioning import DECOMMISSION
+from services.controller.core.topics.alter_configs import Alteration
+from services.controller.core.topics.create_partitions import PlannedGrowth
+from services.controller.core.topics.topics import PlannedTopic
 
 T = TypeVar("T")
 
 BATCH: Final = 60
-"""Partitions (or topics, or configs) in one transaction: with their comparisons well within etcd's 128 operations."""
+"""Partitions (or topics, or configs) in one transaction. With their comparisons they stay well within etcd's 128 operations."""
 
 NAME_MAX: Final = 1024
-"""Longer names of resources have transactions of their own."""
+"""Resources with longer names get a transaction of their own."""
 
 DELETES: Final = Put(keys.DELETIONS, encode(""))
-"""Goes with every deletion. Deletions do not compare it, so they do not hinder one another."""
+"""The write that every deletion makes. Deletions do not compare it, so they do not conflict with each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,18 @@ class Write:
 
 
 def creation(image: ClusterImage, planned: Sequence[PlannedTopic]) -> Iterator[tuple[Write, list[PlannedTopic]]]:
-    """In this order; each with the topics that exist once it is applied.
+    """The writes that create topics, in order, each with the topics that exist once it is applied.
 
-    Small topics come whole, several to a transaction. The partitions of a large one come first, in batches, and its record
-    with the last of them: until then nobody sees it, and what a crash leaves behind is swept away by the next controller.
+    Several small topics share a transaction. A large topic's partitions come first, in batches, and its record comes with the
+    last batch. Nobody sees the topic before that, and the next controller deletes what a crash leaves behind.
     """
     whole: list[PlannedTopic] = []
     for topic in planned:
         if len(topic.partitions) > BATCH:
             yield from _large_creation(image, topic)
             continue
-        # A topic costs its partitions, its record and its configs: 60 and some, so that two batches still fit together.
+        # A topic takes operations for its partitions, its record and its configs: some 60, so that two batches fit into one
+        # transaction.
         if whole and sum(len(t.partitions) + 2 for t in whole) + len(topic.partitions) + 2 > 2 * BATCH:
             yield _whole_topics(image, whole), whole
             whole = []
@@ -73,7 +74,7 @@ def _whole_topics(image: ClusterImage, topics: Sequence[PlannedTopic]) -> Write:
 
 
 def _large_creation(image: ClusterImage, topic: PlannedTopic) -> Iterator[tuple[Write, list[PlannedTopic]]]:
-    """All batches compare that nothing was deleted since `image`, so none of those before was swept away."""
+    """The batches of one large topic. Each compares that nothing was deleted since `image`, so earlier batches still exist."""
     chunks = list(_chunks(list(enumerate(topic.partitions))))
     for chunk in chunks[:-1]:
         yield _partition_batch(image, [(topic.topic_id, index, state) for index, state in chunk]), []
@@ -83,7 +84,7 @@ def _large_creation(image: ClusterImage, topic: PlannedTopic) -> Iterator[tuple[
 
 
 def growth(image: ClusterImage, planned: PlannedGrowth) -> Iterator[Write]:
-    """The added partitions, then the topic's record with the last of them: it is the commit."""
+    """The added partitions, then the topic's record with the last of them, which commits the growth."""
     topic_id = bytes.fromhex(planned.before.topic_id)
     added = [(topic_id, planned.before.partitions + n, state) for n, state in enumerate(planned.added)]
     chunks = list(_chunks(added))
@@ -96,7 +97,7 @@ def growth(image: ClusterImage, planned: PlannedGrowth) -> Iterator[Write]:
 
 
 def deletion(image: ClusterImage, topics: Sequence[Topic]) -> Iterator[tuple[Write, list[Topic]]]:
-    """A topic goes whole: its record, its configs and its partitions in one transaction."""
+    """The deletion of topics. A topic's record, configs and partitions are deleted in one transaction."""
     for chunk in _chunks(topics, BATCH // 2):
         operations: list[Operation] = []
         for topic in chunk:
@@ -111,8 +112,8 @@ def deletion(image: ClusterImage, topics: Sequence[Topic]) -> Iterator[tuple[Wri
 
 
 def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, PartitionState]]) -> Iterator[Write]:
-    """New states of partitions that exist, in batches that do not depend on each other, each made when it is asked for: by then
-    the ones before it are under way."""
+    """New states of existing partitions, in independent batches. Each is made when it is needed, while earlier ones are in
+    flight."""
     for chunk in _chunks(changed):
         for topic_id, index, state in chunk:
             before = image.partition(topic_id, index)
@@ -124,8 +125,9 @@ def partition_changes(image: ClusterImage, changed: Sequence[tuple[bytes, int, P
 def alterations(
     image: ClusterImage, current: Callable[[], ClusterImage], changed: Sequence[Alteration]
 ) -> Iterator[tuple[Write, list[Alteration]]]:
-    """`changed` was decided on `image`. `current` shows those that were taken before, which may have deleted something."""
-    # A group's name may have 32 KB, and stands in a transaction twice; etcd takes 1.5 MB at once.
+    """The writes of config changes that were decided on `image`. `current` shows earlier ones of these, which may have deleted
+    something."""
+    # A group's name may have 32 KB and occurs twice in a transaction; etcd takes 1.5 MB at most.
     are_short = all(len(alteration.resource.name) <= NAME_MAX for alteration in changed)
     for chunk in _chunks(changed, BATCH if are_short else 1):
         compares: list[Compare] = []
@@ -134,10 +136,10 @@ def alterations(
             key = keys.config(alteration.kind, alteration.resource.name)
             compares.append(ModRevisionIs(key, image.mod_revision(key)))
             if alteration.kind == "topic":
-                # Not after its deletion: the overrides would wait for the next topic of that name.
+                # Not if the topic was deleted: the overrides would apply to the next topic of that name.
                 topic = keys.topic(alteration.resource.name)
                 compares.append(CreateRevisionIs(topic, image.create_revision(topic)))
-            assert alteration.values is not None  # refused, and never written
+            assert alteration.values is not None  # refused alterations are never written
             operations.append(_put_configs(key, alteration.values))
         if any(isinstance(operation, Delete) for operation in operations):
             operations.append(DELETES)
@@ -154,8 +156,12 @@ def node_records(image: ClusterImage, records: Sequence[NodeRecord]) -> list[Wri
 
 
 def unregistering(image: ClusterImage, node_id: int) -> Write:
-    """Not while the node is alive: its record would be missed. Once it is empty, `decommission` is done and goes with it: it was
-    not said of whoever gets the id next. Its other configs stay, as in Kafka."""
+    """The deletion of a dead node's record. It compares that the node is not registered, since a live node's record would be
+    missed.
+
+    If the node is empty, `decommission` is deleted too, so that it does not apply to the next node with this id. Other configs
+    stay, as in Kafka.
+    """
     key, configs = keys.node(node_id), keys.config("broker", str(node_id))
     compares: list[Compare] = [CreateRevisionIs(keys.member(STORAGE, node_id), 0), ModRevisionIs(key, image.mod_revision(key))]
     operations: list[Operation] = [Delete(key), DELETES]
@@ -167,12 +173,13 @@ def unregistering(image: ClusterImage, node_id: int) -> Write:
 
 
 def sweeping(image: ClusterImage) -> list[Write]:
-    """Deletes what no topic owns: partitions of a creation or growth that was not finished. To be repeated until there is none.
+    """Writes that delete partitions without a topic: those of a creation or growth that did not finish. Repeat until there are
+    none.
 
-    One that arrives late must not meet what was finished after all. The last transaction of a creation writes the partition after
-    those that are here, and compares that nothing was deleted; that of a growth compares the topic's record, which is written
-    anew here. So only one of the two can be applied. Hence one transaction a topic, and the next one once this is seen. None
-    compares `keys.DELETIONS`: several are under way together.
+    A late write must not delete a topic that was finished after all. The last transaction of a creation writes the next
+    partition, and compares that nothing was deleted. That of a growth compares the topic's record, which is written anew here. So
+    only one of the two can be applied. Hence there is one transaction per topic, and the next one follows when the image shows
+    it. None compares `keys.DELETIONS`, since several are in flight together.
     """
     half_made: list[Write] = []
     for topic_id in image.uncommitted_topic_ids():
@@ -196,8 +203,13 @@ def _deleting(compares: tuple[Compare, ...], deletions: list[Delete], *puts: Put
     return Write(compares, (*deletions, *puts, DELETES), deletions[0])
 
 
-def birth(cluster_id: str, feature_level: int, defaults: dict[str, str]) -> Write:
-    """What the first controller of all writes, once."""
+def history_change(image: ClusterImage, history: MetadataHistory) -> Write:
+    record = Put(keys.HISTORY, encode(history))
+    return Write(_once(image, [ModRevisionIs(keys.HISTORY, image.mod_revision(keys.HISTORY))]), (record,), record)
+
+
+def cluster_creation(cluster_id: str, feature_level: int, defaults: dict[str, str]) -> Write:
+    """The write of the first controller of a cluster."""
     identity = Put(keys.CLUSTER_ID, encode(cluster_id))
     operations: list[Operation] = [identity, Put(keys.FEATURE_LEVEL, encode(feature_level))]
     if defaults:
@@ -214,7 +226,7 @@ def _partition_batch(image: ClusterImage, changed: Sequence[tuple[bytes, int, Pa
 
 
 def _once(image: ClusterImage, compares: Sequence[Compare]) -> tuple[Compare, ...]:
-    """Where one of them is that a key is absent, they hold only while nothing was deleted since `image`."""
+    """`compares`, and if one of them expects a missing key, also that nothing was deleted since `image`."""
     if all(compare.revision for compare in compares):
         return tuple(compares)
     return (*compares, ModRevisionIs(keys.DELETIONS, image.mod_revision(keys.DELETIONS)))

@@ -1,18 +1,18 @@
-"""One partition's records on their way to its leader, and the request that they belong to."""
+"""One partition's records on their way to its leader, and the interface of the request that they belong to."""
 
 import struct
 from typing import Protocol
 
 from libs.rpc.contracts.storage import Appended
-from libs.wire.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
-from services.gateway.core.given_back import Producer
+from libs.wire.record_batches.batch_layout import HEADER_SIZE, PRODUCER_ID_AT
+from services.gateway.core.returned_batches import Producer
 from services.gateway.core.routing import TopicRoute
 
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
 
 
 class Produce(Protocol):
-    """The request that a batch belongs to."""
+    """The Produce request that a batch belongs to."""
 
     acks: int
     timeout_ms: int
@@ -24,18 +24,18 @@ class Produce(Protocol):
     def settle(self, slot: int, result: Appended) -> None: ...
 
     def give_up(self) -> None:
-        """It can have no answer: ends its connection."""
+        """Ends the connection of a request that can get no answer."""
         ...
 
-    def may_overtake_nothing(self) -> bool:
-        """Whether no other request of its connection is under way, so that sending it again keeps the order."""
+    def may_be_resent(self) -> bool:
+        """Whether no other request of its connection is outstanding, so that sending it again keeps the order."""
         ...
 
 
 class Batch:
-    """One partition's records in one request. `order` rises over all requests of this process."""
+    """One partition's records in one request. `order` rises over all batches of this process."""
 
-    __slots__ = ("deadline", "order", "partition", "records", "refused_in", "request", "retry_at", "retry_s", "slot", "topic")
+    __slots__ = ("deadline", "order", "partition", "records", "refused_epoch", "request", "retry_at", "retry_s", "slot", "topic")
 
     def __init__(self, request: Produce, slot: int, topic: TopicRoute, partition: int, records: memoryview, order: int) -> None:
         self.request = request
@@ -44,9 +44,9 @@ class Batch:
         self.partition = partition
         self.records: memoryview | bytes = records
         self.order = order
-        self.deadline = 0.0  # of parking; 0.0: was never parked
-        self.refused_in = -1  # the leader epoch in which it was refused last, by a node that may have to learn of it
-        self.retry_at = 0.0  # in that epoch, not before
+        self.deadline = 0.0  # of waiting for a leader; 0.0: never parked
+        self.refused_epoch = -1  # the leader epoch of the last refusal, which the node may not know yet
+        self.retry_at = 0.0  # the earliest time to send it again in that epoch
         self.retry_s = 0.0
 
     @property
@@ -61,7 +61,7 @@ class Batch:
 
     @property
     def producer(self) -> tuple[Producer, int] | None:
-        """Whose it is, and its first sequence; None: nobody's who could be told from others."""
+        """The producer and the batch's first sequence. None: the batch has no producer id."""
         if len(self.records) < HEADER_SIZE:
             return None
         producer_id, epoch, sequence = _PRODUCER.unpack_from(self.records, PRODUCER_ID_AT)

@@ -1,0 +1,1 @@
+"""The gateway's decisions without I/O: sessions, routing, fetch plans, request templates, timeouts."""

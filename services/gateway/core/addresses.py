@@ -1,6 +1,6 @@
-"""Which gateway stands for which broker id, from one cluster image and for each host that clients are on. No I/O.
+"""The gateway that stands for each broker id, by the host of the client. It follows from one cluster image. No I/O.
 
-The same client gets the same answer whichever gateway it asks, and clients on different hosts get different ones.
+The same client gets the same answer from each gateway. Clients on different hosts get different answers.
 """
 
 import hashlib
@@ -9,93 +9,110 @@ from collections.abc import Iterable
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, STORAGE, Listener, Member
 
+BOOTSTRAP = -1
+"""The broker id of the bootstrap port, which belongs to no broker."""
 CLIENTS_MAX = 1024
-"""That addresses are remembered for."""
+"""The number of client hosts whose addresses are remembered."""
 
 Gateways = tuple[tuple[Member, Listener], ...]
-Gone = frozenset[tuple[int, int]]
-"""Gateways that have ended, though members still: node id and incarnation."""
-NOBODY: Gone = frozenset()
+EndedGateways = frozenset[tuple[int, int]]
+"""Gateways that have ended and are still members: node id and incarnation."""
+NONE_ENDED: EndedGateways = frozenset()
 
 
 class Addresses:
-    """Of the members of one image; `serves` says whether they are those of another.
+    """The addresses of one image's brokers. `serves` says whether they are also those of another image.
 
-    While no gateway is a member, those of `former` stand: a metadata store that was stopped for a while lets all leases end at
-    once (a lost lease is not a death), and the last gateway that leaves ends its own. A client that is told of no broker at all
-    may not come back: librdkafka forgets all those that it knew, and asks nobody again (its issue 5301).
+    While no gateway is a member, the gateways of `former` stand. A metadata store that was stopped for a while lets all leases
+    expire at once, though a lost lease is not a death; and the last gateway that stops ends its own lease. Clients must not be
+    told of no broker at all, since they may not come back: librdkafka then forgets all brokers, and asks none again (its issue
+    5301).
+
+    A node that dies keeps the place that it had in `former`, and so its address: clients are connected there. A gateway that has
+    started since then does not know the place, and may assign the broker id to another gateway until the node is back.
     """
 
-    def __init__(self, image: ClusterImage, gone: Gone = NOBODY, former: "Addresses | None" = None) -> None:
-        self._gateways, self._nodes, self._known = image.members(GATEWAY), image.members(STORAGE), image.nodes
+    def __init__(self, image: ClusterImage, gone: EndedGateways = NONE_ENDED, former: "Addresses | None" = None) -> None:
+        self._gateways, self._nodes, self._nodes_ever = image.members(GATEWAY), image.members(STORAGE), image.nodes
         self._gone = gone
+        registered = broker_ids(image)
+        places = {**(former._places if former is not None else {}), **self._nodes}
+        self._places: dict[int, Member] = {node_id: place for node_id, place in places.items() if node_id in registered}
         self._serving = _without(gone, self._gateways.values())
         if not self._serving and former is not None:
             self._serving = _without(gone, former._serving) or former._serving
-        self._broker_ids = sorted(broker_ids(image))
-        self._dealt: dict[tuple[str, str], dict[int, Listener]] = {}
+        self._broker_ids = sorted(registered)
+        self._assigned: dict[tuple[str, str], dict[int, Listener]] = {}
 
-    def serves(self, image: ClusterImage, gone: Gone) -> bool:
+    def serves(self, image: ClusterImage, gone: EndedGateways) -> bool:
+        """Whether these addresses are those of that image too."""
         gateways, nodes = image.members(GATEWAY), image.members(STORAGE)
-        return gateways is self._gateways and nodes is self._nodes and image.nodes is self._known and gone == self._gone
+        return gateways is self._gateways and nodes is self._nodes and image.nodes is self._nodes_ever and gone == self._gone
 
     def of(self, node_id: int, client_host: str, listener: str) -> Listener | None:
-        """The listener at which this client should reach this broker id; its address there is `port_base + node_id`."""
+        """The listener where this client should connect to this broker id. Its port there is `port_base + node_id`."""
         return self._of_all(client_host, listener).get(node_id)
 
     def same_for(self, other: "Addresses", client_host: str, listener: str) -> bool:
+        """Whether this client gets the same address for each broker from both."""
         return self._of_all(client_host, listener) == other._of_all(client_host, listener)
 
     def _of_all(self, client_host: str, listener: str) -> dict[int, Listener]:
-        asked = (client_host, listener)
-        dealt = self._dealt.get(asked)
-        if dealt is None:
-            if len(self._dealt) >= CLIENTS_MAX:
-                self._dealt.clear()
-            dealt = self._dealt[asked] = self._deal_all(client_host, listener)
-        return dealt
+        client = (client_host, listener)
+        assigned = self._assigned.get(client)
+        if assigned is None:
+            if len(self._assigned) >= CLIENTS_MAX:
+                self._assigned.clear()
+            assigned = self._assigned[client] = self._assign_all(client_host, listener)
+        return assigned
 
-    def _deal_all(self, client_host: str, listener: str) -> dict[int, Listener]:
-        """Gateways on the storage node's host come first (records then never cross a wire between the two), then those in its
-        zone, then all. Broker ids that have the same choice are dealt evenly."""
-        gateways = tuple((member, found) for member in self._serving for found in member.listeners if found.name == listener)
+    def _assign_all(self, client_host: str, listener: str) -> dict[int, Listener]:
+        """The listener of each broker id for this client.
+
+        Gateways on the storage node's host come first, since records then cross no wire between the two. Next are gateways in its
+        zone, then all. Broker ids with the same candidates are assigned evenly.
+        """
+        gateways = tuple(
+            (member, candidate) for member in self._serving for candidate in member.listeners if candidate.name == listener
+        )
         choices: dict[tuple[int, ...], tuple[Gateways, list[int]]] = {}
         for node_id in self._broker_ids:
-            nearest = _nearest(gateways, self._nodes.get(node_id))
+            nearest = _nearest(gateways, self._places.get(node_id))
             choices.setdefault(tuple([member.node_id for member, _ in nearest]), (nearest, []))[1].append(node_id)
-        dealt: dict[int, Listener] = {}
+        assigned: dict[int, Listener] = {}
         for nearest, node_ids in choices.values():
-            dealt |= deal(nearest, node_ids, client_host)
-        return dealt
+            assigned |= assign_brokers(nearest, node_ids, client_host)
+        return assigned
 
 
 def broker_ids(image: ClusterImage) -> set[int]:
-    """Every storage node that ever registered: its port stays open while it is down, so that clients find it again."""
+    """Each storage node that ever registered. Its port stays open while it is down, so that clients find it again."""
     return set(image.nodes) | set(image.members(STORAGE))
 
 
-def deal(gateways: Gateways, node_ids: list[int], client_host: str) -> dict[int, Listener]:
-    """Each gateway gets as many as any other, or one less: whoever loses one gateway then still knows of others.
+def assign_brokers(gateways: Gateways, node_ids: list[int], client_host: str) -> dict[int, Listener]:
+    """The listener of each broker id. The gateways' shares differ by one broker at most, so a client that loses one gateway still
+    knows others.
 
-    The heaviest pair comes first, as in rendezvous hashing: a gateway that comes or goes moves few broker ids of the others. The
-    client's port has no say: each of its connections would get another answer.
+    The heaviest pair is assigned first, as in rendezvous hashing: a gateway that comes or goes moves few brokers of the others.
+    The client's port has no part in it, since each of its connections would get another answer.
     """
     if len(gateways) < 2:
         return {node_id: listener for _, listener in gateways for node_id in node_ids}
     share, over = divmod(len(node_ids), len(gateways))
     counts = [0] * len(gateways)
-    dealt: dict[int, Listener] = {}
+    assigned: dict[int, Listener] = {}
     pairs = [(_weight(gateway.node_id, client_host, n), at, n) for at, (gateway, _) in enumerate(gateways) for n in node_ids]
     for _, at, node_id in sorted(pairs, reverse=True):
-        if node_id in dealt or counts[at] > share or (counts[at] == share and not over):
+        if node_id in assigned or counts[at] > share or (counts[at] == share and not over):
             continue
         over -= counts[at] == share
         counts[at] += 1
-        dealt[node_id] = gateways[at][1]
-    return dealt
+        assigned[node_id] = gateways[at][1]
+    return assigned
 
 
-def _without(gone: Gone, gateways: Iterable[Member]) -> list[Member]:
+def _without(gone: EndedGateways, gateways: Iterable[Member]) -> list[Member]:
     return [member for member in gateways if (member.node_id, member.incarnation) not in gone]
 
 

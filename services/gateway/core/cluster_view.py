@@ -1,4 +1,5 @@
-"""The cluster as clients see it: live brokers, and for each partition a leader that can be reached, or why not. No I/O."""
+"""The cluster as clients see it: its brokers, and the reachable leader of each partition, or the reason why there is none.
+No I/O."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from libs.cluster.records import STORAGE, Member, PartitionState
 from libs.wire.errors import ErrorCode
 
 TOPIC_OPERATIONS: Final = 0b1101_1111_1000
-"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: what Kafka answers without an authorizer."""
+"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: Kafka's answer without an authorizer."""
 
 CLUSTER_OPERATIONS: Final = 0b1_1111_1010_0000
 """CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""
@@ -40,7 +41,7 @@ _STILL_CREATING = PartitionView(ErrorCode.LEADER_NOT_AVAILABLE, -1, -1, (), (), 
 
 
 class ClusterView:
-    """One image, as one client sees it. `endpoint` gives a broker id's host and port for this client, None if it has none."""
+    """One image as one client sees it. `endpoint` gives a broker id's host and port for this client; None: it has none."""
 
     def __init__(self, image: ClusterImage, endpoint: Callable[[int], tuple[str, int] | None]) -> None:
         self.image = image
@@ -50,17 +51,30 @@ class ClusterView:
         self._reachable = frozenset(broker.node_id for broker in self.brokers)
 
     def fenced_brokers(self) -> list[Broker]:
-        """Nodes that have been seen once and are not alive, which keep their ports."""
+        """The nodes that have registered once and are not alive. Their ports stay open."""
         dead = sorted(node_id for node_id in self.image.nodes if node_id not in self._alive)
-        found = []
+        brokers = []
         for node_id in dead:
             address = self._endpoint(node_id)
             if address is not None:
-                found.append(Broker(node_id, *address, self.image.nodes[node_id].rack or None, fenced=True))
-        return found
+                host, port = address
+                brokers.append(Broker(node_id, host, port, self.image.nodes[node_id].rack or None, fenced=True))
+        return brokers
+
+    def named_brokers(self, is_listed: Callable[[int], bool]) -> list[Broker]:
+        """The brokers of Metadata, which are all that a client may connect to. They are those alive, and the fenced ones that are
+        still listed. While none is alive, they are all fenced ones, so that clients find some of them again."""
+        fenced = self.fenced_brokers()
+        if not self.brokers:
+            return fenced
+        listed = [broker for broker in fenced if is_listed(broker.node_id)]
+        return sorted(self.brokers + listed, key=lambda broker: broker.node_id)
 
     def controller_id(self, addressed: int) -> int:
-        """Kafka names any live broker, since each forwards to the controller. The one that was asked is as good as any."""
+        """The broker id that clients take for the controller: the addressed one if it is alive, otherwise the first.
+
+        Kafka names any live broker, since each forwards to the controller.
+        """
         if addressed in self._reachable:
             return addressed
         return self.brokers[0].node_id if self.brokers else -1
@@ -74,14 +88,15 @@ class ClusterView:
         offline = () if reachable.issuperset(replicas) else tuple([node for node in replicas if node not in reachable])
         if state.leader in reachable:
             return PartitionView(ErrorCode.NONE, state.leader, state.leader_epoch, replicas, isr, offline)
-        # A live leader without an address is a listener that no gateway serves: another error, since waiting will not help.
+        # No gateway serves the listener of a live leader without an address. Waiting does not help, so the error is another one.
         error = ErrorCode.LISTENER_NOT_FOUND if state.leader in self._alive else ErrorCode.LEADER_NOT_AVAILABLE
         return PartitionView(error, -1, state.leader_epoch, replicas, isr, offline)
 
     def _brokers(self, alive: Mapping[int, Member]) -> list[Broker]:
-        found = []
+        brokers = []
         for node_id, member in alive.items():
             address = self._endpoint(node_id)
             if address is not None:
-                found.append(Broker(node_id, *address, member.rack or None))
-        return found
+                host, port = address
+                brokers.append(Broker(node_id, host, port, member.rack or None))
+        return brokers

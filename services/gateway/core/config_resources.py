@@ -1,6 +1,6 @@
-"""Which config resources a request may name, and which of them go on to the controller. No I/O.
+"""The config resources that a request may name, and the split into those for the controller and those that are refused. No I/O.
 
-What the changes themselves may be is the controller's to say.
+The controller decides whether the changes themselves are valid.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from libs.wire.errors import ErrorCode
 
 
 class Refused(Exception):
-    """`error` and `message` go into the answer for one resource."""
+    """A refused resource. `error` and `message` go into its answer."""
 
     def __init__(self, error: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -36,12 +36,12 @@ def check_broker(image: ClusterImage, addressed: int, name: str) -> int:
     return broker_id
 
 
-def sort_out(
+def split_resources(
     image: ClusterImage, addressed: int, resources: Sequence[ConfigResource]
 ) -> tuple[list[ConfigResource], list[ConfigResult]]:
-    """Those that the controller is asked about, and the answers of those that it need not see.
+    """The resources for the controller, and the answers of the refused ones.
 
-    A resource that is named twice is answered twice, and nobody is asked about it.
+    A resource that is named twice is refused at each mention, and does not go to the controller.
     """
     mentions = Counter((resource.resource_type, resource.name) for resource in resources)
     forwarded: dict[tuple[int, str], ConfigResource] = {}
@@ -51,7 +51,7 @@ def sort_out(
         try:
             _check(image, addressed, resource, mentions[key])
         except Refused as refusal:
-            refused.append(ConfigResult(*key, refusal.error, refusal.message))
+            refused.append(ConfigResult(resource.resource_type, resource.name, refusal.error, refusal.message))
         else:
             forwarded[key] = resource
     return [*forwarded.values()], refused

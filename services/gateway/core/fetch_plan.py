@@ -1,84 +1,88 @@
-"""Whom a Fetch is to ask for which of its partitions, and the answers that need no asking. No I/O.
+"""The plan of a Fetch: the node to send it to, the partitions to request there, and the answers that need no request. No I/O.
 
-A broker id's port serves what that broker leads and, to consumers that name their rack, what it follows while it is in the ISR
-(KIP-392): whoever left the ISR may be cut off, and its reader would stand still. The bootstrap port, which is no broker, stands
-for the leader of the first partition that has one.
+A broker id's port serves the partitions that the broker leads. It serves consumers that name their rack from partitions that the
+broker follows, while it is in the ISR (KIP-392). A follower outside the ISR may be cut off, and its reader would stand still. The
+bootstrap port, which is no broker, stands for the leader of the first partition that has one.
 """
 
 from libs.rpc.contracts.storage import Fetched
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchRequest, FetchTopic
+from services.gateway.core.addresses import BOOTSTRAP
 from services.gateway.core.routing import Routes, TopicRoute
-from services.gateway.state import BOOTSTRAP
 
-NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 ISOLATION_LEVELS = (0, 1)
 
 
 class FetchPlan:
-    """`results` by slot, the partition's place in the request. `asked`: slots to ask `node_id` for, as the contract has them."""
+    """`results` are by slot: the partition's place in the request. `requested` are the slots that `node_id` is asked for."""
 
-    __slots__ = ("asked", "follows", "leaderless", "node_id", "results")
+    __slots__ = ("follows", "leaderless", "node_id", "requested", "results")
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.results: list[Fetched] = []
-        self.asked: list[tuple[int, list[object]]] = []
+        self.requested: list[tuple[int, list[object]]] = []
         self.follows = False
-        """Some of what is asked for, it follows."""
+        """True if the node follows some of the requested partitions."""
         self.leaderless = False
-        """Nothing to ask, and somebody may lead soon."""
+        """True if there is nothing to request, and a leader may appear soon."""
 
-    def is_as(self, other: "FetchPlan") -> bool:
-        """Whether the same is asked of the same node."""
+    def asks_the_same(self, other: "FetchPlan") -> bool:
+        """Whether the other plan sends the same request to the same node."""
         return (
             self.node_id == other.node_id
             and self.follows == other.follows
-            and [slot for slot, _ in self.asked] == [slot for slot, _ in other.asked]
+            and [slot for slot, _ in self.requested] == [slot for slot, _ in other.requested]
         )
 
 
-def plan(routes: Routes, request: FetchRequest, broker_id: int) -> FetchPlan:
-    made = FetchPlan(broker_id)
-    results, asked = made.results, made.asked
-    for_all = _refuse_all(request)
-    nobody = 0
+def make_plan(routes: Routes, request: FetchRequest, broker_id: int) -> FetchPlan:
+    """The plan of a request to that broker id."""
+    plan = FetchPlan(broker_id)
+    results, requested = plan.results, plan.requested
+    request_error = _request_error(request)
+    leaderless_count = 0
     for topic in request.topics:
-        route, unknown = _route(routes, topic)
+        route, unknown_error = _route(routes, topic)
         for partition in topic.partitions:
-            known = route.partition(partition.partition_index) if route is not None else None
-            if for_all:
-                results.append(Fetched(for_all))
+            partition_route = route.partition(partition.partition_index) if route is not None else None
+            if request_error:
+                results.append(Fetched(request_error))
                 continue
-            if route is None or known is None:
-                results.append(Fetched(unknown))
+            if route is None or partition_route is None:
+                results.append(Fetched(unknown_error))
                 continue
-            if made.node_id == BOOTSTRAP and known.leader >= 0:
-                made.node_id = known.leader
-            results.append(Fetched(NOT_LEADER, leader=known.leader, leader_epoch=known.leader_epoch))
-            if known.leader != made.node_id or known.leader < 0:
-                if not (request.rack_id and _follows(routes, route, partition.partition_index, made.node_id)):
-                    nobody += known.leader < 0
+            if plan.node_id == BOOTSTRAP and partition_route.leader >= 0:
+                plan.node_id = partition_route.leader
+            results.append(
+                Fetched(NOT_LEADER_OR_FOLLOWER, leader=partition_route.leader, leader_epoch=partition_route.leader_epoch)
+            )
+            if partition_route.leader != plan.node_id or partition_route.leader < 0:
+                if not (request.rack_id and _follows(routes, route, partition.partition_index, plan.node_id)):
+                    leaderless_count += partition_route.leader < 0
                     continue
-                made.follows = True
-            # As contracts/storage.py has FetchPartition.
-            asked.append((len(results) - 1, [route.topic_id, *partition]))
-    made.leaderless = 0 < nobody == len(results)
-    return made
+                plan.follows = True
+            # The layout of FetchPartition in contracts/storage.py.
+            requested.append((len(results) - 1, [route.topic_id, *partition]))
+    plan.leaderless = 0 < leaderless_count == len(results)
+    return plan
 
 
-def _refuse_all(request: FetchRequest) -> int:
+def _request_error(request: FetchRequest) -> int:
+    """The error of every partition of the request; 0: none."""
     if request.replica_id >= 0:
         return int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return 0 if request.isolation_level in ISOLATION_LEVELS else int(ErrorCode.INVALID_REQUEST)
 
 
 def _route(routes: Routes, topic: FetchTopic) -> tuple[TopicRoute | None, int]:
-    """The topic's route, and the error for what is not there."""
+    """The topic's route, and the error for a topic or partition that does not exist."""
     if topic.topic_id is not None:
         route = routes.topic_by_id(topic.topic_id)
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if route is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return route, int(unknown)
+        unknown_error = ErrorCode.UNKNOWN_TOPIC_ID if route is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return route, int(unknown_error)
     return routes.topic(topic.name or ""), int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 

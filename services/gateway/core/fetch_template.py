@@ -1,16 +1,17 @@
-"""What a consumer's Fetches of one partition have in common, learnt from the last of them. No I/O.
+"""The template of a consumer's Fetches of one partition, learnt from the last of them. No I/O.
 
-Polling one partition repeats every byte but the correlation id and the offset; the answer repeats every byte but five numbers,
-the length of the records and the records. As `produce_shape`, and for the same reason.
+Polls of one partition repeat every byte but the correlation id and the offset. Their answers repeat every byte but five numbers,
+the length of the records and the records. A comparison costs less than parsing, as in `produce_template.py`.
 """
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from libs.wire.api_keys import ApiKey, first_flexible
 from libs.wire.headers import read_request_header
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter, FetchTopic, read_fetch
 from libs.wire.primitives import ProtocolError, Reader, Writer
-from services.gateway.core.read_on import ReadOn
+from services.gateway.core.sequential_reads import SequentialRead
 
 _CORRELATION = slice(4, 8)
 _INT32 = struct.Struct(">i")
@@ -18,9 +19,9 @@ _INT64 = struct.Struct(">q")
 _HEAD = struct.Struct(">ii")  # length, correlation id
 _STATE = struct.Struct(">hqqq")  # error, high watermark, last stable offset, log start offset
 FULL_FETCHES = (0, -1)
-"""Session epochs of requests that name all that they want. Any other goes on with a session."""
+"""The session epochs of requests that name all their partitions. Any other epoch continues a session."""
 FIRST_WITH_LOG_START = 5
-FIRST_FLEXIBLE = 12
+FIRST_FLEXIBLE: Final = first_flexible(ApiKey.FETCH)
 _MARK = 0x5AA5_5AA5_5AA5_5AA5
 
 
@@ -29,9 +30,9 @@ class Match(NamedTuple):
     offset: int
 
 
-class FetchShape:
-    """`request` is the one it was learnt from: `at` gives the same with another offset. `read_on` is what the last answer
-    allows the next one to be."""
+class FetchTemplate:
+    """The template of one partition's Fetches. `request` is the one it was learnt from; `at` gives it another offset.
+    `sequential_read` is the position that the last answer leaves for the next one."""
 
     __slots__ = (
         "_after_records",
@@ -42,8 +43,8 @@ class FetchShape:
         "_rest",
         "_tail",
         "client_id",
-        "read_on",
         "request",
+        "sequential_read",
         "version",
     )
 
@@ -51,7 +52,7 @@ class FetchShape:
         self.version = version
         self.client_id = client_id
         self.request = request
-        self.read_on: ReadOn | None = None
+        self.sequential_read: SequentialRead | None = None
         self._offset_at = offset_at
         self._head = bytes(frame[: _CORRELATION.start])
         self._rest = bytes(frame[_CORRELATION.stop : offset_at])
@@ -59,7 +60,7 @@ class FetchShape:
         self._learn_answer(request.topics[0])
 
     def _learn_answer(self, topic: FetchTopic) -> None:
-        """Cut from an answer that the codec wrote, so that there is one place that knows the format."""
+        """Cuts the template of the answer from one that the codec wrote, so that only the codec knows the format."""
         writer: FetchResponseWriter[memoryview] = FetchResponseWriter(self.version, 0, 1)
         writer.begin_topic(topic.name, topic.topic_id, 1)
         marked = FetchedPartition(topic.partitions[0].partition_index, 0, _MARK, _MARK, _MARK)
@@ -74,7 +75,7 @@ class FetchShape:
         self._after_records = b"".join(pieces[2:])
 
     def match(self, frame: memoryview) -> Match | None:
-        """None: it differs. Parse it."""
+        """The values in which the frame differs. None: it differs in more, and must be parsed."""
         at = self._offset_at
         if (
             len(frame) != at + 8 + len(self._tail)
@@ -92,7 +93,7 @@ class FetchShape:
     def answer(
         self, correlation_id: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, length: int
     ) -> tuple[bytes, bytes]:
-        """The frame of a success, before and after its records, `length` bytes in all."""
+        """The frame of a success, before and after its records, which have `length` bytes."""
         state = _STATE.pack(0, high_watermark, last_stable_offset, log_start_offset)
         if self.version >= FIRST_FLEXIBLE:
             writer = Writer()
@@ -104,8 +105,8 @@ class FetchShape:
         return _HEAD.pack(4 + len(body) + length + len(self._after_records), correlation_id) + body, self._after_records
 
 
-def learn(frame: memoryview, version: int, client_id: str, request: FetchRequest) -> FetchShape | None:
-    """The shape of a plain read of one partition, parsed from `frame`; None for everything else."""
+def learn(frame: memoryview, version: int, client_id: str, request: FetchRequest) -> FetchTemplate | None:
+    """The template of a plain read of one partition, which was parsed from `frame`. None for any other request."""
     if version < FIRST_WITH_LOG_START or request.isolation_level or request.replica_id >= 0:
         return None
     if request.session_epoch not in FULL_FETCHES:
@@ -118,9 +119,9 @@ def learn(frame: memoryview, version: int, client_id: str, request: FetchRequest
     expected = (version, client_id, _with_offset(request, other))
     at = raw.find(packed, _CORRELATION.stop)
     while at >= 0:
-        # Other fields may hold the same bytes: it is the offset if changing it changes the offset and nothing else.
+        # Other fields may hold the same bytes. This is the offset if a change here changes the offset and nothing else.
         if _parsed(raw[:at] + _INT64.pack(other) + raw[at + 8 :]) == expected:
-            return FetchShape(frame, at, version, client_id, request)
+            return FetchTemplate(frame, at, version, client_id, request)
         at = raw.find(packed, at + 1)
     return None
 

@@ -1,18 +1,19 @@
-"""What one producer's requests to one topic have in common, learnt from the last of them. No I/O.
+"""The template of one producer's requests to one topic, learnt from the last of them. No I/O.
 
-A producer repeats itself: client id, acks, timeout and topic stand as the same bytes before each batch. Comparing them costs a
-tenth of parsing them, and their answer is the same bytes around five numbers. Only requests of one batch have a shape, and a
-frame that differs in anything is parsed like every other.
+A producer repeats client id, acks, timeout and topic as the same bytes before each batch. Comparing them costs a tenth of parsing
+them, and their answer is the same bytes around five numbers. Only requests with one batch have a template. A frame that differs
+in anything is parsed.
 """
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from libs.wire.batch_layout import CODEC_MASK, FLAGS_AT, HEADER_SIZE, TRANSACTIONAL, Codec
+from libs.wire.api_keys import ApiKey, first_flexible
 from libs.wire.messages.produce import ProducedPartition, ProducedTopic, ProduceRequest, write_produce_response
 from libs.wire.primitives import Writer
+from libs.wire.record_batches.batch_layout import CODEC_MASK, FLAGS_AT, HEADER_SIZE, TRANSACTIONAL, Codec
 
-FIRST_FLEXIBLE = 9
+FIRST_FLEXIBLE: Final = first_flexible(ApiKey.PRODUCE)
 ZSTD = int(Codec.ZSTD)
 FIRST_WITH_ZSTD = 7
 
@@ -31,8 +32,8 @@ class Match(NamedTuple):
     records: memoryview
 
 
-class ProduceShape:
-    """`name` up to version 12, `topic_id` from 13; the other is None."""
+class ProduceTemplate:
+    """The template of one topic. `name` is set up to version 12, `topic_id` from 13; the other is None."""
 
     __slots__ = (
         "_after_state",
@@ -67,7 +68,7 @@ class ProduceShape:
         self._learn_answer(version, topic.name, topic.topic_id)
 
     def _learn_answer(self, version: int, name: str | None, topic_id: bytes | None) -> None:
-        """Cut from an answer that the codec wrote, so that there is one place that knows the format."""
+        """Cuts the template of the answer from one that the codec wrote, so that only the codec knows the format."""
         writer = Writer()
         marker = ProducedPartition(0x5AA55AA5, 0, -1, -1, -1)
         write_produce_response(writer, version, [ProducedTopic(name, topic_id, [marker])])
@@ -78,7 +79,7 @@ class ProduceShape:
         self._answer_size = 4 + len(self._before_state) + state.size + len(self._after_state)
 
     def match(self, frame: memoryview) -> Match | None:
-        """None: it differs, or has something to be refused. Parse it."""
+        """The values in which the frame differs. None: it differs in more, or must be refused, so it must be parsed."""
         end = self._end
         if frame[_PREFIX_AT:end] != self._prefix or frame[_KEY_AND_VERSION] != self._key_and_version:
             return None
@@ -113,7 +114,7 @@ class ProduceShape:
         return Match(_INT32.unpack_from(frame, 4)[0], _INT32.unpack_from(frame, end)[0], frame[position : position + size])
 
     def answer(self, correlation_id: int, index: int, base_offset: int, append_time_ms: int, log_start_offset: int) -> bytes:
-        """The frame of a success, length included."""
+        """The frame of a success, with its length prefix."""
         if self._old:
             state = _OLD_STATE.pack(index, 0, base_offset, append_time_ms)
         else:
@@ -121,8 +122,8 @@ class ProduceShape:
         return _HEAD.pack(self._answer_size, correlation_id) + self._before_state + state + self._after_state
 
 
-def learn(frame: memoryview, version: int, client_id: str, request: ProduceRequest) -> ProduceShape | None:
-    """The shape of a request that was parsed from `frame`; None when it has more than one batch, or nobody awaits its answer."""
+def learn(frame: memoryview, version: int, client_id: str, request: ProduceRequest) -> ProduceTemplate | None:
+    """The template of a request that was parsed from `frame`. None: it has not exactly one batch, or gets no answer (acks=0)."""
     if request.acks == 0 or request.transactional_id is not None or len(request.topics) != 1:
         return None
     partitions = request.topics[0].partitions
@@ -136,7 +137,7 @@ def learn(frame: memoryview, version: int, client_id: str, request: ProduceReque
     end = len(frame) - (len(_TAIL) if flexible else 0) - len(records) - length_bytes - 4
     if end <= _PREFIX_AT:
         return None
-    shape = ProduceShape(frame, end, version, client_id, request)
-    # Tagged fields or anything else unusual: then the place found from the end is not where the index stands.
-    found = shape.match(frame)
-    return shape if found is not None and found.partition == index and len(found.records) == len(records) else None
+    template = ProduceTemplate(frame, end, version, client_id, request)
+    # With tagged fields or other extras, the position computed from the end is not that of the index.
+    match = template.match(frame)
+    return template if match is not None and match.partition == index and len(match.records) == len(records) else None

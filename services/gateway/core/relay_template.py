@@ -1,20 +1,21 @@
-"""What a client's requests about one group have in common, learnt from the last of them. No I/O.
+"""The template of a client's requests about one group, learnt from the last of them. No I/O.
 
-A member repeats itself: key, version, client id and group id stand as the same bytes in each of its heartbeats, and in each of
-its commits. Comparing them costs a quarter of parsing them. What follows is for the coordinator to read.
+A member repeats key, version, client id and group id as the same bytes in each of its heartbeats and commits. Comparing them
+costs a quarter of parsing them. The coordinator reads the bytes behind them.
 """
 
 import struct
 
 PREFIX_BYTES_MAX = 512
-"""Of requests that are worth a shape: each connection keeps one for each API."""
+"""The longest prefix that a template keeps. Each connection has one template for each API."""
 
 _CORRELATION = slice(4, 8)
 _INT32 = struct.Struct(">i")
 
 
-class RelayShape:
-    """`body_at` is where the request begins behind its header; its first field, the group id, ends at `group_end`."""
+class RelayTemplate:
+    """The template of one API and group. The body begins at `body_at`, behind the header; its first field, the group id, ends at
+    `group_end`."""
 
     __slots__ = ("_group_end", "_head", "_rest", "body_at", "client_id", "group_id", "version")
 
@@ -28,7 +29,7 @@ class RelayShape:
         self._rest = bytes(frame[_CORRELATION.stop : group_end])
 
     def match(self, frame: memoryview) -> int | None:
-        """The correlation id. None: it differs. Parse it."""
+        """The correlation id. None: the frame differs, and must be parsed."""
         if frame[: _CORRELATION.start] != self._head or frame[_CORRELATION.stop : self._group_end] != self._rest:
             return None
         correlation_id: int = _INT32.unpack_from(frame, _CORRELATION.start)[0]

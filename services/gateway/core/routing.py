@@ -1,20 +1,20 @@
-"""Who leads which partition, from one cluster image. No I/O."""
+"""The leader of each partition, from one cluster image. No I/O."""
 
 from typing import NamedTuple
 
 from libs.cluster.image import ClusterImage
-from services.gateway.core.addresses import NOBODY, Addresses, Gone
+from services.gateway.core.addresses import NONE_ENDED, Addresses, EndedGateways
 
 
 class PartitionRoute(NamedTuple):
-    """`leader` -1: nobody leads it now."""
+    """A partition's leader; -1: it has none now."""
 
     leader: int
     leader_epoch: int
 
 
 class TopicRoute:
-    """A topic as the data path needs it. `partitions` has None where the image knows no state yet."""
+    """A topic as the data path needs it. `partitions` has None where the image has no state yet."""
 
     __slots__ = ("internal", "name", "partitions", "topic_id")
 
@@ -29,15 +29,15 @@ class TopicRoute:
 
 
 class Routes:
-    """Topic routes of one image, made when first asked for: a hot topic costs one dict lookup a request.
+    """The topic routes of one image, made at their first use: a hot topic costs one dict lookup a request.
 
-    `former` are those of the image before, from which the addresses are taken where they are still the same, or where no gateway
-    is a member. `gone` are gateways that have ended, though they are members still.
+    `former` are the routes of the image before. Their addresses are kept where they are still valid, or where no gateway is a
+    member. `gone` are gateways that have ended and are still members.
     """
 
     __slots__ = ("_by_id", "_by_name", "addresses", "image")
 
-    def __init__(self, image: ClusterImage, former: "Routes | None" = None, gone: Gone = NOBODY) -> None:
+    def __init__(self, image: ClusterImage, former: "Routes | None" = None, gone: EndedGateways = NONE_ENDED) -> None:
         self.image = image
         before = former.addresses if former is not None else None
         same = before is not None and before.serves(image, gone)

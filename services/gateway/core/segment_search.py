@@ -1,19 +1,20 @@
-"""Finds a batch in a segment by what its indexes say, as its leader would. No I/O: bytes come through `Read`.
+"""The search for a batch in a segment through its indexes, with the same result as the leader's. No I/O: bytes come through
+`Read`.
 
-Nothing here is sure to find what is there. None means that the leader is to be asked: bytes that are not in memory, an index that
-says what the batches do not, too many headers or records to look at.
+No search is sure to find a record that exists. None leaves the search to the leader: the bytes are not in memory, an index
+contradicts the batches, or there are too many headers or records to look at.
 """
 
 import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from libs.wire.batch_layout import CODEC_MASK, HEADER_SIZE, LENGTH_END, LOG_APPEND_TIME, SMALLEST_LENGTH
-from libs.wire.batches import BatchHeader
-from libs.wire.record_times import first_at
+from libs.wire.record_batches.batch_layout import CODEC_MASK, HEADER_SIZE, LENGTH_END, LOG_APPEND_TIME, SMALLEST_LENGTH
+from libs.wire.record_batches.batches import BatchHeader
+from libs.wire.record_batches.record_times import first_at
 
 Read = Callable[[int, int], bytes | bytearray | None]
-"""So many bytes from a position on, or fewer at the file's end. None: they are not in the page cache."""
+"""Reads so many bytes from a position on, or fewer at the file's end. None: they are not in the page cache."""
 
 OFFSET_ENTRY = struct.Struct(">ii")  # last offset of a batch - base, position of the batch
 TIME_ENTRY = struct.Struct(">qi")  # greatest timestamp so far, last offset of its batch - base
@@ -27,7 +28,7 @@ _RECORDS_MAX = 128
 
 
 class Index(NamedTuple):
-    """The first so many entries of a file. `first` and `last` are the keys that its entries most likely begin and end with."""
+    """The first `entries` of an index file. `first` and `last` estimate their keys at both ends."""
 
     read: Read
     entries: int
@@ -35,7 +36,7 @@ class Index(NamedTuple):
     last: int
 
 
-class Place(NamedTuple):
+class FoundBatch(NamedTuple):
     position: int
     base_offset: int
     last_offset: int
@@ -43,14 +44,14 @@ class Place(NamedTuple):
     max_timestamp: int
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     offset: int
     timestamp: int
     leader_epoch: int
 
 
 class SegmentFiles(NamedTuple):
-    """`size`: where its committed batches end."""
+    """The readers of a segment's files. `size` is the end of its committed batches."""
 
     base_offset: int
     size: int
@@ -60,9 +61,10 @@ class SegmentFiles(NamedTuple):
 
 
 def floor(index: Index, entry: struct.Struct, key: int) -> tuple[int, int] | None:
-    """The last entry whose first field is at most `key`; (key + 1, 0) if there is none.
+    """The last entry whose first field is at most `key`; (key + 1, 0) if there is none. None: not known from here.
 
-    Both fields grow evenly as a rule: where it stands is guessed from the ends of what is left, and a block is read around that.
+    Both fields grow evenly as a rule. So each probe guesses the position from the ends of the remaining range, and reads a block
+    around it.
     """
     low, high, low_key, high_key = 0, index.entries, index.first, index.last
     unpack, size = entry.unpack_from, entry.size
@@ -70,10 +72,10 @@ def floor(index: Index, entry: struct.Struct, key: int) -> tuple[int, int] | Non
         if high - low <= _BLOCK_ENTRIES:
             start, count = low, high - low
         else:
-            share = (low + high) // 2
+            guess = (low + high) // 2
             if probe < 4 and high_key > low_key:
-                share = low + (high - low) * (min(max(key, low_key), high_key) - low_key) // (high_key - low_key)
-            start, count = min(max(share - _BLOCK_ENTRIES // 2, low), high - _BLOCK_ENTRIES), _BLOCK_ENTRIES
+                guess = low + (high - low) * (min(max(key, low_key), high_key) - low_key) // (high_key - low_key)
+            start, count = min(max(guess - _BLOCK_ENTRIES // 2, low), high - _BLOCK_ENTRIES), _BLOCK_ENTRIES
         block = index.read(start * size, count * size) if count else b""
         if block is None or len(block) < count * size:
             return None
@@ -97,7 +99,7 @@ def floor(index: Index, entry: struct.Struct, key: int) -> tuple[int, int] | Non
 
 
 class _Headers:
-    """Batch headers one after the other, read in windows."""
+    """A reader of consecutive batch headers. It reads the file in windows."""
 
     __slots__ = ("_at", "_left", "_segment", "_window")
 
@@ -108,10 +110,10 @@ class _Headers:
         self._left = _HEADERS_MAX
 
     def window_at(self, position: int) -> bytes | bytearray | None:
-        """What was read from there on, which may be more or less than the batch."""
+        """The bytes read from that position on, which may be more or less than the batch."""
         return self._window if position == self._at else None
 
-    def at(self, position: int) -> Place | None:
+    def at(self, position: int) -> FoundBatch | None:
         segment = self._segment
         start = position - self._at
         if not 0 <= start <= len(self._window) - HEADER_SIZE:
@@ -131,29 +133,29 @@ class _Headers:
             or position + size > segment.size
         ):
             return None
-        return Place(position, base_offset, base_offset + delta, size, max_timestamp)
+        return FoundBatch(position, base_offset, base_offset + delta, size, max_timestamp)
 
 
-def _start(segment: SegmentFiles, offset: int, headers: _Headers) -> Place | None:
-    """The batch that the index names as the last that ends at or before `offset`, or the segment's first."""
+def _start(segment: SegmentFiles, offset: int, headers: _Headers) -> FoundBatch | None:
+    """The batch of the last index entry at or before `offset`, or the segment's first batch."""
     relative = offset - segment.base_offset
-    found = floor(segment.offsets, OFFSET_ENTRY, relative)
-    if found is None:
+    entry = floor(segment.offsets, OFFSET_ENTRY, relative)
+    if entry is None:
         return None
-    if found[0] > relative:
+    if entry[0] > relative:
         return headers.at(0) if segment.size >= HEADER_SIZE else None
-    if not 0 <= found[1] <= segment.size - HEADER_SIZE:
+    if not 0 <= entry[1] <= segment.size - HEADER_SIZE:
         return None
-    place = headers.at(found[1])
-    return place if place is not None and place.last_offset - segment.base_offset == found[0] else None
+    place = headers.at(entry[1])
+    return place if place is not None and place.last_offset - segment.base_offset == entry[0] else None
 
 
-def _next(place: Place, segment: SegmentFiles, headers: _Headers) -> Place | None:
+def _next(place: FoundBatch, segment: SegmentFiles, headers: _Headers) -> FoundBatch | None:
     position = place.position + place.size
     return headers.at(position) if position <= segment.size - HEADER_SIZE else None
 
 
-def find(segment: SegmentFiles, offset: int) -> Place | None:
+def find_batch(segment: SegmentFiles, offset: int) -> FoundBatch | None:
     """The first batch that ends at or after `offset`."""
     headers = _Headers(segment)
     place = _start(segment, offset, headers)
@@ -162,8 +164,8 @@ def find(segment: SegmentFiles, offset: int) -> Place | None:
     return place
 
 
-def find_timestamp(segment: SegmentFiles, timestamp: int, start_offset: int) -> Found | None:
-    """The first record from `start_offset` on that is at least as late."""
+def find_timestamp(segment: SegmentFiles, timestamp: int, start_offset: int) -> FoundRecord | None:
+    """The first record from `start_offset` on whose timestamp is at least `timestamp`."""
     if segment.times is None:
         return None
     entry = floor(segment.times, TIME_ENTRY, timestamp - 1)
@@ -187,21 +189,23 @@ def find_timestamp(segment: SegmentFiles, timestamp: int, start_offset: int) -> 
 
 
 def _open(
-    segment: SegmentFiles, place: Place, timestamp: int, start_offset: int, begun: bytes | bytearray | None
-) -> Found | None:
-    """Compressed batches are their leader's to open, and those in which the record is far behind. `begun` is how it begins, where
-    the record most likely is."""
-    if begun is None:
-        begun = segment.log(place.position, min(place.size, _WINDOW))
-    if begun is None or len(begun) < HEADER_SIZE:
+    segment: SegmentFiles, place: FoundBatch, timestamp: int, start_offset: int, prefix: bytes | bytearray | None
+) -> FoundRecord | None:
+    """The record in that batch. None leaves it to the leader: a compressed batch, or a record far behind the batch's begin.
+
+    `prefix` holds the batch's first bytes, where the record most likely is.
+    """
+    if prefix is None:
+        prefix = segment.log(place.position, min(place.size, _WINDOW))
+    if prefix is None or len(prefix) < HEADER_SIZE:
         return None
-    header = BatchHeader.at(begun)
+    header = BatchHeader.at(prefix)
     if header.attributes & LOG_APPEND_TIME:
-        return Found(max(place.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
+        return FoundRecord(max(place.base_offset, start_offset), header.max_timestamp, header.leader_epoch)
     if header.attributes & CODEC_MASK:
         return None
-    record = first_at(begun, header, timestamp, start_offset, _RECORDS_MAX)
-    if record is None and len(begun) < place.size <= _BATCH_BYTES_MAX:
+    record = first_at(prefix, header, timestamp, start_offset, _RECORDS_MAX)
+    if record is None and len(prefix) < place.size <= _BATCH_BYTES_MAX:
         batch = segment.log(place.position, place.size)
         record = first_at(batch, header, timestamp, start_offset, _RECORDS_MAX) if batch is not None else None
-    return None if record is None else Found(record[0], record[1], header.leader_epoch)
+    return None if record is None else FoundRecord(record[0], record[1], header.leader_epoch)

@@ -1,9 +1,9 @@
-"""One client connection's requests: which may begin, and in which order answers leave. No I/O.
+"""The requests of one client connection: which of them may begin, and the order of their answers. No I/O.
 
-A connection executes one request at a time, as Kafka does, except that consecutive Produces are pipelined. Answers leave in
-the order of the requests, whatever the order in which they become known.
+A connection executes one request at a time, as in Kafka, except that consecutive Produces are pipelined. Answers leave in the
+order of the requests, whatever the order in which they become known.
 
-The order of use, per request: `arrive` (begin it if True), later `answer` (send what it returns, in order), then
+The calls for each request, in order: `arrive` (begin it if True), later `answer` (send the turns that it returns, in order), then
 `begin_next` until it returns None.
 """
 
@@ -15,9 +15,9 @@ from typing import Generic, TypeVar
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """What one connection may have outstanding before its input is no longer read.
+    """The requests that one connection may have outstanding before its input is no longer read.
 
-    Bounds are checked after a read, so that a read's worth of requests may come on top.
+    The bounds are checked after a read, so the requests of one read may exceed them.
     """
 
     requests_max: int = 256
@@ -25,7 +25,7 @@ class SessionLimits:
 
 
 class Turn:
-    """One request's place in the order. `size` is what it holds in memory until it is answered."""
+    """One request's place in the order. `size` is the memory that it holds until it is answered."""
 
     __slots__ = ("answer", "answered", "pipelined", "size")
 
@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Turn)
 class Session(Generic[T]):
     """The outstanding requests of one connection.
 
-    `output_blocked` is the shell's to set: the client does not read its answers, so nothing further begins.
+    The connection sets `output_blocked` while its client does not read the answers. Then no further request begins.
     """
 
     __slots__ = ("_bytes", "_limits", "_running", "_waiting", "output_blocked")
@@ -55,7 +55,7 @@ class Session(Generic[T]):
         self.output_blocked = False
 
     def arrive(self, turn: T) -> bool:
-        """True: begin it now. False: it waits, and `begin_next` will hand it out."""
+        """Adds a request. True: begin it now. False: it waits, and `begin_next` will return it."""
         self._bytes += turn.size
         if not self._waiting and self._may_begin(turn):
             self._running.append(turn)
@@ -64,7 +64,7 @@ class Session(Generic[T]):
         return False
 
     def answer(self, turn: T, answer: object) -> list[T]:
-        """The turns whose answers leave now, in order: none while an earlier request is still unanswered."""
+        """The turns whose answers leave now, in order. There are none while an earlier request is unanswered."""
         turn.answer = answer
         turn.answered = True
         running = self._running
@@ -78,31 +78,31 @@ class Session(Generic[T]):
         return leaving
 
     def begin_next(self) -> T | None:
-        """The next waiting request that may begin, now counted as running."""
+        """The next waiting request that may begin, which counts as running from now on."""
         if not self._waiting or not self._may_begin(self._waiting[0]):
             return None
         turn = self._waiting.popleft()
         self._running.append(turn)
         return turn
 
-    def is_alone(self, turn: T) -> bool:
-        """Whether nothing else runs, so that doing it again overtakes nothing."""
+    def is_only_request(self, turn: T) -> bool:
+        """Whether no other request runs, so that doing it again overtakes nothing."""
         return len(self._running) == 1 and self._running[0] is turn
 
     def outstanding(self) -> Iterator[T]:
-        """Oldest first: those running (some already answered), then those waiting."""
+        """All outstanding requests, oldest first: those running (some already answered), then those waiting."""
         yield from self._running
         yield from self._waiting
 
     @property
     def congested(self) -> bool:
-        """Back-pressure: stop reading from the client."""
+        """Back-pressure: the connection must stop reading from the client."""
         limits = self._limits
         return self._bytes >= limits.bytes_max or len(self._running) + len(self._waiting) >= limits.requests_max
 
     @property
     def relieved(self) -> bool:
-        """Read again. Half of the bound, so that a busy connection does not flap at it."""
+        """The connection may read again. The bound is half of the other, so that a busy connection does not alternate at it."""
         limits = self._limits
         return self._bytes * 2 <= limits.bytes_max and (len(self._running) + len(self._waiting)) * 2 <= limits.requests_max
 
@@ -114,5 +114,5 @@ class Session(Generic[T]):
         if self.output_blocked:
             return False
         running = self._running
-        # What runs is either one request of any kind, or Produces only: the last one tells which.
+        # Either one request of any kind runs, or only Produces do. The last one tells which.
         return not running or (turn.pipelined and running[-1].pipelined)

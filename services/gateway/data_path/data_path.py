@@ -1,25 +1,25 @@
-"""What requests without a task of their own work with: routes of the newest image, nodes, open files, batches in flight."""
+"""The objects that requests without a task of their own share: routes, RPC clients, open files, appends in flight."""
 
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.wire.messages.endpoints import NodeEndpoint
-from services.gateway.appends import Appends
+from services.gateway.appends.appends import Appends
 from services.gateway.config import GatewayConfig
-from services.gateway.coordinators import Coordinators
 from services.gateway.core.routing import Routes
-from services.gateway.exchange import Asker
-from services.gateway.files import Files
+from services.gateway.exchange.exchange import ClientConnection
 from services.gateway.meters import Meters
-from services.gateway.nodes import Nodes
-from services.gateway.outlines import Outlines
-from services.gateway.unready import Unready
+from services.gateway.peers.coordinators import Coordinators
+from services.gateway.peers.delayed_requests import DelayedRequests
+from services.gateway.peers.file_descriptors import Files
+from services.gateway.peers.log_layouts import LogLayouts
+from services.gateway.peers.storage_nodes import Nodes
 
 
 @dataclass(slots=True)
 class DataPath:
-    """Made once; `follow` replaces `routes` with each image."""
+    """The shared objects, made once. `follow` replaces `routes` with each image."""
 
     config: GatewayConfig
     routes: Routes
@@ -27,29 +27,30 @@ class DataPath:
     coordinators: Coordinators
     appends: Appends
     files: Files
-    outlines: Outlines
+    log_layouts: LogLayouts
     meters: Meters
-    unready: Unready
+    delayed_requests: DelayedRequests
     orders: "itertools.count[int]"
+    """Numbers that rise over all batches of this process."""
     now: Callable[[], float]
-    """Loop time."""
+    """The loop's clock."""
     addresses_since: float = 0.0
-    """In loop time: since when brokers are where `routes` says."""
+    """The loop time at which the addresses in `routes` last changed."""
     leaving: bool = False
-    """This gateway sees its clients off."""
+    """True while this gateway drains its clients and stops."""
 
     def follow(self, routes: Routes) -> None:
         if routes.addresses is not self.routes.addresses:
             self.addresses_since = self.now()
         self.routes = routes
 
-    def endpoints(self, leaders: set[int], asker: Asker) -> list[NodeEndpoint]:
-        """Where this client finds these brokers: what KIP-951 hints carry beside the leader's id."""
-        found = []
+    def endpoints(self, leaders: set[int], connection: ClientConnection) -> list[NodeEndpoint]:
+        """The endpoints of these brokers for this client, as KIP-951 has them beside the leader's id."""
+        endpoints = []
         for node_id in sorted(leaders):
-            listener = self.routes.addresses.of(node_id, asker.client_host, asker.listener)
+            listener = self.routes.addresses.of(node_id, connection.client_host, connection.listener)
             if listener is not None:
                 node = self.routes.image.nodes.get(node_id)
                 rack = (node.rack if node is not None else "") or None
-                found.append(NodeEndpoint(node_id, listener.host, listener.port_base + node_id, rack))
-        return found
+                endpoints.append(NodeEndpoint(node_id, listener.host, listener.port_base + node_id, rack))
+        return endpoints

@@ -1,20 +1,20 @@
-"""One request on its way through the gateway: its place in the order, who asked, and where the answer goes."""
+"""One request on its way through the gateway: its place in the order, its client, and its answer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from services.gateway.core.addresses import Addresses
-from services.gateway.core.relay_shape import RelayShape
+from services.gateway.core.relay_template import RelayTemplate
 from services.gateway.core.session import Turn
-from services.gateway.state import RequestContext
+from services.gateway.exchange.request_context import RequestContext
 
 Buffer = bytes | bytearray | memoryview
 
 
 @dataclass(slots=True)
 class FilePart:
-    """Bytes of a file that go out by sendfile. `release` is called once, when they are sent or never will be."""
+    """Bytes of a file that leave by sendfile. `release` is called once: when they are sent, or when they never will be."""
 
     descriptor: int
     position: int
@@ -22,46 +22,46 @@ class FilePart:
     release: Callable[[], None]
 
     def released(self, _sent: bool) -> None:
-        """As a stream's `on_sent`."""
+        """The stream's `on_sent` callback."""
         self.release()
 
 
 Answer = bytes | bytearray | Sequence[Buffer | FilePart] | None
-"""A whole response frame, length prefix included, in one piece or several. None: this request gets none (acks=0)."""
+"""A whole response frame with its length prefix, in one piece or several. None: the request gets no answer (acks=0)."""
 
 
 def drop_answer(answer: Answer) -> None:
-    """For an answer that will never be sent: unpins the files in it."""
+    """Unpins the files of an answer that will never be sent."""
     if answer is not None and not isinstance(answer, (bytes, bytearray)):
         for part in answer:
             if isinstance(part, FilePart):
                 part.release()
 
 
-class Asker(Protocol):
-    """The connection, as a handler sees it through its exchange."""
+class ClientConnection(Protocol):
+    """The connection as a handler sees it through its exchange."""
 
     broker_id: int
     client_host: str
     peer: str
-    """The client's end: host and port."""
+    """The client's end of the connection: host and port."""
     listener: str
     software_name: str
     software_version: str
-    told: Addresses
-    """Of the brokers, as its client knows them, as far as this connection can tell."""
-    withheld: int
-    """Answers that could have told it of others."""
+    known_addresses: Addresses
+    """The broker addresses that the client knows, as far as this connection can tell."""
+    withheld_hints: int
+    """The number of answers that could have carried endpoint hints and did not."""
 
     def finish(self, exchange: "Exchange", answer: Answer) -> None: ...
 
     def close(self, reason: str, detail: str = "") -> None: ...
 
-    def relayed_like(self, api_key: int, shape: RelayShape) -> None:
-        """What its next request of that API may be like."""
+    def keep_relay_template(self, api_key: int, template: RelayTemplate) -> None:
+        """Keeps a template for the connection's next request of that API."""
         ...
 
-    def is_alone(self, exchange: "Exchange") -> bool:
+    def is_only_request(self, exchange: "Exchange") -> bool:
         """Whether no other request of this connection, earlier or later, has begun without its answer having left."""
         ...
 
@@ -69,8 +69,8 @@ class Asker(Protocol):
 class Exchange(Turn):
     """A request from its frame to its answer. Exactly one of `finish` and `close` ends it, once.
 
-    `on_hang_up` is called when the client is gone before the answer is known. `frame` is None once it was begun: what a
-    handler keeps of it, it keeps by views of its own.
+    `on_hang_up` is called when the client disconnects before the answer is known. `frame` becomes None when the request begins: a
+    handler keeps its own views of what it needs.
     """
 
     __slots__ = (
@@ -87,7 +87,9 @@ class Exchange(Turn):
 
     answer: Answer
 
-    def __init__(self, connection: Asker, frame: memoryview, api_key: int, received_at: float, pipelined: bool) -> None:
+    def __init__(
+        self, connection: ClientConnection, frame: memoryview, api_key: int, received_at: float, pipelined: bool
+    ) -> None:
         super().__init__(pipelined, len(frame))
         self.connection = connection
         self.frame: memoryview | None = frame
@@ -95,23 +97,23 @@ class Exchange(Turn):
         self.api_version = 0
         self.correlation_id = 0
         self.client_id = ""
-        # In loop time. 0.0: no storage node was asked.
+        # Both in loop time. `sent_at` 0.0: no other process was asked.
         self.received_at = received_at
         self.sent_at = 0.0
         self.on_hang_up: Callable[[], None] | None = None
 
     def context(self) -> RequestContext:
-        asker = self.connection
+        connection = self.connection
         return RequestContext(
             api_version=self.api_version,
             client_id=self.client_id,
             correlation_id=self.correlation_id,
-            broker_id=asker.broker_id,
-            client_host=asker.client_host,
-            listener=asker.listener,
-            peer=asker.peer,
-            software_name=asker.software_name,
-            software_version=asker.software_version,
+            broker_id=connection.broker_id,
+            client_host=connection.client_host,
+            listener=connection.listener,
+            peer=connection.peer,
+            software_name=connection.software_name,
+            software_version=connection.software_version,
         )
 
     def finish(self, answer: Answer) -> None:
@@ -119,6 +121,6 @@ class Exchange(Turn):
         self.connection.finish(self, answer)
 
     def close(self, reason: str, detail: str = "") -> None:
-        """For what a client may not hear about: the connection ends instead."""
+        """Ends the connection, for failures that no response can express."""
         self.on_hang_up = None
         self.connection.close(reason, detail)

@@ -1,6 +1,6 @@
-"""What a request carries besides its body, and what a handler may ask of the gateway.
+"""The context of a request besides its body, and the interface of the gateway for handlers.
 
-Handlers see nothing else: they are tested with a fake `GatewayState` over a real `ClusterImage`.
+Handlers see nothing else. Their tests use a fake `GatewayState` over a real `ClusterImage`.
 """
 
 from dataclasses import dataclass
@@ -8,20 +8,17 @@ from typing import Protocol, TypeVar
 
 from libs.clock import Clock
 from libs.cluster.image import ClusterImage
-from services.gateway.core.shards import Shards
+from services.gateway.core.group_shards import GroupShards
 
 T = TypeVar("T")
 
-BOOTSTRAP = -1
-"""`RequestContext.broker_id` on the bootstrap port, which stands for no broker in particular."""
-
 
 class ControllerUnavailable(Exception):
-    """No elected controller answered in time. What was asked for may have happened."""
+    """No elected controller answered in time. The request may have been carried out."""
 
 
 class NodeUnavailable(Exception):
-    """The storage node did not answer. `sent` False: it never saw the request, which may be sent elsewhere."""
+    """The storage node did not answer. `sent` False: it never received the request, which may be sent elsewhere."""
 
     def __init__(self, node_id: int, reason: str = "", *, sent: bool = True) -> None:
         super().__init__(f"storage node {node_id}: {reason}")
@@ -31,12 +28,12 @@ class NodeUnavailable(Exception):
 
 @dataclass(slots=True)
 class RequestContext:
-    """Who asks, where, and how. One per request."""
+    """The client, the addressed broker id and the API version of one request."""
 
     api_version: int
     client_id: str
     correlation_id: int
-    broker_id: int  # the broker id whose port was addressed, BOOTSTRAP (-1) on the bootstrap port
+    broker_id: int  # of the port that the client connected to; BOOTSTRAP (-1) for the bootstrap port
     client_host: str
     listener: str
     peer: str = ""  # the client's end of the connection: host and port
@@ -59,35 +56,41 @@ class GatewayState(Protocol):
     def gateway_id(self) -> int: ...
 
     async def controller(self, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
-        """Ask the elected controller, following it when it moves. Raises RpcError and ControllerUnavailable."""
+        """The reply of the elected controller, whichever process that is by then. Raises RpcError and ControllerUnavailable."""
 
     async def storage(self, node_id: int, method: str, body: object, reply_type: type[T], *, timeout_s: float) -> T:
-        """Ask a storage node. Raises RpcError and NodeUnavailable."""
+        """The reply of a storage node. Raises RpcError and NodeUnavailable."""
 
     @property
-    def shards(self) -> Shards:
-        """Of `image`: which group is whose."""
+    def shards(self) -> GroupShards:
+        """The shards of `image`, which say which coordinator owns a group."""
 
-    async def ask_shard(
+    async def ask_coordinator(
         self, shard: int, api_key: int, body: bytes, context: RequestContext
     ) -> tuple[int, bytes | bytearray | memoryview]:
-        """Ask the owner of a shard of `__consumer_offsets`, following it when it moves: (error, body of the response if it is 0).
+        """The result of the owner of a shard of `__consumer_offsets`, whichever process that is by then: an error, and the body
+        of the response if the error is 0.
 
-        `body` is a request's without its header, in `context`'s version, about groups of that shard only.
+        `body` is the body of a request in `context`'s version. All its groups belong to that shard.
         """
 
     async def wait_for_revision(self, revision: int, timeout_s: float) -> bool:
-        """Wait until the image has reached `revision`: then we read our own writes."""
+        """Waits until the image has that revision, so that a client reads its own writes. False: it took too long."""
 
-    async def ask_neighbours(self) -> None:
-        """Find out which other gateways live: `broker_endpoint` then names none that had ended before this was called."""
+    async def probe_peer_gateways(self) -> None:
+        """Finds out which other gateways are alive. Then `broker_endpoint` names none that had ended before this call."""
 
     def broker_endpoint(self, node_id: int, context: RequestContext) -> tuple[str, int] | None:
-        """Host and port where this client should reach this broker id. None: no gateway serves the client's listener."""
+        """Host and port at which this client should connect to this broker id. None: no gateway serves the client's listener."""
+
+    def lists_fenced_broker(self, node_id: int) -> bool:
+        """Whether this broker is registered, not alive, and still named in Metadata (`core/fenced_brokers.py`)."""
 
     def broker_moved(self, node_id: int, group_id: str, context: RequestContext) -> bool:
-        """Whether this group's client may know this broker by a former address, and has to be told, once by each of its
-        connections (moves.py)."""
+        """Whether this group's client may know a former address of this broker and must be told so.
+
+        True once for each connection and group (`peers/moved_endpoints.py`).
+        """
 
     async def next_producer_id(self) -> int:
-        """A producer id never handed out before. Raises RpcError and ControllerUnavailable."""
+        """A producer id that was never handed out before. Raises RpcError and ControllerUnavailable."""

@@ -1,28 +1,28 @@
-"""A Fetch's response from what was found for each of its partitions, in the words of the client's version."""
+"""The response to a Fetch, in the client's version, from the results of its partitions."""
 
 from collections.abc import Mapping, Sequence
 
 from libs.rpc.contracts.storage import Fetched
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchedPartition, FetchRequest, FetchResponseWriter
-from services.gateway.data_path import DataPath
-from services.gateway.exchange import Answer, Exchange
-from services.gateway.record_ranges import Part, length_of
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Answer, Exchange
+from services.gateway.fetch.record_ranges import Part, length_of
 
-NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
-UNKNOWN_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+FENCED_LEADER_EPOCH = int(ErrorCode.FENCED_LEADER_EPOCH)
+UNKNOWN_TOPIC_OR_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 UNKNOWN_TOPIC_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
 FIRST_WITH_TOPIC_IDS = 13
-NOT_AVAILABLE = int(ErrorCode.OFFSET_NOT_AVAILABLE)
+OFFSET_NOT_AVAILABLE = int(ErrorCode.OFFSET_NOT_AVAILABLE)
 FIRST_WITH_NOT_AVAILABLE = 11
 
-Found = Mapping[int, Sequence[Part]]
-"""Records by slot."""
+RecordsBySlot = Mapping[int, Sequence[Part]]
+"""The records by slot, the partition's place in the request."""
 
 
 def frame(
-    data_path: DataPath, exchange: Exchange, request: FetchRequest, error: int, results: Sequence[Fetched], records: Found
+    data_path: DataPath, exchange: Exchange, request: FetchRequest, error: int, results: Sequence[Fetched], records: RecordsBySlot
 ) -> Answer:
     # As in Kafka, a topic without partitions is not mentioned.
     topics = [topic for topic in request.topics if topic.partitions] if not error else []
@@ -35,11 +35,11 @@ def frame(
         for partition in topic.partitions:
             result = results[slot]
             state = _state(version, request, partition.partition_index, result)
-            if result.error in (NOT_LEADER, FENCED) and result.leader >= 0:
+            if result.error in (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH) and result.leader >= 0:
                 state.leader_id, state.leader_epoch = result.leader, result.leader_epoch
                 leaders.add(result.leader)
-            of_slot: Sequence[Part] = records.get(slot, ())
-            writer.partition(state, of_slot, length_of(of_slot))
+            slot_records: Sequence[Part] = records.get(slot, ())
+            writer.partition(state, slot_records, length_of(slot_records))
             slot += 1
         writer.end_topic()
     endpoints = data_path.endpoints(leaders, exchange.connection) if leaders else ()
@@ -47,23 +47,23 @@ def frame(
 
 
 def is_plain(result: Fetched) -> bool:
-    """Nothing but records and their bounds, which is what a shape can answer."""
+    """Whether the result has only records and their bounds, so that a template can answer it."""
     return result.error == 0 and result.diverging_epoch < 0 and result.preferred_read_replica < 0
 
 
 def _state(version: int, request: FetchRequest, index: int, result: Fetched) -> FetchedPartition:
     error = result.error
     if error == UNKNOWN_TOPIC_ID and version < FIRST_WITH_TOPIC_IDS:
-        error = UNKNOWN_PARTITION  # leaders know topics by their ids; this client names them
-    if error == NOT_AVAILABLE and version < FIRST_WITH_NOT_AVAILABLE:
-        error = NOT_LEADER  # what every client asks again after
+        error = UNKNOWN_TOPIC_OR_PARTITION  # leaders know topics by their ids, but this client names them
+    if error == OFFSET_NOT_AVAILABLE and version < FIRST_WITH_NOT_AVAILABLE:
+        error = NOT_LEADER_OR_FOLLOWER  # after which each client retries
     return FetchedPartition(
         index,
         error,
         result.high_watermark,
         result.last_stable_offset,
         result.log_start_offset,
-        result.aborted if request.isolation_level or result.error in (UNKNOWN_PARTITION, UNKNOWN_TOPIC_ID) else None,
+        result.aborted if request.isolation_level or result.error in (UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID) else None,
         preferred_read_replica=result.preferred_read_replica,
         diverging_epoch=result.diverging_epoch,
         diverging_end_offset=result.diverging_end_offset,

@@ -1,8 +1,9 @@
-"""One Fetch of a client: asks the node behind the addressed broker id, asks again where that failed, and answers.
+"""One Fetch of a client that waits: it is sent to the node behind the addressed broker id, sent again after failures, and
+answered.
 
-A read may be asked for as often as need be, whether it was sent or not. While it is parked at a node that is no longer the right
-one (another leads, or the follower left the ISR) it is taken back as soon as the image says so, and begun anew: then it is
-answered at once with who leads now, or, on the bootstrap port, asked of the new leader. While nobody leads, it waits.
+A read may be sent as often as needed. While it is parked at a node, another node may become the right one: the leader changed, or
+the follower left the ISR. As soon as an image says so, the read is taken back and begun anew. Then it is answered at once with
+the new leader or, on the bootstrap port, sent to the new leader. While there is no leader, it waits.
 """
 
 import asyncio
@@ -18,54 +19,58 @@ from libs.rpc.schema import unpack
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.fetch import FetchRequest
-from services.gateway import fetch_answer, read_on
-from services.gateway.core.fetch_plan import FetchPlan, plan
-from services.gateway.core.fetch_shape import FULL_FETCHES, FetchShape
-from services.gateway.data_path import DataPath
-from services.gateway.exchange import Exchange
-from services.gateway.files import FileGone
-from services.gateway.nodes import StorageNode
-from services.gateway.record_ranges import Part, Ranges, length_of, open_and_pin, parts, pin
+from services.gateway.core.fetch_plan import FetchPlan, make_plan
+from services.gateway.core.fetch_template import FULL_FETCHES, FetchTemplate
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Exchange
+from services.gateway.fetch import fetch_response, sequential_fetch_cache
+from services.gateway.fetch.record_ranges import Part, Ranges, length_of, open_and_pin, parts, pin
+from services.gateway.peers.file_descriptors import FileGone
+from services.gateway.peers.storage_nodes import StorageNode
 
 log = logging.getLogger(__name__)
 
-NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 
-PATIENCE_S = 10.0
-"""On top of the client's max_wait, for the node to read and answer."""
+TIMEOUT_S = 10.0
+"""The margin on top of the client's max_wait, for the node to read and answer."""
 RETRY_S_MAX = 5.0
+"""The longest time for which a Fetch waits for a leader."""
 
 
 class PendingFetch:
-    """A request from its checks to its answer. The RPC client calls it with the outcome: there a new image finds it."""
+    """A Fetch from its checks to its answer. It is also the RPC client's completion callback, through which image changes find
+    it."""
 
     __slots__ = (
-        "_asked_before",
-        "_began",
         "_data_path",
         "_deadline",
         "_exchange",
+        "_inline",
+        "_is_retry",
         "_node",
         "_plan",
         "_request",
         "_request_id",
-        "_shape",
+        "_started_at",
         "_task",
+        "_template",
     )
 
-    def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest, shape: FetchShape | None) -> None:
+    def __init__(self, data_path: DataPath, exchange: Exchange, request: FetchRequest, template: FetchTemplate | None) -> None:
         self._data_path = data_path
         self._exchange = exchange
         self._request = request
-        self._shape = shape
+        self._template = template
         self._plan = FetchPlan(-1)
         self._node: StorageNode | None = None
         self._request_id: int | None = None
         self._task: asyncio.Task[None] | None = None
-        self._asked_before = False
-        self._began = asyncio.get_running_loop().time()
-        self._deadline = self._began + min(max(0, request.max_wait_ms) / 1000, RETRY_S_MAX)
+        self._inline = False  # a file could not be opened: the bytes come by RPC
+        self._is_retry = False
+        self._started_at = asyncio.get_running_loop().time()
+        self._deadline = self._started_at + min(max(0, request.max_wait_ms) / 1000, RETRY_S_MAX)
 
     def start(self) -> None:
         if self._request.session_epoch not in FULL_FETCHES:
@@ -74,38 +79,38 @@ class PendingFetch:
         self._exchange.on_hang_up = self._hang_up
         self._ask()
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        self._plan = made = plan(self._data_path.routes, self._request, self._exchange.connection.broker_id)
-        if not made.asked:
-            if made.leaderless:
+        self._plan = new_plan = make_plan(self._data_path.routes, self._request, self._exchange.connection.broker_id)
+        if not new_plan.requested:
+            if new_plan.leaderless:
                 self._try_again()
             else:
                 self._answer({})
             return
-        node = self._data_path.nodes.ready(made.node_id)
+        node = self._data_path.nodes.ready(new_plan.node_id)
         if node is None or not self._send(node):
             self._try_again()
 
     def _send(self, node: StorageNode) -> bool:
-        request, asked = self._request, self._plan.asked
+        request, requested = self._request, self._plan.requested
         # Kafka answers at once when any partition has an error.
-        wait = len(asked) == len(self._plan.results)
+        wait = len(requested) == len(self._plan.results)
         max_wait_ms = self._left_ms() if wait else 0
         body = [
             max_wait_ms,
             request.min_bytes,
             min(request.max_bytes, self._data_path.config.fetch_bytes_max),
             request.isolation_level,
-            [of_partition for _, of_partition in asked],
-            not node.same_host,
+            [of_partition for _, of_partition in requested],
+            self._inline or not node.same_host,
             -1,
         ]
         if request.rack_id:
             body += [request.rack_id, self._plan.follows]
         try:
-            self._request_id = node.client.send(FETCH, body, (), self, timeout_s=max_wait_ms / 1000 + PATIENCE_S)
+            self._request_id = node.client.send(FETCH, body, (), self, timeout_s=max_wait_ms / 1000 + TIMEOUT_S)
         except (Overloaded, Disconnected):
             return False
         self._node = node
@@ -113,24 +118,24 @@ class PendingFetch:
         return True
 
     def _left_ms(self) -> int:
-        """Of the client's max_wait: all of it at first, and what remains when we ask again."""
+        """The wait that the node may take: the client's max_wait at first, and what remains of it at a retry."""
         max_wait_ms = max(0, self._request.max_wait_ms)
-        if not self._asked_before:
+        if not self._is_retry:
             return max_wait_ms
-        return max(0, max_wait_ms - int((asyncio.get_running_loop().time() - self._began) * 1000))
+        return max(0, max_wait_ms - int((asyncio.get_running_loop().time() - self._started_at) * 1000))
 
     def follow(self) -> None:
-        """While it is under way: a new image, by which another node may have to be asked."""
-        made = plan(self._data_path.routes, self._request, self._exchange.connection.broker_id)
-        if made.is_as(self._plan) or self._request_id is None:
+        """Follows a new image while the request is in flight. The plan may name another node by now."""
+        new_plan = make_plan(self._data_path.routes, self._request, self._exchange.connection.broker_id)
+        if new_plan.asks_the_same(self._plan) or self._request_id is None:
             return
         self._take_back()
-        self._asked_before = True
+        self._is_retry = True
         self._ask()
 
     def _try_again(self) -> None:
-        """When somebody may be there to ask; at the latest when the client's patience ends."""
-        self._asked_before = True
+        """Retries when a node may be reachable. Answers without records when the client's max_wait is over."""
+        self._is_retry = True
         left_s = self._deadline - asyncio.get_running_loop().time()
         if left_s <= 0:
             self._answer({})
@@ -138,15 +143,15 @@ class PendingFetch:
             self._run(partial(self._ask_later, left_s))
 
     async def _ask_later(self, left_s: float) -> None:
-        told = asyncio.Event()
-        self._data_path.unready.wait(told.set)
+        may_retry = asyncio.Event()
+        self._data_path.delayed_requests.wait(may_retry.set)
         try:
             async with asyncio.timeout(left_s):
-                await told.wait()
+                await may_retry.wait()
         except TimeoutError:
             pass
         finally:
-            self._data_path.unready.take_back(told.set)
+            self._data_path.delayed_requests.remove(may_retry.set)
         self._task = None
         self._ask()
 
@@ -155,12 +160,13 @@ class PendingFetch:
     def __call__(self, outcome: Response | Exception) -> None:
         self._request_id = None
         try:
-            self._replied(outcome)
+            self._on_outcome(outcome)
         except Exception:
             self._give_up()
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Made in the task: one that is cancelled before its first turn would leave a coroutine that nobody awaits."""
+        """Runs `work` in a task. The coroutine is made inside: a task cancelled before its first step would leave one never
+        awaited."""
         self._task = asyncio.get_running_loop().create_task(self._guarded(work))
 
     async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -170,20 +176,20 @@ class PendingFetch:
             self._give_up()
 
     def _give_up(self) -> None:
-        """In an `except`: it can have no answer, so its connection ends."""
+        """Closes the connection of a request that can get no answer. Called from an `except` block."""
         log.exception("fetch not answered", extra=fields(version=self._exchange.api_version))
         self._exchange.close("internal", "no answer to a Fetch")
 
-    def _replied(self, outcome: Response | Exception) -> None:
-        asked, results = self._plan.asked, self._plan.results
+    def _on_outcome(self, outcome: Response | Exception) -> None:
+        requested, results = self._plan.requested, self._plan.results
         try:
             if isinstance(outcome, Exception):
                 raise outcome
             fetched = unpack(FetchReply, outcome.body).partitions
-            if len(fetched) != len(asked):
-                raise ContractError(f"{len(fetched)} results for {len(asked)} partitions")
+            if len(fetched) != len(requested):
+                raise ContractError(f"{len(fetched)} results for {len(requested)} partitions")
         except RpcError as error:
-            for slot, _ in asked:
+            for slot, _ in requested:
                 results[slot] = Fetched(error.code)
             self._answer({})
             return
@@ -192,12 +198,12 @@ class PendingFetch:
             return
         except ContractError as error:
             log.warning("fetch failed", extra=fields(error=str(error)))
-            self._exchange.close("internal", "bad answer of a storage node")
+            self._exchange.close("internal", "a storage node's answer cannot be read")
             return
         records: dict[int, Sequence[Part]] = {}
         ranges: Ranges = {}
         position = 0
-        for (slot, _), result in zip(asked, fetched, strict=True):
+        for (slot, _), result in zip(requested, fetched, strict=True):
             results[slot] = result
             if result.inline_length:
                 records[slot] = (outcome.payload[position : position + result.inline_length],)
@@ -208,14 +214,16 @@ class PendingFetch:
             self._answer(records)
             return
         assert self._node is not None
-        # Of the process that has just answered, and not of one that may follow it: file ids mean nothing in another.
+        # The incarnation that has just answered: file ids mean nothing in a later one.
         incarnation = self._node.incarnation
         opened = pin(self._data_path.files, self._node, incarnation, ranges)
         if opened is not None:
             records |= parts(ranges, opened, self._data_path.config.sendfile_bytes_min)
-            if self._shape is not None:
-                topic_id = asked[0][1][0]
-                read_on.learn(self._data_path, self._shape, self._node, incarnation, topic_id, fetched[0], records.get(0, ()))
+            if self._template is not None:
+                topic_id = requested[0][1][0]
+                sequential_fetch_cache.learn(
+                    self._data_path, self._template, self._node, incarnation, topic_id, fetched[0], records.get(0, ())
+                )
             self._answer(records)
         else:
             self._run(partial(self._open_and_answer, self._node, incarnation, ranges, records))
@@ -226,9 +234,18 @@ class PendingFetch:
         try:
             opened = await open_and_pin(self._data_path.files, node, incarnation, ranges)
         except (FileGone, RpcFailure, ContractError) as error:
-            log.info("segment file not opened", extra=fields(node=node.node_id, error=str(error)))
-            for slot, _ in self._plan.asked:
-                self._plan.results[slot] = Fetched(STORAGE_ERROR)
+            data_path = self._data_path
+            data_path.meters.files_not_opened += 1
+            if count := data_path.files.not_opened.count(data_path.now()):
+                log.info("segment file not opened", extra=fields(node=node.node_id, error=str(error), count=count))
+            if isinstance(error, (FileGone, RpcError)) and not self._inline:
+                # The file is deleted, or a process is out of descriptors. The bytes can be had without one.
+                self._inline = self._is_retry = True
+                self._task = None
+                self._ask()
+                return
+            for slot, _ in self._plan.requested:
+                self._plan.results[slot] = Fetched(KAFKA_STORAGE_ERROR)
             self._try_again()
             return
         self._task = None
@@ -239,15 +256,15 @@ class PendingFetch:
 
     def _finish(self, error: int, records: dict[int, Sequence[Part]]) -> None:
         exchange, results = self._exchange, self._plan.results
-        if self._shape is not None and fetch_answer.is_plain(results[0]):
-            result, of_sole = results[0], records.get(0, ())
-            length = length_of(of_sole)
-            before, after = self._shape.answer(
+        if self._template is not None and fetch_response.is_plain(results[0]):
+            result, sole_records = results[0], records.get(0, ())
+            length = length_of(sole_records)
+            before, after = self._template.answer(
                 exchange.correlation_id, result.high_watermark, result.last_stable_offset, result.log_start_offset, length
             )
-            exchange.finish((before, *of_sole, after))
+            exchange.finish((before, *sole_records, after))
             return
-        exchange.finish(fetch_answer.frame(self._data_path, exchange, self._request, error, results, records))
+        exchange.finish(fetch_response.frame(self._data_path, exchange, self._request, error, results, records))
 
     def _hang_up(self) -> None:
         self._take_back()

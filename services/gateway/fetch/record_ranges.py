@@ -1,18 +1,18 @@
-"""From the file ranges that a storage node answered to the parts of a response: small ones read now, large ones for sendfile.
+"""File ranges as parts of a response. Small ones are read into memory, large ones leave by sendfile.
 
-Dictionaries are by slot: the partition's place in the request.
+Dictionaries are by slot, the partition's place in the request.
 """
 
 import os
 from collections.abc import Sequence
 
 from libs.rpc.contracts.storage import FileRange
-from services.gateway.exchange import FilePart
-from services.gateway.files import Files, OpenedFile
-from services.gateway.nodes import StorageNode
+from services.gateway.exchange.exchange import FilePart
+from services.gateway.peers.file_descriptors import Files, OpenedFile
+from services.gateway.peers.storage_nodes import StorageNode
 
 READ_BYTES_MAX = 1 << 20
-"""Of one response, read into memory; ranges beyond leave by sendfile whatever their size."""
+"""The bytes of one response that are read into memory. Ranges beyond them leave by sendfile, whatever their size."""
 
 Part = memoryview | FilePart
 Ranges = dict[int, tuple[FileRange, ...]]
@@ -20,12 +20,12 @@ Opened = dict[int, list[OpenedFile]]
 
 
 def pin(files: Files, node: StorageNode, incarnation: int, ranges: Ranges) -> Opened | None:
-    """A pinned file for each range, None if any is not open yet."""
+    """A pinned file for each range. None: one of them is not open yet."""
     opened: Opened = {}
-    for slot, of_slot in ranges.items():
+    for slot, slot_ranges in ranges.items():
         pinned = opened[slot] = []
-        for wanted in of_slot:
-            file = files.pinned((node.node_id, incarnation, wanted.file_id))
+        for file_range in slot_ranges:
+            file = files.pinned((node.node_id, incarnation, file_range.file_id))
             if file is None:
                 release(opened)
                 return None
@@ -34,13 +34,13 @@ def pin(files: Files, node: StorageNode, incarnation: int, ranges: Ranges) -> Op
 
 
 async def open_and_pin(files: Files, node: StorageNode, incarnation: int, ranges: Ranges) -> Opened:
-    """Raises what `Files.open` raises, and leaves nothing pinned then."""
+    """The same, after opening the missing files. Raises the errors of `Files.open`, and then no file stays pinned."""
     opened: Opened = {}
     try:
-        for slot, of_slot in ranges.items():
+        for slot, slot_ranges in ranges.items():
             opened[slot] = []
-            for wanted in of_slot:
-                opened[slot].append(await files.open(node, (node.node_id, incarnation, wanted.file_id)))
+            for file_range in slot_ranges:
+                opened[slot].append(await files.open(node, (node.node_id, incarnation, file_range.file_id)))
     except BaseException:
         release(opened)
         raise
@@ -48,29 +48,29 @@ async def open_and_pin(files: Files, node: StorageNode, incarnation: int, ranges
 
 
 def parts(ranges: Ranges, opened: Opened, sendfile_bytes_min: int) -> dict[int, Sequence[Part]]:
-    """What to send. Files stay pinned by the parts that need them."""
+    """The parts of the response. A part that leaves by sendfile keeps its file pinned."""
     budget = READ_BYTES_MAX
-    found: dict[int, Sequence[Part]] = {}
-    for slot, of_slot in ranges.items():
-        of_partition: list[Part] = []
-        for wanted, file in zip(of_slot, opened[slot], strict=True):
-            part = part_of(file, wanted.position, wanted.length, min(sendfile_bytes_min, budget + 1))
+    parts_by_slot: dict[int, Sequence[Part]] = {}
+    for slot, slot_ranges in ranges.items():
+        slot_parts: list[Part] = []
+        for file_range, file in zip(slot_ranges, opened[slot], strict=True):
+            part = part_of(file, file_range.position, file_range.length, min(sendfile_bytes_min, budget + 1))
             if not isinstance(part, FilePart):
-                budget -= wanted.length
+                budget -= file_range.length
                 file.release()
-            of_partition.append(part)
-        found[slot] = of_partition
-    return found
+            slot_parts.append(part)
+        parts_by_slot[slot] = slot_parts
+    return parts_by_slot
 
 
 def part_of(file: OpenedFile, position: int, length: int, sendfile_bytes_min: int) -> Part:
-    """A part of the file for sendfile stays pinned, until it is sent."""
+    """One part of a file. If it leaves by sendfile, the file stays pinned until it is sent."""
     data = _read_cached(file.descriptor, position, length) if length < sendfile_bytes_min else None
     return data if data is not None else FilePart(file.descriptor, position, length, file.release)
 
 
-def length_of(of_partition: Sequence[Part]) -> int:
-    return sum([part.length if isinstance(part, FilePart) else len(part) for part in of_partition])
+def length_of(slot_parts: Sequence[Part]) -> int:
+    return sum([part.length if isinstance(part, FilePart) else len(part) for part in slot_parts])
 
 
 def release(opened: Opened) -> None:
@@ -80,7 +80,7 @@ def release(opened: Opened) -> None:
 
 
 def _read_cached(descriptor: int, position: int, length: int) -> memoryview | None:
-    """None unless all of it is in the page cache: the loop never waits for a disk."""
+    """The bytes, or None if the page cache lacks some of them: the loop never waits for a disk."""
     data = bytearray(length)
     try:
         got = os.preadv(descriptor, (data,), position, os.RWF_NOWAIT)

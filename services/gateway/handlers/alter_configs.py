@@ -1,4 +1,4 @@
-"""AlterConfigs (33), versions 0-2: all of a resource's configs at once; what is not named goes back to its default.
+"""AlterConfigs (33), versions 0-2: all of a resource's configs at once. A config that is not named returns to its default.
 
 v2 flexible. Kafka's tools moved to IncrementalAlterConfigs; librdkafka and older clients still use this.
 
@@ -7,8 +7,8 @@ Differences from Kafka: as for IncrementalAlterConfigs.
 
 from libs.rpc.contracts.controller import ConfigChange, ConfigResource
 from libs.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
-from services.gateway.config_changes import change_configs
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.handlers.config_changes import change_configs
 
 SET = 0
 

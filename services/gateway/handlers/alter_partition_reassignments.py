@@ -12,8 +12,8 @@ from libs.wire.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
 
 async def handle(
@@ -28,12 +28,12 @@ async def handle(
     body = AlterReassignments(wanted, request.allow_replication_factor_change)
     try:
         reply = await ask(gateway, ALTER_REASSIGNMENTS, body, AlterReassignmentsReply, request.timeout_ms)
-    except NotDone as failure:
+    except RequestFailed as failure:
         response.error_code, response.error_message = failure.error, failure.message
         return response
     results = iter(reply.partitions)
     for topic in request.topics:
         done = [next(results) for _ in topic.partitions]
-        found = [ReassignablePartitionResponse(result.partition, result.error, result.message) for result in done]
-        response.responses.append(ReassignableTopicResponse(topic.name, found))
+        partitions = [ReassignablePartitionResponse(result.partition, result.error, result.message) for result in done]
+        response.responses.append(ReassignableTopicResponse(topic.name, partitions))
     return response

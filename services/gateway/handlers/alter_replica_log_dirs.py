@@ -1,12 +1,12 @@
-"""AlterReplicaLogDirs (34), versions 1-2. The storage node of the broker id that was addressed moves its replicas.
+"""AlterReplicaLogDirs (34), versions 1-2. The storage node behind the addressed broker id moves its replicas.
 
 v2 flexible.
 
-NONE: the replica is in that directory, or on its way (DescribeLogDirs shows it there as a future one). REPLICA_NOT_AVAILABLE: it
-is not on that node yet, and will be made in that directory.
+NONE: the replica is in that directory, or is being copied there (DescribeLogDirs shows a future log). REPLICA_NOT_AVAILABLE: the
+node has no such replica yet, and will create it in that directory.
 
-Differences from Kafka: on the bootstrap port, which is no broker, any broker is asked. Directories of replicas that are to come
-are remembered for partitions that there are, and not for those of topics that may come.
+Differences from Kafka: on the bootstrap port, which is no broker, any broker is asked. Directories of future replicas are
+remembered for existing partitions only, and not for topics that do not exist yet.
 """
 
 from libs.cluster.records import STORAGE
@@ -19,12 +19,13 @@ from libs.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from services.gateway.state import BOOTSTRAP, GatewayState, NodeUnavailable, RequestContext
+from services.gateway.core.addresses import BOOTSTRAP
+from services.gateway.exchange.request_context import GatewayState, NodeUnavailable, RequestContext
 
 ANSWER_S = 10.0
 NAME_MAX = 255
 FUTURE = len(".") + 32 + len("-future")
-"""Behind the name of a directory whose content is on its way, an id and this."""
+"""The length of the suffix of a future log's directory: a dot, an id and `-future`."""
 NO_TOPIC = bytes(16)
 
 Key = tuple[str, int]
@@ -37,14 +38,14 @@ async def handle(
     if node_id == BOOTSTRAP:
         node_id = min(gateway.image.members(STORAGE), default=BOOTSTRAP)
     wanted: dict[Key, str] = {}
-    for directory in request.dirs:  # as in Kafka, the last word on a partition counts
+    for directory in request.dirs:  # as in Kafka, the last mention of a partition counts
         for topic in directory.topics:
             for index in topic.partitions:
                 wanted[topic.name, index] = directory.path
     answers = {key: int(ErrorCode.INVALID_TOPIC_EXCEPTION) for key in wanted if _is_too_long(key)}
-    asked = [key for key in wanted if key not in answers]
-    if asked:
-        answers |= dict(zip(asked, await _ask(gateway, node_id, [(wanted[key], key) for key in asked]), strict=True))
+    open_keys = [key for key in wanted if key not in answers]
+    if open_keys:
+        answers |= dict(zip(open_keys, await _ask(gateway, node_id, [(wanted[key], key) for key in open_keys]), strict=True))
     response = AlterReplicaLogDirsResponse()
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     for name, index in wanted:
@@ -67,6 +68,6 @@ async def _ask(gateway: GatewayState, node_id: int, wanted: list[tuple[str, Key]
 
 
 def _is_too_long(key: Key) -> bool:
-    """Kafka has no name for where such a partition could be copied to."""
+    """Whether Kafka has no valid directory name for the partition's future log."""
     name, index = key
     return len(f"{name}-{index}") + FUTURE > NAME_MAX

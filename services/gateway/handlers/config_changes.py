@@ -1,25 +1,27 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: ask the controller about what it should see, and answer the rest."""
+"""The shared part of AlterConfigs and IncrementalAlterConfigs. The controller decides on valid resources; the gateway refuses the
+others."""
 
 from collections.abc import Sequence
 
 from libs.rpc.contracts.controller import ALTER_CONFIGS, AlterConfigs, AlterConfigsReply, ConfigResource, ConfigResult
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.core.config_resources import sort_out
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.core.config_resources import split_resources
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
-PATIENCE_MS = 30_000
-"""The requests carry no timeout of their own."""
+TIMEOUT_MS = 30_000
+"""The timeout of the controller's answer, since these requests have none of their own."""
 
 
 async def change_configs(
     gateway: GatewayState, context: RequestContext, resources: Sequence[ConfigResource], validate_only: bool
 ) -> list[ConfigResult]:
-    forwarded, refused = sort_out(gateway.image, context.broker_id, resources)
+    """The results of all resources: those that the gateway refuses, then the controller's."""
+    forwarded, refused = split_resources(gateway.image, context.broker_id, resources)
     if not forwarded:
         return refused
     wanted = AlterConfigs(tuple(forwarded), validate_only)
     try:
-        reply = await ask(gateway, ALTER_CONFIGS, wanted, AlterConfigsReply, PATIENCE_MS)
-    except NotDone as failure:
+        reply = await ask(gateway, ALTER_CONFIGS, wanted, AlterConfigsReply, TIMEOUT_MS)
+    except RequestFailed as failure:
         return refused + [ConfigResult(r.resource_type, r.name, failure.error, failure.message) for r in forwarded]
     return refused + list(reply.resources)

@@ -1,11 +1,12 @@
-"""ConsumerGroupDescribe (69), versions 0-1 (KIP-848). The groups' coordinators are asked; their answers keep the groups' order.
+"""ConsumerGroupDescribe (69), versions 0-1 (KIP-848). The groups' coordinators answer, in the order of the groups.
 
 v1 the type of each member.
 
-Differences from Kafka: any broker id takes it, whoever the groups' coordinators are.
+Differences from Kafka: any broker id accepts it, wherever the groups' coordinators are.
 """
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+from libs.wire.group_refusals import consumer_group_describe_group
 from libs.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -13,18 +14,17 @@ from libs.wire.messages.consumer_group_describe import (
     read_response,
     write_request,
 )
-from services.gateway import relay
-from services.gateway.refusals import consumer_group_describe_group
-from services.gateway.split import Batched, ask_each
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.groups import relay
+from services.gateway.groups.split import MultiGroupApi, ask_each
 
-begin = relay.of_only_group
+begin = relay.begin_single_group_request
 
 
 async def handle(
     gateway: GatewayState, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    batched: Batched[str, DescribedGroup] = Batched(
+    api: MultiGroupApi[str, DescribedGroup] = MultiGroupApi(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         write_request,
         read_response,
@@ -33,4 +33,4 @@ async def handle(
         lambda response: list(response.groups),
         consumer_group_describe_group,
     )
-    return ConsumerGroupDescribeResponse(groups=await ask_each(gateway, context, batched, request.group_ids))
+    return ConsumerGroupDescribeResponse(groups=await ask_each(gateway, context, api, request.group_ids))

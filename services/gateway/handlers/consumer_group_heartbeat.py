@@ -1,10 +1,10 @@
-"""ConsumerGroupHeartbeat (68), versions 0-1 (KIP-848). The group's coordinator decides; its answer comes back as it is.
+"""ConsumerGroupHeartbeat (68), versions 0-1 (KIP-848). The group's coordinator decides, and its answer is relayed unchanged.
 
 v1 regular expressions, and the client makes its member id.
 
-Differences from Kafka: any broker id takes it, whoever its group's coordinator is.
+Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway import relay
+from services.gateway.groups import relay
 
-begin = relay.of_group
+begin = relay.begin_group_request

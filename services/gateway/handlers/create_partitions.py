@@ -14,8 +14,8 @@ from libs.wire.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
@@ -23,7 +23,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Create
     results: Sequence[TopicResult]
     try:
         results = (await ask(gateway, CREATE_PARTITIONS, wanted, TopicsReply, request.timeout_ms)).topics
-    except NotDone as failure:
+    except RequestFailed as failure:
         results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
     return CreatePartitionsResponse(results=[CreatePartitionsTopicResult(r.name, r.error, r.message) for r in results])
 

@@ -1,9 +1,9 @@
-"""CreateTopics (19), versions 2-7. The controller decides; its answers are Kafka's codes and words.
+"""CreateTopics (19), versions 2-7. The controller decides, with Kafka's codes and messages.
 
 v4 -1 for the default counts · v5 flexible, and the answer shows counts and configs · v6 quota errors · v7 topic id.
 
-Differences from Kafka: a config that Kafka takes and we do not act on yet is refused with INVALID_CONFIG, never ignored; of two
-new topics in one request whose names collide, the second is refused.
+Differences from Kafka: a config that Kafka accepts and Penstock does not support yet is refused with INVALID_CONFIG, never
+ignored. Of two new topics in one request whose names collide, the second is refused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ from libs.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -29,7 +29,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Create
     results: Sequence[TopicResult]
     try:
         results = (await ask(gateway, CREATE_TOPICS, wanted, TopicsReply, request.timeout_ms)).topics
-    except NotDone as failure:
+    except RequestFailed as failure:
         results = [TopicResult(name, failure.error, failure.message) for name in dict.fromkeys(t.name for t in request.topics)]
     by_name = {topic.name: topic for topic in request.topics}
     return CreateTopicsResponse(topics=[_result(gateway.image, result, by_name.get(result.name)) for result in results])
@@ -59,7 +59,7 @@ def _result(image: ClusterImage, result: TopicResult, topic: CreatableTopic | No
 
 @dataclass(frozen=True, slots=True)
 class _WithRequested:
-    """The image as it is, or would be, with this topic in it: the answer is the same whether or not it only validates."""
+    """The image with the requested topic in it. So the answer is the same whether or not the request only validates."""
 
     image: ClusterImage
     topic: CreatableTopic

@@ -1,12 +1,13 @@
-"""DeleteGroups (42), versions 0-2. The groups' coordinators are asked; their answers come back in the order of the groups, one
-for a group that is named twice, as in Kafka.
+"""DeleteGroups (42), versions 0-2. The groups' coordinators answer, in the order of the groups. As in Kafka, a group
+that is named twice is answered once.
 
 v2 flexible.
 
-Differences from Kafka: any broker id takes it, whoever the groups' coordinators are.
+Differences from Kafka: any broker id accepts it, wherever the groups' coordinators are.
 """
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+from libs.wire.group_refusals import delete_group
 from libs.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -14,16 +15,15 @@ from libs.wire.messages.delete_groups import (
     read_response,
     write_request,
 )
-from services.gateway import relay
-from services.gateway.refusals import delete_group
-from services.gateway.split import Batched, ask_each
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.groups import relay
+from services.gateway.groups.split import MultiGroupApi, ask_each
 
-begin = relay.of_only_group
+begin = relay.begin_single_group_request
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    batched: Batched[str, DeletableGroupResult] = Batched(
+    api: MultiGroupApi[str, DeletableGroupResult] = MultiGroupApi(
         ApiKey.DELETE_GROUPS,
         write_request,
         read_response,
@@ -32,4 +32,4 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         lambda response: list(response.results),
         delete_group,
     )
-    return DeleteGroupsResponse(results=await ask_each(gateway, context, batched, list(dict.fromkeys(request.groups_names))))
+    return DeleteGroupsResponse(results=await ask_each(gateway, context, api, list(dict.fromkeys(request.groups_names))))

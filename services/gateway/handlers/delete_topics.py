@@ -2,15 +2,15 @@
 
 v4 flexible · v5 error messages and quota errors · v6 by name or by id.
 
-Differences from Kafka: a topic that is named by its id and once more by its name is answered for each.
+Differences from Kafka: a topic that is named by its id and once more by its name is answered twice.
 """
 
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.rpc.contracts.controller import DELETE_TOPICS, DeleteTopics, TopicRef, TopicResult, TopicsReply
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
 FIRST_WITH_DELETION_DISABLED = 3
 FIRST_BY_ID = 6
@@ -29,7 +29,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
         return DeleteTopicsResponse(responses=refused)
     try:
         reply = await ask(gateway, DELETE_TOPICS, DeleteTopics(refs), TopicsReply, request.timeout_ms)
-    except NotDone as failure:
+    except RequestFailed as failure:
         failed = [DeletableTopicResult(ref.name, ref.topic_id, failure.error, failure.message) for ref in refs]
         return DeleteTopicsResponse(responses=failed)
     by_name_only = context.api_version < FIRST_BY_ID
@@ -37,7 +37,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Delete
 
 
 def _result(result: TopicResult, by_name_only: bool) -> DeletableTopicResult:
-    # An id that nobody has comes back without a name, which only the versions that delete by id can carry.
-    by_name = by_name_only or result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # of an id it would be UNKNOWN_TOPIC_ID
+    # The result for an unknown id has no name. Only versions that delete by id can express that.
+    by_name = by_name_only or result.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # an unknown id would be UNKNOWN_TOPIC_ID
     name = result.name if result.name or by_name else None
     return DeletableTopicResult(name, result.topic_id, result.error, result.message)

@@ -2,13 +2,13 @@
 
 v1 endpoint type · v2 fenced brokers, on request.
 
-Differences from Kafka: none known. A fenced broker is a storage node that has been seen and is not alive.
+Differences from Kafka: none known. A fenced broker is a storage node that has registered once and is not alive.
 """
 
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from services.gateway.core.cluster_view import CLUSTER_OPERATIONS, ClusterView
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 BROKERS, CONTROLLERS = 1, 2
 

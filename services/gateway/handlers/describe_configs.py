@@ -2,10 +2,10 @@
 
 v1 sources and synonyms · v3 types and documentation · v4 flexible.
 
-Resources: topics, brokers, the cluster-wide broker default ("" as a broker's name), and groups, which need not exist. On a
-broker's own port only that broker is described, as Kafka does; on the bootstrap port any.
+Resources: topics, brokers, the cluster-wide broker default ("" as a broker's name), and groups, which need not exist. A broker's
+own port describes that broker only, as in Kafka. The bootstrap port describes any.
 
-Differences from Kafka: the broker configs are those that mean something here. Broker loggers and client metrics answer
+Differences from Kafka: only the broker configs that Penstock supports are described. Broker loggers and client metrics answer
 INVALID_REQUEST until they are built.
 """
 
@@ -25,7 +25,7 @@ from libs.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from services.gateway.core.config_resources import Refused, check_broker
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -33,13 +33,13 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
     for resource in request.resources:
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
-            found = _describe(gateway, context, resource)
+            configs = _describe(gateway, context, resource)
         except Refused as refused:
             result.error_code, result.error_message = refused.error, refused.message
         else:
             # As in Kafka, no names and an empty list of names both ask for all.
             keys = resource.configuration_keys
-            result.configs = [_entry(config, request) for config in found if not keys or config.name in keys]
+            result.configs = [_entry(config, request) for config in configs if not keys or config.name in keys]
         results.append(result)
     return DescribeConfigsResponse(results=results)
 
@@ -72,7 +72,7 @@ def _factor(image: ClusterImage, topic: str) -> int:
 
 
 def _static(gateway: GatewayState, context: RequestContext, broker_id: int) -> dict[str, str]:
-    """What is fixed for a broker, as far as its registration and its gateway tell."""
+    """The broker's fixed configs, as far as its registration and its gateway know them."""
     static = {"node.id": str(broker_id), "broker.id": str(broker_id)} | _started_with(gateway.image, broker_id)
     member = gateway.image.members(STORAGE).get(broker_id)
     if member is not None and member.rack:

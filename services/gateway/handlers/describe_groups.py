@@ -1,11 +1,12 @@
-"""DescribeGroups (15), versions 0-6. The groups' coordinators are asked; their answers come back in the order of the groups.
+"""DescribeGroups (15), versions 0-6. The groups' coordinators answer, in the order of the groups.
 
 v3 authorized operations · v4 static members (KIP-345) · v5 flexible · v6 GROUP_ID_NOT_FOUND and error messages (KIP-1043).
 
-Differences from Kafka: any broker id takes it, whoever the groups' coordinators are.
+Differences from Kafka: any broker id accepts it, wherever the groups' coordinators are.
 """
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+from libs.wire.group_refusals import describe_group
 from libs.wire.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
@@ -13,16 +14,15 @@ from libs.wire.messages.describe_groups import (
     read_response,
     write_request,
 )
-from services.gateway import relay
-from services.gateway.refusals import describe_group
-from services.gateway.split import Batched, ask_each
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.groups import relay
+from services.gateway.groups.split import MultiGroupApi, ask_each
 
-begin = relay.of_only_group
+begin = relay.begin_single_group_request
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    batched: Batched[str, DescribedGroup] = Batched(
+    api: MultiGroupApi[str, DescribedGroup] = MultiGroupApi(
         ApiKey.DESCRIBE_GROUPS,
         write_request,
         read_response,
@@ -31,4 +31,4 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
         lambda response: list(response.groups),
         describe_group,
     )
-    return DescribeGroupsResponse(groups=await ask_each(gateway, context, batched, request.groups))
+    return DescribeGroupsResponse(groups=await ask_each(gateway, context, api, request.groups))

@@ -1,8 +1,8 @@
-"""DescribeLogDirs (35), versions 1-4. The storage node of the broker id that was addressed answers.
+"""DescribeLogDirs (35), versions 1-4. The storage node behind the addressed broker id answers.
 
 v2 flexible · v3 a top-level error code · v4 total and usable bytes.
 
-A log that is on its way to another directory is in both, in that one as a future log, with what it lacks as its lag.
+A log that is being moved to another directory is listed in both: there as a future log, with its missing offsets as lag.
 
 Differences from Kafka: on the bootstrap port, which is no broker, any broker is described.
 """
@@ -18,7 +18,8 @@ from libs.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from services.gateway.state import BOOTSTRAP, GatewayState, NodeUnavailable, RequestContext
+from services.gateway.core.addresses import BOOTSTRAP
+from services.gateway.exchange.request_context import GatewayState, NodeUnavailable, RequestContext
 
 ANSWER_S = 10.0
 
@@ -30,8 +31,12 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
         node_id = min(image.members(STORAGE), default=BOOTSTRAP)
     wanted = None
     if request.topics is not None:
-        found = ((image.topics[asked.topic], asked.partitions) for asked in request.topics if asked.topic in image.topics)
-        wanted = tuple((bytes.fromhex(topic.topic_id), index) for topic, indexes in found for index in indexes)
+        requested = (
+            (image.topics[topic_request.topic], topic_request.partitions)
+            for topic_request in request.topics
+            if topic_request.topic in image.topics
+        )
+        wanted = tuple((bytes.fromhex(topic.topic_id), index) for topic, indexes in requested for index in indexes)
     try:
         reply = await gateway.storage(node_id, DESCRIBE_LOG_DIRS, DescribeLogDirs(wanted), LogDirsReply, timeout_s=ANSWER_S)
     except (NodeUnavailable, RpcFailure):
@@ -42,8 +47,8 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Descri
 def _result(directory: LogDir) -> DescribeLogDirsResult:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for log in directory.logs:
-        where = log.partition, log.size, log.lag, log.is_future
-        topics.setdefault(log.topic, []).append(DescribeLogDirsPartition(*where))
+        described = DescribeLogDirsPartition(log.partition, log.size, log.lag, log.is_future)
+        topics.setdefault(log.topic, []).append(described)
     return DescribeLogDirsResult(
         directory.error,
         directory.path,

@@ -1,9 +1,9 @@
 """DescribeTopicPartitions (75), version 0 (KIP-966): topics by name, a page at a time.
 
-No topics at all asks for all. A page holds at most the smaller of the request's limit and max.request.partition.size.limit
-(2000) partitions; the cursor names the next partition, and topics whose names sort before it are passed over.
+A request without topics describes all. A page holds at most as many partitions as the request's limit and
+max.request.partition.size.limit (2000) allow. The cursor names the next partition; topics whose names sort before it are skipped.
 
-Differences from Kafka: eligible leader replicas are always empty, since the ISR of a partition never is (DESIGN section 7).
+Differences from Kafka: eligible leader replicas are always empty, since the ISR of a partition is never empty.
 """
 
 from libs.cluster.topic_names import INTERNAL_TOPICS, is_legal
@@ -16,7 +16,7 @@ from libs.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from services.gateway.core.cluster_view import TOPIC_OPERATIONS, ClusterView
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 PARTITIONS_MAX = 2000
 
@@ -34,8 +34,8 @@ async def handle(
         )
     image = gateway.image
     view = ClusterView(image, lambda node_id: gateway.broker_endpoint(node_id, context))
-    asked = {topic.name for topic in request.topics} if request.topics else set(image.topics)
-    names = sorted(name for name in asked if cursor is None or name >= cursor.topic_name)
+    requested = {topic.name for topic in request.topics} if request.topics else set(image.topics)
+    names = sorted(name for name in requested if cursor is None or name >= cursor.topic_name)
     room = max(1, min(PARTITIONS_MAX, request.response_partition_limit))
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -56,12 +56,12 @@ async def handle(
 
 
 def _is_elsewhere(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
-    """A cursor into some topics is at one of them."""
+    """Whether the cursor names none of the requested topics."""
     return bool(request.topics) and all(topic.name != cursor.topic_name for topic in request.topics)
 
 
 def _page(view: ClusterView, name: str, start: int, room: int) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
-    """The topic with its partitions from `start`, at most `room`; and where to go on if there are more."""
+    """The topic with at most `room` partitions from `start` on, and the next partition, or None if there is none."""
     topic = view.image.topics[name]
     topic_id = bytes.fromhex(topic.topic_id)
     states = view.image.partitions_of(topic_id)

@@ -15,8 +15,8 @@ from libs.wire.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
 FIRST_WITH_TYPES = 1
 
@@ -27,30 +27,30 @@ async def handle(gateway: GatewayState, context: RequestContext, request: ElectL
         partitions = tuple((topic.topic, index) for topic in request.topic_partitions for index in topic.partitions)
     election_type = request.election_type if context.api_version >= FIRST_WITH_TYPES else PREFERRED
     error = 0
-    found: tuple[ElectedLeader, ...]
+    elected: tuple[ElectedLeader, ...]
     try:
         body = ElectLeaders(election_type, partitions)
-        found = (await ask(gateway, ELECT_LEADERS, body, ElectLeadersReply, request.timeout_ms)).partitions
-    except NotDone as failure:
+        elected = (await ask(gateway, ELECT_LEADERS, body, ElectLeadersReply, request.timeout_ms)).partitions
+    except RequestFailed as failure:
         error = failure.error
-        found = tuple(ElectedLeader(name, index, failure.error, failure.message) for name, index in partitions or ())
-    results = _by_topic(found) if request.topic_partitions is None else _as_asked(request.topic_partitions, found)
+        elected = tuple(ElectedLeader(name, index, failure.error, failure.message) for name, index in partitions or ())
+    results = _by_topic(elected) if request.topic_partitions is None else _in_request_order(request.topic_partitions, elected)
     return ElectLeadersResponse(
         error_code=error if context.api_version >= FIRST_WITH_TYPES else 0, replica_election_results=results
     )
 
 
-def _by_topic(found: Iterable[ElectedLeader]) -> list[ReplicaElectionResult]:
+def _by_topic(elected: Iterable[ElectedLeader]) -> list[ReplicaElectionResult]:
     by_topic: dict[str, ReplicaElectionResult] = {}
-    for each in found:
+    for each in elected:
         by_topic.setdefault(each.topic, ReplicaElectionResult(each.topic)).partition_result.append(_result(each))
     return list(by_topic.values())
 
 
-def _as_asked(asked: Iterable[TopicPartitions], found: Iterable[ElectedLeader]) -> list[ReplicaElectionResult]:
-    """As in Kafka, also a topic without partitions, and a partition as often as it is named."""
-    results = iter(found)
-    return [ReplicaElectionResult(each.topic, [_result(next(results)) for _ in each.partitions]) for each in asked]
+def _in_request_order(requested: Iterable[TopicPartitions], elected: Iterable[ElectedLeader]) -> list[ReplicaElectionResult]:
+    """The results in the order of the request. As in Kafka, topics without partitions and repeated partitions are kept."""
+    results = iter(elected)
+    return [ReplicaElectionResult(each.topic, [_result(next(results)) for _ in each.partitions]) for each in requested]
 
 
 def _result(elected: ElectedLeader) -> PartitionResult:

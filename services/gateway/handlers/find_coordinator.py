@@ -2,15 +2,15 @@
 
 v1 key types, error message · v3 flexible · v4 many keys in one request · v5 TRANSACTION_ABORTABLE · v6 share groups.
 
-A group's coordinator is the broker id that leads the partition of `__consumer_offsets` to which the group belongs; if nobody that
-lives leads it, the first of its replicas that lives. The gateway behind it relays to the process that owns the shard, as does
-any other gateway. The topic is made where it is missing. After a gateway came or went, a group is first told that there is none
-where its broker has another address now (services/gateway/moves.py says why).
+A group's coordinator is the broker id that leads the group's partition of `__consumer_offsets`. Without a live leader it is the
+partition's first live replica. The gateway behind that id relays to the process that owns the shard, as each other gateway does.
+The topic is created if it is missing. After a gateway came or went, a broker may have another address. Then its groups get
+COORDINATOR_NOT_AVAILABLE first (services/gateway/peers/moved_endpoints.py says why).
 
-Differences from Kafka: a coordinator that is there within a second, the topic being made meanwhile, is in the same answer. There
-are no coordinators of transactions and share groups, and nobody is found. From version 3 on the answer is UNSUPPORTED_VERSION,
-which clients take for final and show to their users. librdkafka stays below, and asks for a transaction's coordinator again for
-ever unless the id is not authorised, so transactions answer TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+Differences from Kafka: a coordinator that appears within a second, while the topic is created, is in the same answer. There are
+no coordinators of transactions and share groups. From version 3 on the answer is UNSUPPORTED_VERSION, which clients take as final
+and show to their users. librdkafka uses older versions, and asks for a transaction's coordinator for ever unless the id is not
+authorized. So these versions answer TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ import asyncio
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.contracts.controller import CREATE_INTERNAL_TOPIC, CreateInternalTopic, TopicsReply
 from libs.wire.errors import ErrorCode
+from libs.wire.group_refusals import error_message
 from libs.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.refusals import words
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-NOBODY = -1
+NO_BROKER = -1
 
-APPEARANCE_S_MAX = 1.0
-"""For so long a coordinator that is not there yet is waited for."""
+CREATION_S_MAX = 1.0
+"""The longest wait for a coordinator that does not exist yet."""
 
-FOUND = "NONE"
-"""What Kafka says where there is no error."""
+NO_ERROR = "NONE"
+"""Kafka's message where there is no error."""
 
 _UNSERVED = {
     TRANSACTION: "Penstock has no transaction coordinators yet",
@@ -42,28 +42,32 @@ async def handle(gateway: GatewayState, context: RequestContext, request: FindCo
     version = context.api_version
     keys = request.coordinator_keys if version >= 4 else [request.key]
     if request.key_type == GROUP:
-        await _appearance(gateway, keys)
-        await gateway.ask_neighbours()
-        found = [_of_group(gateway, context, key) for key in keys]
+        await _wait_for_coordinators(gateway, keys)
+        await gateway.probe_peer_gateways()
+        coordinators = [_of_group(gateway, context, key) for key in keys]
     else:
-        found = [_of_nothing(key, request.key_type, version) for key in keys]
+        coordinators = [_of_unserved_type(key, request.key_type, version) for key in keys]
     if version >= 4:
-        return FindCoordinatorResponse(coordinators=found)
-    (one,) = found
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (coordinator,) = coordinators
     return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
-async def _appearance(gateway: GatewayState, keys: list[str]) -> None:
-    """Returns when each key has a coordinator, or it takes too long."""
+async def _wait_for_coordinators(gateway: GatewayState, keys: list[str]) -> None:
+    """Returns when each key has a coordinator, or when that takes too long."""
     clock = asyncio.get_running_loop().time
-    deadline = clock() + APPEARANCE_S_MAX
+    deadline = clock() + CREATION_S_MAX
     if keys and not gateway.shards.count:
         request = CreateInternalTopic(GROUP_TOPIC)
         try:
-            await ask(gateway, CREATE_INTERNAL_TOPIC, request, TopicsReply, int(APPEARANCE_S_MAX * 1000))
-        except NotDone:
+            await ask(gateway, CREATE_INTERNAL_TOPIC, request, TopicsReply, int(CREATION_S_MAX * 1000))
+        except RequestFailed:
             return
     while (shards := gateway.shards).count and any(shards.owner(shards.of(key)) is None for key in keys):
         left_s = deadline - clock()
@@ -75,18 +79,19 @@ def _of_group(gateway: GatewayState, context: RequestContext, key: str) -> Coord
     shards = gateway.shards
     shard = shards.of(key)
     node_id = shards.broker(shard)
-    address = gateway.broker_endpoint(node_id, context) if node_id != NOBODY and shards.owner(shard) is not None else None
+    address = gateway.broker_endpoint(node_id, context) if node_id != NO_BROKER and shards.owner(shard) is not None else None
     if address is None or gateway.broker_moved(node_id, key, context):
-        return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, words(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    return Coordinator(key, node_id, *address, ErrorCode.NONE, FOUND)
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error_message(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    host, port = address
+    return Coordinator(key, node_id, host, port, ErrorCode.NONE, NO_ERROR)
 
 
-def _of_nothing(key: str, key_type: int, version: int) -> Coordinator:
+def _of_unserved_type(key: str, key_type: int, version: int) -> Coordinator:
     if key_type not in _UNSERVED or (key_type == SHARE and version < 6):
-        return _nobody(key, ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
+        return _no_coordinator(key, ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {key_type}")
     final = ErrorCode.UNSUPPORTED_VERSION if version >= 3 else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return _nobody(key, final, _UNSERVED[key_type])
+    return _no_coordinator(key, final, _UNSERVED[key_type])
 
 
-def _nobody(key: str, error: ErrorCode, said: str | None) -> Coordinator:
-    return Coordinator(key, NOBODY, "", NOBODY, error, said)
+def _no_coordinator(key: str, error: ErrorCode, message: str | None) -> Coordinator:
+    return Coordinator(key, NO_BROKER, "", NO_BROKER, error, message)

@@ -1,13 +1,13 @@
-"""Heartbeat (12), versions 0-4. The group's coordinator decides; its answer comes back as it is.
+"""Heartbeat (12), versions 0-4. The group's coordinator decides, and its answer is relayed unchanged.
 
 v3 static members (KIP-345) · v4 flexible.
 
-While the group is being loaded it succeeds, as in Kafka: nobody can be late there. It may be asked twice, so it goes to the next
-coordinator where the first one is gone.
+While the group is being loaded a heartbeat succeeds, as in Kafka: no session can expire there. It is idempotent, so it goes to
+the next coordinator if the first one is gone.
 
-Differences from Kafka: any broker id takes it, whoever its group's coordinator is.
+Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway import relay
+from services.gateway.groups import relay
 
-begin = relay.of_group
+begin = relay.begin_group_request

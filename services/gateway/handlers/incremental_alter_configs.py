@@ -2,10 +2,10 @@
 
 v1 flexible.
 
-A named broker's configs are changed on that broker's own port, or on the bootstrap port.
+A broker's own configs are changed on that broker's port, or on the bootstrap port.
 
-Differences from Kafka: as for DescribeConfigs; a config that Kafka takes and we do not act on yet is refused with
-INVALID_CONFIG, never ignored; what decides for the whole cluster cannot be set for one broker.
+Differences from Kafka: as for DescribeConfigs. A config that Kafka accepts and Penstock does not support yet is refused with
+INVALID_CONFIG, never ignored. A config that applies to the whole cluster cannot be set for one broker.
 """
 
 from libs.rpc.contracts.controller import ConfigChange, ConfigResource
@@ -14,8 +14,8 @@ from libs.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from services.gateway.config_changes import change_configs
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.handlers.config_changes import change_configs
 
 
 async def handle(

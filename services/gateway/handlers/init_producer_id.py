@@ -2,18 +2,18 @@
 
 v2 flexible · v3 the producer's present id and epoch (KIP-360) · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE.
 
-An idempotent producer gets an id that nobody had before, from the gateway's blocks. An empty transactional id answers
-INVALID_REQUEST, an impossible transaction timeout INVALID_TRANSACTION_TIMEOUT.
+An idempotent producer gets an unused id from the gateway's blocks. An empty transactional id answers INVALID_REQUEST. A
+transaction timeout out of bounds answers INVALID_TRANSACTION_TIMEOUT.
 
-There are no transactions yet: a transactional id answers NOT_COORDINATOR, as Kafka does while nobody has asked FindCoordinator
-for it. Clients ask that first, and hear there why they get none.
+There are no transactions yet, so a transactional id answers NOT_COORDINATOR. Kafka does so for an id that FindCoordinator was not
+asked about. Clients call FindCoordinator first, and its answer tells them why they get no coordinator.
 """
 
 from libs.cluster.configs.resolve import effective_broker_int
 from libs.rpc.errors import RpcFailure
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from services.gateway.state import ControllerUnavailable, GatewayState, RequestContext
+from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 
 NONE = -1
 
@@ -24,7 +24,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: InitPr
     try:
         producer_id = await gateway.next_producer_id()
     except (RpcFailure, ControllerUnavailable):
-        # Kafka's answer while it waits for a block of ids; clients ask again.
+        # Kafka's answer while it waits for a block of ids. Clients retry.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

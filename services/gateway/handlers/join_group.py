@@ -1,14 +1,14 @@
-"""JoinGroup (11), versions 0-9. The group's coordinator decides; its answer comes back as it is.
+"""JoinGroup (11), versions 0-9. The group's coordinator decides, and its answer is relayed unchanged.
 
 v1 rebalance timeout · v4 MEMBER_ID_REQUIRED (KIP-394) · v5 static members (KIP-345) · v6 flexible · v7 protocol type · v8 reason
 (KIP-800) · v9 skip_assignment.
 
-A join waits for the other members, for no longer than its rebalance timeout. It ends when its client hangs up. When its
-coordinator goes away it answers NOT_COORDINATOR; so it does when this gateway ends, since nobody else could answer it here.
+A join waits for the other members, for no longer than its rebalance timeout. It ends when its client disconnects. It answers
+NOT_COORDINATOR when its coordinator is gone, and when this gateway stops, since no other process could answer on this connection.
 
-Differences from Kafka: any broker id takes it, whoever its group's coordinator is.
+Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway import relay
+from services.gateway.groups import relay
 
-begin = relay.of_group
+begin = relay.begin_group_request

@@ -1,10 +1,10 @@
-"""LeaveGroup (13), versions 0-5. The group's coordinator decides; its answer comes back as it is.
+"""LeaveGroup (13), versions 0-5. The group's coordinator decides, and its answer is relayed unchanged.
 
 v3 several members, static ones too (KIP-345) · v4 flexible · v5 reason (KIP-800).
 
-Differences from Kafka: any broker id takes it, whoever its group's coordinator is.
+Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway import relay
+from services.gateway.groups import relay
 
-begin = relay.of_group
+begin = relay.begin_group_request

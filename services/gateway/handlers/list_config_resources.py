@@ -1,9 +1,9 @@
-"""ListConfigResources (74), versions 0-1 (KIP-1142): what there is that has configs, or may have.
+"""ListConfigResources (74), versions 0-1 (KIP-1142): the resources that have configs, or may have.
 
-v0 client metrics only, when it was ListClientMetricsResources · v1 the types that are asked for, none for all.
+v0 client metrics only, when it was ListClientMetricsResources · v1 the requested types, or all if none is named.
 
-Topics and brokers are those that there are; groups those of which something is configured, whether or not they exist. There are
-no client metrics yet.
+It lists the topics and brokers that exist. It lists the groups that have configs, whether or not they exist. There are no client
+metrics yet.
 
 Differences from Kafka: no broker loggers. A group is no longer listed when the last of its configs is removed.
 """
@@ -16,7 +16,7 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 BROKER_LOGGER: Final = 8
 CLIENT_METRICS: Final = 16

@@ -3,10 +3,10 @@
 v2 isolation level · v4 leader epochs · v5 OFFSET_NOT_AVAILABLE · v6 flexible · v7 -3, the greatest timestamp · v8 -4, earliest
 local · v9 -5, latest tiered · v10 timeout · v11 -6, earliest pending upload.
 
-A leader that is gone, or has not committed yet what the one before it had, is waited for, at most half of the request's timeout
-and 5 s: a read may be asked twice.
+The request waits for a partition without a leader, and for a new leader that has not yet committed its predecessor's records. It
+waits for half of its timeout, at most 5 s. It may be sent twice, since it is a read.
 
-Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads; we ask that one.
+Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER.
 """
 
 from collections import Counter
@@ -21,27 +21,27 @@ from libs.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from services.gateway import searches
-from services.gateway.data_path import DataPath
-from services.gateway.exchange import Exchange
-from services.gateway.leaders import ask_leaders, error_by_name
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Exchange
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.fetch import offset_lookups
+from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
-PATIENCE_S_MAX = 5.0
+TIMEOUT_S_MAX = 5.0
 
 FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
-"""Since when a timestamp below 0 has a meaning."""
+"""The first version in which each timestamp below 0 has a meaning."""
 
 ISOLATION_LEVELS = (0, 1)
 READ_COMMITTED = 1
 
-PASSING = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE)
+RETRIABLE_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE)
 
 Key = tuple[str, int]
 
 
 @dataclass(slots=True)
-class _Question:
+class _Query:
     topic_id: bytes
     partition: int
     timestamp: int
@@ -50,32 +50,37 @@ class _Question:
 
 async def handle(gateway: GatewayState, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     version = context.api_version
-    questions, answers = _sort_out(gateway, request, version)
-    patience_s = PATIENCE_S_MAX if version < 10 else min(max(request.timeout_ms, 0) / 2000, PATIENCE_S_MAX)
+    queries, answers = _split(gateway, request, version)
+    retry_timeout_s = TIMEOUT_S_MAX if version < 10 else min(max(request.timeout_ms, 0) / 2000, TIMEOUT_S_MAX)
     answers |= await ask_leaders(
         gateway,
-        {key: (question.topic_id, question.partition) for key, question in questions.items()},
-        LIST_OFFSETS,
-        lambda keys: _body(request, [questions[key] for key in keys]),
-        ListOffsetsReply,
-        is_final=lambda answer: answer.error not in PASSING,
-        patience_s=patience_s,
+        {key: (query.topic_id, query.partition) for key, query in queries.items()},
+        LeaderRequest(
+            LIST_OFFSETS,
+            lambda keys: _body(request, [queries[key] for key in keys]),
+            ListOffsetsReply,
+            is_final=lambda answer: answer.error not in RETRIABLE_ERRORS,
+            retry_timeout_s=retry_timeout_s,
+        ),
     )
-    for key in questions:
+    for key in queries:
         answers.setdefault(key, ListedOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     response = ListOffsetsResponse()
     indexes: dict[str, dict[int, None]] = {}
     for topic in request.topics:
-        for partition in topic.partitions:  # as in Kafka, a topic without any is not mentioned
+        for partition in topic.partitions:  # as in Kafka, a topic without partitions is not mentioned
             indexes.setdefault(topic.name, {})[partition.partition_index] = None
-    for name, asked in indexes.items():
-        described = [_described(index, answers[name, index], version) for index in asked]
+    for name, partition_indexes in indexes.items():
+        described = [_described(index, answers[name, index], version) for index in partition_indexes]
         response.topics.append(ListOffsetsTopicResponse(name, described))
     return response
 
 
 def at_once(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest) -> ListOffsetsResponse | None:
-    """For a timestamp in a partition that many look into (`services/gateway/searches.py`); None: ask its leader."""
+    """The answer for a timestamp in a partition that is looked up often (`services/gateway/fetch/offset_lookups.py`).
+
+    None: the leader must be asked.
+    """
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.isolation_level not in ISOLATION_LEVELS:
         return None
     name, (wanted,) = request.topics[0].name, request.topics[0].partitions
@@ -84,20 +89,18 @@ def at_once(data_path: DataPath, exchange: Exchange, request: ListOffsetsRequest
     if topic is None or route is None or wanted.timestamp < 0 or wanted.current_leader_epoch not in (-1, route.leader_epoch):
         return None
     committed = request.isolation_level == READ_COMMITTED
-    found = searches.first_at(data_path, topic, wanted.partition_index, route, wanted.timestamp, committed=committed)
-    if found is None:
+    record = offset_lookups.first_at(data_path, topic, wanted.partition_index, route, wanted.timestamp, committed=committed)
+    if record is None:
         return None
-    described = ListOffsetsPartitionResponse(wanted.partition_index, 0, found.timestamp, found.offset, found.leader_epoch)
+    described = ListOffsetsPartitionResponse(wanted.partition_index, 0, record.timestamp, record.offset, record.leader_epoch)
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name, [described])])
 
 
-def _sort_out(
-    gateway: GatewayState, request: ListOffsetsRequest, version: int
-) -> tuple[dict[Key, _Question], dict[Key, ListedOffset]]:
-    """What to ask, and the answers that need no asking."""
+def _split(gateway: GatewayState, request: ListOffsetsRequest, version: int) -> tuple[dict[Key, _Query], dict[Key, ListedOffset]]:
+    """The queries for the leaders, and the answers that need no query."""
     image = gateway.image
     mentions = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    questions: dict[Key, _Question] = {}
+    queries: dict[Key, _Query] = {}
     answers: dict[Key, ListedOffset] = {}
     for wanted in request.topics:
         topic = image.topics.get(wanted.name)
@@ -111,12 +114,12 @@ def _sort_out(
                 answers[key] = ListedOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 topic_id = bytes.fromhex(topic.topic_id)
-                questions[key] = _Question(topic_id, p.partition_index, p.timestamp, p.current_leader_epoch)
-    return questions, answers
+                queries[key] = _Query(topic_id, p.partition_index, p.timestamp, p.current_leader_epoch)
+    return queries, answers
 
 
-def _body(request: ListOffsetsRequest, questions: Sequence[_Question]) -> ListOffsets:
-    wanted = tuple(ListOffsetsPartition(q.topic_id, q.partition, q.timestamp, q.leader_epoch) for q in questions)
+def _body(request: ListOffsetsRequest, queries: Sequence[_Query]) -> ListOffsets:
+    wanted = tuple(ListOffsetsPartition(q.topic_id, q.partition, q.timestamp, q.leader_epoch) for q in queries)
     return ListOffsets(request.isolation_level, wanted, request.replica_id)
 
 

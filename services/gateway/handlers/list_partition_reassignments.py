@@ -1,6 +1,6 @@
 """ListPartitionReassignments (46), version 0. Answered from the gateway's own image.
 
-Differences from Kafka: none known. As there, what is not being reassigned, or does not exist, is left out.
+Differences from Kafka: none known. As in Kafka, partitions that are not being reassigned, or do not exist, are left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,20 +13,20 @@ from libs.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
 
 
 async def handle(
     gateway: GatewayState, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     image = gateway.image
-    asked: Iterable[tuple[str, Iterable[int]]]
+    requested: Iterable[tuple[str, Iterable[int]]]
     if request.topics is None:
-        asked = ((name, range(topic.partitions)) for name, topic in image.topics.items())
+        requested = ((name, range(topic.partitions)) for name, topic in image.topics.items())
     else:
-        asked = ((topic.name, topic.partition_indexes) for topic in request.topics)
+        requested = ((topic.name, topic.partition_indexes) for topic in request.topics)
     response = ListPartitionReassignmentsResponse()
-    for name, indexes in asked:
+    for name, indexes in requested:
         topic = image.topics.get(name)
         ongoing = list(_ongoing(image, topic, indexes)) if topic is not None else []
         if ongoing:

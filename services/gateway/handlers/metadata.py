@@ -1,14 +1,16 @@
 """Metadata (3), versions 0-13.
 
-v0 an empty list asks for all topics, and replicas that are down are left out · v1 null asks for all, controller id, racks,
+v0 an empty list means all topics, and replicas that are down are left out · v1 null means all topics, controller id, racks,
 internal topics · v2 cluster id · v4 allow_auto_topic_creation · v5 offline replicas · v7 leader epochs · v8 authorized operations
 (the cluster's until v10) · v9 flexible · v10 topic ids in answers · v12 requests by id · v13 top-level error.
 
-Differences from Kafka: a topic that is created on demand is in the same answer if it is there within a second; Kafka answers
-UNKNOWN_TOPIC_OR_PARTITION at first, and clients ask again. Of internal topics only `__consumer_offsets` is created on demand,
-while there are no coordinators to own the others. `controller_id` is the broker that was asked, where Kafka names any: each
-forwards anyway. While no broker lives, those that are known are named, whose ports are gateways': librdkafka forgets all brokers
-when it is told of none, and does not come back (its issue 5301), and Java's client passes over such an answer.
+Differences from Kafka: a topic that is created on demand is in the same answer if it exists within a second. Kafka answers
+UNKNOWN_TOPIC_OR_PARTITION first, and clients retry. Of the internal topics only `__consumer_offsets` is created on demand, since
+the others have no coordinators yet. `controller_id` is the addressed broker, where Kafka names any: each forwards anyway. A
+fenced broker is named for five minutes more (`fenced_broker_s_max`), since gateways keep its port open
+(services/gateway/core/fenced_brokers.py says why). Replicas there are offline, as in Kafka. While no broker is alive, all known
+brokers are named. librdkafka forgets all brokers when an answer names none, and does not come back (its issue 5301). Java's
+client ignores such an answer.
 """
 
 from libs.cluster.configs.resolve import effective_broker_bool
@@ -35,7 +37,7 @@ from libs.wire.messages.metadata import (
 )
 from libs.wire.primitives import NO_UUID
 from services.gateway.core.cluster_view import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView
-from services.gateway.state import ControllerUnavailable, GatewayState, RequestContext
+from services.gateway.exchange.request_context import ControllerUnavailable, GatewayState, RequestContext
 
 CREATION_S_MAX = 1.0
 
@@ -46,12 +48,12 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Metada
     version = context.api_version
     if request.topics is not None and version < 12 and any(_needs_v12(topic) for topic in request.topics):
         return _refused(request.topics)
-    names, ids = _asked(request.topics, gateway.image)
+    names, ids = _requested(request.topics, gateway.image)
     creation_errors = await _create_missing(gateway, request, names)
-    await gateway.ask_neighbours()
+    await gateway.probe_peer_gateways()
     image = gateway.image
     view = ClusterView(image, lambda node_id: gateway.broker_endpoint(node_id, context))
-    topics = [_topic(view, topic, version) for topic in _found(image, names, ids)]
+    topics = [_topic(view, topic, version) for topic in _known_topics(image, names, ids)]
     topics += [_missing(name, creation_errors) for name in names or () if name not in image.topics]
     topics += [
         MetadataTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id) for topic_id in ids if topic_id not in image.topics_by_id
@@ -61,7 +63,7 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Metada
             if topic.name is not None:
                 topic.authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
-        brokers=[MetadataBroker(b.node_id, b.host, b.port, b.rack) for b in view.brokers or view.fenced_brokers()],
+        brokers=[MetadataBroker(b.node_id, b.host, b.port, b.rack) for b in view.named_brokers(gateway.lists_fenced_broker)],
         cluster_id=image.cluster_id,
         controller_id=view.controller_id(context.broker_id),
         topics=topics,
@@ -81,8 +83,8 @@ def _refused(topics: list[RequestedTopic]) -> MetadataResponse:
     return MetadataResponse([], None, -1, refused, error_code=ErrorCode.INVALID_REQUEST)
 
 
-def _asked(topics: list[RequestedTopic] | None, image: ClusterImage) -> tuple[list[str] | None, list[bytes]]:
-    """Distinct names (None: all topics) and ids. As in Kafka, one id in a request means that only ids count."""
+def _requested(topics: list[RequestedTopic] | None, image: ClusterImage) -> tuple[list[str] | None, list[bytes]]:
+    """The distinct names (None: all topics) and ids. As in Kafka, names are ignored in a request that has an id."""
     if topics is None:
         return None, []
     ids = list(dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != NO_UUID))
@@ -91,7 +93,7 @@ def _asked(topics: list[RequestedTopic] | None, image: ClusterImage) -> tuple[li
     return list(dict.fromkeys(topic.name or "" for topic in topics)), []
 
 
-def _found(image: ClusterImage, names: list[str] | None, ids: list[bytes]) -> list[Topic]:
+def _known_topics(image: ClusterImage, names: list[str] | None, ids: list[bytes]) -> list[Topic]:
     if names is None:
         return list(image.topics.values())
     by_name = [topic for name in names if (topic := image.topics.get(name)) is not None]
@@ -99,7 +101,7 @@ def _found(image: ClusterImage, names: list[str] | None, ids: list[bytes]) -> li
 
 
 async def _create_missing(gateway: GatewayState, request: MetadataRequest, names: list[str] | None) -> dict[str, ErrorCode]:
-    """Ask for the topics that are asked for by name and are not there. The errors that a client should see, by name."""
+    """Creates the requested topics that are named and do not exist. Returns the errors that the client should see, by name."""
     image = gateway.image
     missing = [name for name in names or () if name not in image.topics and is_legal(name)]
     if not missing or not request.allow_auto_topic_creation or not effective_broker_bool(image, "auto.create.topics.enable"):
@@ -117,7 +119,7 @@ async def _create(gateway: GatewayState, method: str, wanted: object) -> dict[st
     try:
         reply = await gateway.controller(method, wanted, TopicsReply, timeout_s=CREATION_S_MAX)
     except (RpcFailure, ControllerUnavailable):
-        return {}  # UNKNOWN_TOPIC_OR_PARTITION, and the client asks again
+        return {}  # UNKNOWN_TOPIC_OR_PARTITION, and the client retries
     await gateway.wait_for_revision(reply.revision, CREATION_S_MAX)
     return {result.name: ErrorCode(result.error) for result in reply.topics if result.error in _SHOWN_CREATION_ERRORS}
 

@@ -1,8 +1,8 @@
-"""OffsetDelete (47), version 0 (KIP-496). The group's coordinator decides; its answer comes back as it is.
+"""OffsetDelete (47), version 0 (KIP-496). The group's coordinator decides, and its answer is relayed unchanged.
 
-Differences from Kafka: any broker id takes it, whoever its group's coordinator is.
+Differences from Kafka: any broker id accepts it, wherever its group's coordinator is.
 """
 
-from services.gateway import relay
+from services.gateway.groups import relay
 
-begin = relay.of_group
+begin = relay.begin_group_request

@@ -1,15 +1,16 @@
-"""OffsetFetch (9), versions 1-10. The groups' coordinators are asked; their answers come back in the order of the groups.
+"""OffsetFetch (9), versions 1-10. The groups' coordinators answer, in the order of the groups.
 
-v2 null asks for all topics, an error for all of it · v5 leader epochs · v6 flexible · v7 require_stable · v8 several groups · v9
-member ids and epochs (KIP-848) · v10 topic ids.
+v2 null means all topics, a top-level error · v5 leader epochs · v6 flexible · v7 require_stable · v8 several groups · v9 member
+ids and epochs (KIP-848) · v10 topic ids.
 
-Where there is no answer the group has the error (v1: each partition). It may be asked twice, so it goes to the next coordinator
-where the first one is gone.
+If no owner answers, the group has the error (v1: each partition). The request is a read, so it goes to the next coordinator if
+the first one is gone.
 
-Differences from Kafka: any broker id takes it, whoever the groups' coordinators are.
+Differences from Kafka: any broker id accepts it, wherever the groups' coordinators are.
 """
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
+from libs.wire.group_refusals import offset_fetch_group
 from libs.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -19,25 +20,24 @@ from libs.wire.messages.offset_fetch import (
     write_request,
 )
 from libs.wire.primitives import Reader
-from services.gateway import relay
-from services.gateway.data_path import DataPath
-from services.gateway.exchange import Exchange
-from services.gateway.refusals import offset_fetch_group
-from services.gateway.split import Batched, ask_each
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Exchange
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.groups import relay
+from services.gateway.groups.split import MultiGroupApi, ask_each
 
-BATCHED = 8
+FIRST_WITH_SEVERAL_GROUPS = 8
 """The first version that names several groups."""
 
 
 def begin(data_path: DataPath, exchange: Exchange, reader: Reader) -> bool:
-    if exchange.api_version >= BATCHED:
-        return relay.of_only_group(data_path, exchange, reader)
-    return relay.of_group(data_path, exchange, reader)
+    if exchange.api_version >= FIRST_WITH_SEVERAL_GROUPS:
+        return relay.begin_single_group_request(data_path, exchange, reader)
+    return relay.begin_group_request(data_path, exchange, reader)
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    batched: Batched[OffsetFetchRequestGroup, OffsetFetchResponseGroup] = Batched(
+    api: MultiGroupApi[OffsetFetchRequestGroup, OffsetFetchResponseGroup] = MultiGroupApi(
         ApiKey.OFFSET_FETCH,
         write_request,
         read_response,
@@ -46,4 +46,4 @@ async def handle(gateway: GatewayState, context: RequestContext, request: Offset
         lambda response: list(response.groups),
         offset_fetch_group,
     )
-    return OffsetFetchResponse(groups=await ask_each(gateway, context, batched, request.groups))
+    return OffsetFetchResponse(groups=await ask_each(gateway, context, api, request.groups))

@@ -2,11 +2,11 @@
 
 v2 current leader epoch, throttle time · v3 replica id · v4 flexible.
 
-A consumer that hears of another leader asks for the end of the epoch of the last record that it has: if that is before its
-position, records that it has read are gone, or were never committed (KIP-320). A leader that is gone is waited for.
+A consumer that learns of a new leader asks for the end of its last record's epoch. If that end is before its position, records
+that it has read are gone, or were never committed (KIP-320). The request waits for a partition without a leader.
 
-Differences from Kafka: Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads; we ask that one. A partition that is
-named twice is answered once. Followers ask by RPC, so a replica id changes nothing.
+Differences from Kafka: the leader is asked wherever it is, where Kafka answers NOT_LEADER_OR_FOLLOWER. A partition that is named
+twice is answered once. Followers use an RPC instead, so a replica id changes nothing.
 """
 
 from libs.rpc.contracts.storage import END_OF_EPOCH, EndOfEpoch, EndOfEpochReply, EpochEnd, EpochPartition
@@ -17,12 +17,12 @@ from libs.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
-from services.gateway.leaders import ask_leaders, error_by_name
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.peers.leader_requests import LeaderRequest, ask_leaders, error_by_name
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 
-NOBODY = EpochEnd(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+NO_ANSWER = EpochEnd(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 Key = tuple[str, int]
 
@@ -33,10 +33,10 @@ async def handle(
     image = gateway.image
     wanted: dict[Key, EpochPartition] = {}
     answers: dict[Key, EpochEnd] = {}
-    for asked in request.topics:
-        topic = image.topics.get(asked.topic)
-        for p in asked.partitions:
-            key = (asked.topic, p.partition)
+    for topic_request in request.topics:
+        topic = image.topics.get(topic_request.topic)
+        for p in topic_request.partitions:
+            key = (topic_request.topic, p.partition)
             if topic is None or not 0 <= p.partition < topic.partitions:
                 answers[key] = EpochEnd(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
@@ -46,19 +46,21 @@ async def handle(
     answers |= await ask_leaders(
         gateway,
         {key: (partition.topic_id, partition.partition) for key, partition in wanted.items()},
-        END_OF_EPOCH,
-        lambda keys: EndOfEpoch(tuple(wanted[key] for key in keys)),
-        EndOfEpochReply,
-        is_final=lambda answer: answer.error != ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        patience_s=PATIENCE_S,
+        LeaderRequest(
+            END_OF_EPOCH,
+            lambda keys: EndOfEpoch(tuple(wanted[key] for key in keys)),
+            EndOfEpochReply,
+            is_final=lambda answer: answer.error != ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            retry_timeout_s=TIMEOUT_S,
+        ),
     )
     response = OffsetForLeaderEpochResponse()
     indexes: dict[str, dict[int, None]] = {}
-    for asked in request.topics:  # as in Kafka, also one without partitions is mentioned
-        indexes.setdefault(asked.topic, {}).update({p.partition: None for p in asked.partitions})
+    for topic_request in request.topics:  # as in Kafka, a topic without partitions is mentioned, too
+        indexes.setdefault(topic_request.topic, {}).update({p.partition: None for p in topic_request.partitions})
     for name, of_topic in indexes.items():
-        found = [_result(index, answers.get((name, index), NOBODY)) for index in of_topic]
-        response.topics.append(OffsetForLeaderTopicResult(name, found))
+        results = [_result(index, answers.get((name, index), NO_ANSWER)) for index in of_topic]
+        response.topics.append(OffsetForLeaderTopicResult(name, results))
     return response
 
 

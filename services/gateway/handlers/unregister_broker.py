@@ -5,14 +5,14 @@ Differences from Kafka: a node that is alive is refused.
 
 from libs.rpc.contracts.controller import UNREGISTER_BROKER, UnregisterBroker, UnregisterBrokerReply
 from libs.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from services.gateway.config_changes import PATIENCE_MS
-from services.gateway.controller_calls import NotDone, ask
-from services.gateway.state import GatewayState, RequestContext
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+from services.gateway.handlers.config_changes import TIMEOUT_MS
+from services.gateway.peers.controller_requests import RequestFailed, ask
 
 
 async def handle(gateway: GatewayState, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     try:
-        await ask(gateway, UNREGISTER_BROKER, UnregisterBroker(request.broker_id), UnregisterBrokerReply, PATIENCE_MS)
-    except NotDone as failure:
+        await ask(gateway, UNREGISTER_BROKER, UnregisterBroker(request.broker_id), UnregisterBrokerReply, TIMEOUT_MS)
+    except RequestFailed as failure:
         return UnregisterBrokerResponse(error_code=failure.error, error_message=failure.message)
     return UnregisterBrokerResponse()

@@ -1,32 +1,35 @@
-"""One client connection: frames in, requests begun in order, answers out in order. The core is `core/session.py`.
+"""One client connection: it receives frames, begins their requests in order, and sends the answers in order. Its core is
+`core/session.py`.
 
-All frames of one read are handled before anything is written, and the answers of one turn leave together (the stream sees to
-that). Whatever a client sends, it can only lose its own connection: every way out of here is `close(reason)`.
+All frames of one read are handled before anything is written, and the answers of one turn leave together, which the stream
+arranges. Whatever a client sends, it can lose its own connection only: each failure ends in `close(reason)`.
 """
 
 import asyncio
 import logging
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from libs.rpc.transport import Stream
 from libs.telemetry.logs import fields
-from libs.wire.api import ApiKey
-from libs.wire.frames import FrameError, FrameReader
+from libs.wire.api_keys import ApiKey
+from libs.wire.frames import ChunkPool, FrameError, FrameReader
 from libs.wire.headers import read_request_header
 from libs.wire.primitives import ProtocolError, Reader
-from services.gateway import relay
-from services.gateway.api import Api
-from services.gateway.core.fetch_shape import FetchShape
-from services.gateway.core.patience import Patience
-from services.gateway.core.produce_shape import ProduceShape
-from services.gateway.core.relay_shape import RelayShape
-from services.gateway.core.session import Session
-from services.gateway.exchange import Answer, Exchange, FilePart, drop_answer
-from services.gateway.handlers import APIS, fetch, produce
-
-if TYPE_CHECKING:
-    from services.gateway.connections import Connections
+from services.gateway.config import GatewayConfig
+from services.gateway.core.connection_timeouts import ConnectionTimeouts, TimeoutLimits
+from services.gateway.core.fetch_template import FetchTemplate
+from services.gateway.core.produce_template import ProduceTemplate
+from services.gateway.core.relay_template import RelayTemplate
+from services.gateway.core.session import Session, SessionLimits
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.data_path.served_api import ServedApi
+from services.gateway.exchange.exchange import Answer, Exchange, FilePart, drop_answer
+from services.gateway.exchange.request_context import GatewayState
+from services.gateway.groups import relay
+from services.gateway.handlers import SERVED, fetch, produce
+from services.gateway.meters import Meters
 
 log = logging.getLogger(__name__)
 
@@ -36,74 +39,121 @@ METADATA = int(ApiKey.METADATA)
 LEAVE_GROUP = int(ApiKey.LEAVE_GROUP)
 
 OUTPUT_BYTES_MAX = 256 * 1024
-"""Of answers that the client has not taken yet. Beyond, its next request does not begin."""
+"""The bytes of answers that a client may leave unread. Beyond them its next request does not begin."""
 
-SHAPE_MISSES_MAX = 8
-"""A producer to many topics would otherwise pay for learning a shape with each request."""
+TEMPLATE_MISSES_MAX = 8
+"""After so many requests that do not match, the template is learnt anew. A producer to many topics would otherwise pay for
+learning one with each request."""
 
-_PEEK = struct.Struct(">h")
+_API_KEY = struct.Struct(">h")
+
+
+class SharedByConnections(Protocol):
+    """The part of the process that all client connections share: settings, budgets, counters, the data path."""
+
+    config: GatewayConfig
+    gateway: GatewayState
+    data_path: DataPath
+    loop: asyncio.AbstractEventLoop
+    chunks: ChunkPool
+    session_limits: SessionLimits
+    timeout_limits: TimeoutLimits
+    meters: Meters
+
+    @property
+    def answered(self) -> Callable[[int, float, float, float], None]: ...
+
+    def ended(self, connection: "Connection", reason: str) -> None: ...
+
+    def half_received(self, connection: "Connection", held: int) -> None:
+        """Tells the memory in bytes that the connection's incomplete frame takes."""
+
+    def received_whole(self, connection: "Connection") -> None: ...
+
+
+def host_of(peer: str) -> str:
+    return peer.rpartition(":")[0] or peer
+
+
+class Refused:
+    """The `Receiver` of a stream that was aborted when it came."""
+
+    def get_buffer(self) -> memoryview:
+        raise AssertionError("nothing is read from a refused connection")
+
+    def buffer_updated(self, nbytes: int) -> None:
+        pass
+
+    def descriptors_received(self, descriptors: list[int] | None) -> None:
+        pass
+
+    def write_ready(self) -> None:
+        pass
+
+    def connection_lost(self, reason: Exception | None) -> None:
+        pass
 
 
 class Connection:
-    """A `Receiver` of a client's stream. `connections` is what it shares with the others: settings, counters, the data path."""
+    """The `Receiver` of a client's stream."""
 
     __slots__ = (
         "_connections",
-        "_fetch_shape",
+        "_fetch_template",
         "_loop",
-        "_misses",
-        "_patience",
         "_paused",
-        "_produce_shape",
+        "_produce_template",
         "_pumping",
         "_reader",
-        "_relay_shapes",
+        "_relay_templates",
         "_session",
         "_stream",
         "_task",
+        "_template_misses",
+        "_timeouts",
         "broker_id",
         "client_host",
         "closed",
         "draining",
         "half_frame_since",
+        "known_addresses",
         "last_active",
         "listener",
         "peer",
         "software_name",
         "software_version",
-        "told",
-        "withheld",
+        "withheld_hints",
     )
 
-    def __init__(self, connections: "Connections", stream: Stream, broker_id: int, listener: str) -> None:
+    def __init__(self, connections: SharedByConnections, stream: Stream, broker_id: int, listener: str) -> None:
         self._connections = connections
         self._loop = connections.loop
         self._stream = stream
         self._reader = FrameReader(connections.config.frame_bytes_max, pool=connections.chunks)
         self._session: Session[Exchange] = Session(connections.session_limits)
-        self._produce_shape: ProduceShape | None = None
-        self._fetch_shape: FetchShape | None = None
-        self._relay_shapes: dict[int, RelayShape] = {}
-        self._misses = 0
-        self._patience = Patience(connections.patience)
+        self._produce_template: ProduceTemplate | None = None
+        self._fetch_template: FetchTemplate | None = None
+        self._relay_templates: dict[int, RelayTemplate] = {}
+        self._template_misses = 0
+        self._timeouts = ConnectionTimeouts(connections.timeout_limits)
         self._paused = False
         self._pumping = False
         self._task: asyncio.Task[None] | None = None
         self.broker_id = broker_id
         self.peer = stream.peer
-        self.client_host = stream.peer.rpartition(":")[0] or stream.peer
+        self.client_host = host_of(stream.peer)
         self.listener = listener
         self.software_name = ""
         self.software_version = ""
-        self.told = connections.data_path.routes.addresses
-        self.withheld = 0
+        self.known_addresses = connections.data_path.routes.addresses
+        self.withheld_hints = 0
         self.closed = False
         self.draining = False
-        # For the sweep, in loop time: 0.0 means "not now".
+        # For the sweep, in loop time. 0.0: no frame is incomplete.
         self.last_active = self._loop.time()
         self.half_frame_since = 0.0
 
-    # --- what the stream tells us -------------------------------------------------------------------------------------
+    # --- Receiver: calls of the stream --------------------------------------------------------------------------------
 
     def get_buffer(self) -> memoryview:
         return self._reader.buffer()
@@ -114,11 +164,11 @@ class Connection:
         now = self.last_active = self._loop.time()
         connections.meters.bytes_in += nbytes
         reader.advance(nbytes)
-        begun_before = self.half_frame_since
+        incomplete_since = self.half_frame_since
         try:
             for frame in reader.frames():
-                begun_before = 0.0
-                self._arrived(frame, now)
+                incomplete_since = 0.0
+                self._frame_received(frame, now)
                 if self.closed:
                     return
         except FrameError as error:
@@ -127,7 +177,7 @@ class Connection:
         finally:
             connections.data_path.appends.flush()
         if reader.pending:
-            if not begun_before:
+            if not incomplete_since:
                 self.half_frame_since = now
             connections.half_received(self, reader.held)
         elif self.half_frame_since:
@@ -136,20 +186,20 @@ class Connection:
         if self._session.congested and not self._paused:
             self._pause()
 
-    def descriptors_received(self, descriptors: list[int]) -> None:
+    def descriptors_received(self, descriptors: list[int] | None) -> None:
         raise AssertionError("a TCP connection carries no descriptors")
 
     def write_ready(self) -> None:
         if not self.closed:
-            self._output_moved()
+            self._resume_output()
 
     def connection_lost(self, reason: Exception | None) -> None:
         self._end("client" if reason is None else "reset")
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def _arrived(self, frame: memoryview, now: float) -> None:
-        api_key = _PEEK.unpack_from(frame)[0] if len(frame) >= 2 else -1
+    def _frame_received(self, frame: memoryview, now: float) -> None:
+        api_key = _API_KEY.unpack_from(frame)[0] if len(frame) >= 2 else -1
         exchange = Exchange(self, frame, api_key, now, api_key == PRODUCE)
         if self._session.arrive(exchange):
             self._begin(exchange)
@@ -158,37 +208,38 @@ class Connection:
         frame, exchange.frame = exchange.frame, None
         assert frame is not None, "a request begins once"
         try:
-            if self._begin_alike(exchange, frame):
+            if self._begin_from_template(exchange, frame):
                 return
             reader = Reader(frame)
             header = read_request_header(reader)
-            api = APIS.get(header.api_key)
-            if api is None:
+            served = SERVED.get(header.api_key)
+            if served is None:
                 self.close("api", f"{header.api_key.name} is not served")
                 return
             exchange.api_version = version = header.api_version
             exchange.correlation_id = header.correlation_id
             exchange.client_id = header.client_id
+            api = served.api
             if not api.min_version <= version <= api.max_version and header.api_key is not ApiKey.API_VERSIONS:
                 self.close("version", f"{header.api_key.name} version {version}")
             elif exchange.api_key == PRODUCE:
-                shape = produce.begin(self._connections.data_path, exchange, reader)
-                if self._produce_shape is None or (shape is not None and self._misses >= SHAPE_MISSES_MAX):
-                    self._produce_shape, self._misses = shape, 0
+                learnt = produce.begin(self._connections.data_path, exchange, reader)
+                if self._produce_template is None or (learnt is not None and self._template_misses >= TEMPLATE_MISSES_MAX):
+                    self._produce_template, self._template_misses = learnt, 0
             elif exchange.api_key == FETCH:
-                wanted = self._fetch_shape is None or self._misses >= SHAPE_MISSES_MAX
-                fetched = fetch.begin(self._connections.data_path, exchange, reader, wants_shape=wanted)
-                if wanted:
-                    self._fetch_shape, self._misses = fetched, 0
-            elif not api.begin(self._connections.data_path, exchange, reader):
+                wants_template = self._fetch_template is None or self._template_misses >= TEMPLATE_MISSES_MAX
+                template = fetch.begin(self._connections.data_path, exchange, reader, wants_template=wants_template)
+                if wants_template:
+                    self._fetch_template, self._template_misses = template, 0
+            elif not served.begin(self._connections.data_path, exchange, reader):
                 reader.elements_left = api.elements_max
                 request = api.read_request(reader, version)
                 reader.expect_end()
-                answer = api.at_once(self._connections.data_path, exchange, request)
+                answer = served.at_once(self._connections.data_path, exchange, request)
                 if answer is not None:
-                    self.finish(exchange, api.written(exchange.api_version, exchange.correlation_id, answer))
+                    self.finish(exchange, served.written(exchange.api_version, exchange.correlation_id, answer))
                     return
-                self._task = self._loop.create_task(self._handle(api, exchange, request))
+                self._task = self._loop.create_task(self._handle(served, exchange, request))
         except ProtocolError as error:
             self.close("malformed", str(error))
         except Exception:
@@ -197,35 +248,37 @@ class Connection:
             )
             self.close("internal", "unexpected exception")
 
-    def _begin_alike(self, exchange: Exchange, frame: memoryview) -> bool:
-        """Whether the request repeats an earlier one, and has begun without being parsed."""
+    def _begin_from_template(self, exchange: Exchange, frame: memoryview) -> bool:
+        """Begins a request that repeats an earlier one, without parsing it. False: it does not, and was not begun."""
         data_path = self._connections.data_path
-        if exchange.api_key == PRODUCE and self._produce_shape is not None:
-            if produce.begin_alike(data_path, exchange, self._produce_shape, frame):
+        if exchange.api_key == PRODUCE and self._produce_template is not None:
+            if produce.begin_from_template(data_path, exchange, self._produce_template, frame):
                 return True
-            self._misses += 1
-        elif exchange.api_key == FETCH and self._fetch_shape is not None:
-            if fetch.begin_alike(data_path, exchange, self._fetch_shape, frame):
+            self._template_misses += 1
+        elif exchange.api_key == FETCH and self._fetch_template is not None:
+            if fetch.begin_from_template(data_path, exchange, self._fetch_template, frame):
                 return True
-            self._misses += 1
+            self._template_misses += 1
         else:
-            shape = self._relay_shapes.get(exchange.api_key)
-            return shape is not None and relay.begin_alike(data_path, exchange, shape, frame)
+            relay_template = self._relay_templates.get(exchange.api_key)
+            return relay_template is not None and relay.begin_from_template(data_path, exchange, relay_template, frame)
         return False
 
-    async def _handle(self, api: Api, exchange: Exchange, request: object) -> None:
+    async def _handle(self, served: ServedApi, exchange: Exchange, request: object) -> None:
         context = exchange.context()
         try:
-            response = await api.handle(self._connections.gateway, context, request)
+            response = await served.handle(self._connections.gateway, context, request)
             self.software_name, self.software_version = context.software_name, context.software_version
-            written = api.written(exchange.api_version, exchange.correlation_id, response)
+            written = served.written(exchange.api_version, exchange.correlation_id, response)
             if exchange.api_key == METADATA:
-                self.told = self._connections.data_path.routes.addresses
+                self.known_addresses = self._connections.data_path.routes.addresses
         except asyncio.CancelledError:
             raise
         except Exception:
-            # Kafka has no error that fits every response: a lost connection is what each client knows how to handle.
-            log.exception("request failed", extra=fields(api=api.name, version=exchange.api_version, peer=self._stream.peer))
+            # Kafka has no error that fits every response. Each client knows how to handle a lost connection.
+            log.exception(
+                "request failed", extra=fields(api=served.api.name, version=exchange.api_version, peer=self._stream.peer)
+            )
             self.close("internal", "unexpected exception")
             return
         self._task = None
@@ -238,15 +291,15 @@ class Connection:
         for leaving in self._session.answer(exchange, answer):
             self._send(leaving)
         if not exchange.pipelined:
-            self._stream.flush()  # nothing else can follow it in this turn
+            self._stream.flush()  # no other answer can follow in this turn
         if not self._pumping:
-            self._output_moved()
+            self._resume_output()
 
-    def relayed_like(self, api_key: int, shape: RelayShape) -> None:
-        self._relay_shapes[api_key] = shape
+    def keep_relay_template(self, api_key: int, template: RelayTemplate) -> None:
+        self._relay_templates[api_key] = template
 
-    def is_alone(self, exchange: Exchange) -> bool:
-        return self._session.is_alone(exchange)
+    def is_only_request(self, exchange: Exchange) -> bool:
+        return self._session.is_only_request(exchange)
 
     def _send(self, exchange: Exchange) -> None:
         answer, exchange.answer = exchange.answer, None
@@ -266,20 +319,20 @@ class Connection:
                 meters.bytes_out += len(part)
                 stream.write(part)
 
-    def _output_moved(self) -> None:
-        """Begin what may begin now, and read or do not read, by how much the client leaves unread."""
+    def _resume_output(self) -> None:
+        """Begins the requests that may begin now, and reads or stops reading, by how much the client leaves unread."""
         session = self._session
         session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
         self._pumping = True
-        begun = False
+        began_any = False
         try:
             while not self.closed and (exchange := session.begin_next()) is not None:
-                begun = True
+                began_any = True
                 self._begin(exchange)
                 session.output_blocked = self._stream.pending_bytes > OUTPUT_BYTES_MAX
         finally:
             self._pumping = False
-            if begun:
+            if began_any:
                 self._connections.data_path.appends.flush()
         if self.closed:
             return
@@ -289,7 +342,7 @@ class Connection:
         elif self._paused and session.relieved and not session.output_blocked:
             self._resume()
 
-    # --- patience and the end -----------------------------------------------------------------------------------------
+    # --- timeouts and closing -----------------------------------------------------------------------------------------
 
     def _pause(self) -> None:
         self._paused = True
@@ -298,32 +351,33 @@ class Connection:
     def _resume(self) -> None:
         self._paused = False
         if self.half_frame_since:
-            self.half_frame_since = self._loop.time()  # it was us who did not read
+            self.half_frame_since = self._loop.time()  # the pause was ours, not the client's
         self._stream.resume_reading()
 
     def check(self, now: float) -> None:
-        """Called by the sweep: closes whoever is too slow to be let wait."""
-        patience = self._patience
-        verdict = patience.with_unread(now, self._stream.pending_bytes if self._paused else 0)
+        """Closes the connection if its client exceeds a timeout. The sweep of `Connections` calls it."""
+        timeouts = self._timeouts
+        verdict = timeouts.check_unread(now, self._stream.pending_bytes if self._paused else 0)
         if verdict is None and self.half_frame_since and not self._paused:
-            verdict = patience.with_half_frame(now, self.half_frame_since, self._reader.pending)
+            verdict = timeouts.check_half_frame(now, self.half_frame_since, self._reader.pending)
         elif verdict is None and self._session.idle:
-            verdict = patience.with_silence(now, self.last_active)
+            verdict = timeouts.check_idle(now, self.last_active)
             if verdict is None and not self._reader.pending:
                 self._reader.rest()
         if verdict is not None:
-            self.close(*verdict)
+            reason, detail = verdict
+            self.close(reason, detail)
 
     def is_unused(self, since: float) -> bool:
         return self._session.idle and self.last_active < since
 
     def leave(self) -> None:
-        """Closes as soon as nothing is asked, and reads on until then."""
+        """Closes the connection as soon as no request is outstanding. Until then requests are read as usual."""
         self.draining = True
-        self._output_moved()
+        self._resume_output()
 
     def drain(self) -> None:
-        """No further request is read; the connection closes when those it has are answered."""
+        """Reads no further request, and closes the connection once the outstanding ones are answered."""
         if self.closed:
             return
         self.draining = True
@@ -351,7 +405,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        self._reader.close()  # now, and not when the garbage collector comes to this connection
+        self._reader.close()  # at once, and not at the next garbage collection
         self._connections.ended(self, reason)
         if self._task is not None:
             self._task.cancel()
@@ -363,5 +417,5 @@ class Connection:
                 hang_up, exchange.on_hang_up = exchange.on_hang_up, None
                 hang_up()
             elif exchange.api_key == LEAVE_GROUP and exchange.frame is not None:
-                # Its last word, behind a join that waits for others: unsaid, they would wait for it until its session is over.
+                # A LeaveGroup behind a JoinGroup that waits. Without it the group would wait for this member's session to end.
                 self._begin(exchange)

@@ -1,6 +1,6 @@
 """The listening sockets: the bootstrap port, and one port per storage node that ever registered.
 
-Rule (DESIGN section 4): one port per broker id. A port stays open while its node is down: the client that reconnects must hear
+Rule (docs/rules.md): one port per broker id. A port stays open while its node is down: the client that reconnects must hear
 "not leader" and where the leader is now, instead of a refused connection.
 """
 
@@ -11,18 +11,19 @@ from functools import partial
 
 from libs.rpc.transport import Listener, Receiver, Stream, Transport
 from libs.telemetry.logs import fields
-from services.gateway.state import BOOTSTRAP
+from services.gateway.core.addresses import BOOTSTRAP
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 
 Accept = Callable[[Stream, int], Receiver]
-"""(stream, broker id or BOOTSTRAP)"""
+"""Called with a stream, and the broker id or BOOTSTRAP whose port it came to."""
 
 
 class Listeners:
-    """`start` opens the bootstrap port last: who can connect there finds the ports that Metadata names."""
+    """The open listening sockets. `start` opens the bootstrap port last, so that a client that can connect there finds each port
+    that Metadata names."""
 
     def __init__(self, transport: Transport, host: str, port_base: int, accept: Accept) -> None:
         self._transport = transport
@@ -39,14 +40,14 @@ class Listeners:
         return self._open.keys() - {BOOTSTRAP}
 
     async def start(self, broker_ids: Iterable[int]) -> None:
-        """Raises OSError when the bootstrap port is taken."""
+        """Opens all ports. Raises OSError when the bootstrap port is taken."""
         self._wanted = set(broker_ids)
         await self._open_wanted()
         self._open[BOOTSTRAP] = await self._listen(BOOTSTRAP)
         log.info("listening", extra=fields(bootstrap=self._open[BOOTSTRAP].address, broker_ids=sorted(self.broker_ids)))
 
     def follow(self, broker_ids: set[int]) -> None:
-        """Opens the ports of new ids, closes those of ids that were removed from the cluster for good."""
+        """Opens the ports of new broker ids, and closes those of broker ids that were unregistered."""
         self._wanted = broker_ids
         for broker_id in self.broker_ids - broker_ids:
             self._open.pop(broker_id).close()
@@ -71,7 +72,8 @@ class Listeners:
             self._opening = None
 
     async def _open_wanted(self) -> bool:
-        """True when all are open. A taken port is tried again: nobody but its broker id misses it."""
+        """Opens the missing ports. True when all are open. A taken port is tried again later, since only its own broker id lacks
+        it."""
         for broker_id in sorted(self._wanted - self.broker_ids):
             try:
                 listener = await self._listen(broker_id)

@@ -1,7 +1,7 @@
-"""The gateway's way to the group coordinators: one RPC client to each, which shard each owns, and what waits for an owner.
+"""The gateway's group coordinators: an RPC client to each, the owner of each shard, and the requests that wait for an owner.
 
-A coordinator that vanished from the members keeps its client: a lost lease is not a death (DESIGN section 5), and the shards'
-states say who owns them. A new incarnation knows nothing of the past, so what the former one was asked fails as disconnected.
+A coordinator that is no longer a member keeps its client: a lost lease is not a death, and the shards' states say which
+coordinator owns them. A new incarnation knows nothing of the past, so requests to the former one fail as disconnected.
 """
 
 import asyncio
@@ -9,40 +9,31 @@ import logging
 from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
-from libs.cluster.reaching import address_of
+from libs.cluster.member_addresses import address_of
 from libs.cluster.records import GROUP_COORDINATOR, Member
+from libs.cluster.shard_owners import Owner
 from libs.rpc.client import Hello, RpcClient
 from libs.rpc.errors import RpcFailure
 from libs.rpc.transport import Transport
 from libs.telemetry.logs import fields
-from services.gateway.asking import Asking, Question, Told
-from services.gateway.core.shards import Shards
-from services.gateway.unready import Unready
+from services.gateway.core.group_shards import GroupShards
+from services.gateway.peers.coordinator_request import Coordinator, CoordinatorQuery, CoordinatorRequest, OnResult
+from services.gateway.peers.delayed_requests import DelayedRequests
 
 log = logging.getLogger(__name__)
 
 CONNECT_S_MAX = 5.0
 
 HELD_BYTES_MAX = 48 << 20
-"""Of requests without an answer, of all clients together. An RPC connection takes 64 MiB: beyond, nobody would be heard."""
+"""The bytes of unanswered requests, of all clients together. An RPC connection takes 64 MiB; beyond, no request would get
+through."""
 PARKED_BYTES_MAX = 32 << 20
-"""Of those, joins and syncs, which wait for other members: what is left belongs to those whom nobody has to wait for."""
-
-
-class Coordinator:
-    """One registered incarnation of a group coordinator."""
-
-    __slots__ = ("client", "incarnation", "node_id")
-
-    def __init__(self, node_id: int, incarnation: int, client: RpcClient) -> None:
-        self.node_id = node_id
-        self.incarnation = incarnation
-        self.client = client
+"""The part of these bytes that joins and syncs may use, which wait for other members. The rest stays free for requests that do
+not."""
 
 
 class Coordinators:
-    """Call `follow` with each new image. `ask` may be called at any time."""
+    """The group coordinators of the newest image. Call `follow` with each image; `ask` may be called at any time."""
 
     def __init__(self, hello: Callable[[], Hello], host_id: str, transport: Transport) -> None:
         self._hello = hello
@@ -51,19 +42,21 @@ class Coordinators:
         self._loop = asyncio.get_running_loop()
         self._known: dict[int, Coordinator] = {}
         self._owners: dict[int, Coordinator] = {}
-        """Of this image's shards, as far as somebody asked."""
+        """The owners of this image's shards, as far as they were needed."""
         self._unreachable: set[tuple[int, int]] = set()
         self._connecting: dict[Coordinator, asyncio.Task[None]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._held = self._parked = 0
         self._closed = False
-        self.waiting = Unready()
-        """Askings that nobody can be asked for now."""
+        self.delayed_requests = DelayedRequests()
+        """The requests that have no reachable owner now."""
         self.leaving = False
-        """This gateway ends: nobody waits here for other members any more."""
-        self.shards = Shards(ClusterImage())
+        """True while this gateway stops: no request may wait here for other members any more."""
+        self.topics_revision = 0
+        """The revision at which the topics of the newest image last changed."""
+        self.shards = GroupShards(ClusterImage())
 
-    # --- who there is -------------------------------------------------------------------------------------------------
+    # --- members and owners -------------------------------------------------------------------------------------------
 
     def follow(self, image: ClusterImage) -> None:
         if self._closed:
@@ -72,16 +65,17 @@ class Coordinators:
             known = self._known.get(node_id)
             if known is None or known.incarnation != member.incarnation:
                 self._owners.clear()
-                self._meet(member)
-        before, self.shards = self.shards, Shards(image, self.shards)
+                self._add(member)
+        self.topics_revision = image.topics_revision
+        before, self.shards = self.shards, GroupShards(image, self.shards)
         self._owners.clear()
         if not self.shards.same_owners(before):
-            for asking in self._under_way():
-                asking.follow()
-        self.waiting.tell()
+            for request in self._requests_in_flight():
+                request.follow()
+        self.delayed_requests.retry_all()
 
     def owner(self, shard: int) -> Coordinator | None:
-        """Whom the newest image names, if it is known here."""
+        """The owner that the newest image names, if this gateway knows its address."""
         owner = self._owners.get(shard)
         if owner is None:
             owner = self._owner(shard)
@@ -100,34 +94,37 @@ class Coordinators:
             self._connecting[coordinator] = task
             task.add_done_callback(lambda _task: self._connecting.pop(coordinator, None))
 
-    # --- asking -------------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
-    def ask(self, question: Question, told: Told) -> Asking | None:
-        """`told` is called once, perhaps before this returns; None: there is no room for it, and `told` is not called."""
-        size, parks = question.size, question.parks
+    def ask(self, query: CoordinatorQuery, on_result: OnResult) -> CoordinatorRequest | None:
+        """Sends the request. `on_result` is called once, perhaps before this returns.
+
+        None: the bytes held are at their bound, and `on_result` is never called.
+        """
+        size, parks = query.size, query.parks
         if self._held + size > HELD_BYTES_MAX or (parks and self._parked + size > PARKED_BYTES_MAX):
             return None
         self._held += size
         self._parked += size if parks else 0
-        asking = Asking(self, question, told)
-        asking.start()
-        return asking
+        request = CoordinatorRequest(self, query, on_result)
+        request.start()
+        return request
 
-    def over(self, question: Question) -> None:
-        """For askings: it takes no room any more."""
-        self._held -= question.size
-        self._parked -= question.size if question.parks else 0
+    def release(self, query: CoordinatorQuery) -> None:
+        """Gives the bytes of a request that has ended back to the budgets."""
+        self._held -= query.size
+        self._parked -= query.size if query.parks else 0
 
     def leave(self) -> None:
-        """Those who wait for other members hear that this is not the place, so that they go to another gateway."""
+        """Ends joins and syncs that wait for other members. Their clients look for the coordinator again, at another gateway."""
         self.leaving = True
-        for asking in self._under_way():
-            asking.leave()
-        self.waiting.tell()
+        for request in self._requests_in_flight():
+            request.leave()
+        self.delayed_requests.retry_all()
 
     async def close(self) -> None:
         self._closed = True
-        self.waiting.close()
+        self.delayed_requests.close()
         for connecting in list(self._connecting.values()):
             connecting.cancel()
         for known in self._known.values():
@@ -138,26 +135,31 @@ class Coordinators:
             await asyncio.gather(*self._closing)
 
     def debug(self) -> dict[str, object]:
-        """For the admin port."""
+        """The coordinators' part of `/debug` on the admin port."""
         return {
             "group_coordinators": {known.node_id: known.client.connected for known in self._known.values()},
             "group_requests_bytes": self._held,
-            "group_requests_waiting": len(self.waiting),
+            "group_requests_waiting": len(self.delayed_requests),
         }
 
-    def _under_way(self) -> list[Asking]:
-        return [whose for known in self._known.values() for _, whose in known.client.under_way() if isinstance(whose, Asking)]
+    def _requests_in_flight(self) -> list[CoordinatorRequest]:
+        return [
+            callback
+            for known in self._known.values()
+            for _, callback in known.client.in_flight()
+            if isinstance(callback, CoordinatorRequest)
+        ]
 
-    def _meet(self, member: Member) -> None:
+    def _add(self, member: Member) -> None:
         known = self._known.pop(member.node_id, None)
         if known is not None:
             self._retire(known.client)
         address = address_of(member, self._host_id)
-        life = (member.node_id, member.incarnation)
+        key = (member.node_id, member.incarnation)
         if not address:
-            if life not in self._unreachable:
-                self._unreachable.add(life)
-                log.error("no address of a group coordinator leads to it from here", extra=fields(node=member.node_id))
+            if key not in self._unreachable:
+                self._unreachable.add(key)
+                log.error("a group coordinator has no address that can be reached from here", extra=fields(node=member.node_id))
             return
         client = RpcClient(address, self._hello, self._transport, expected=(GROUP_COORDINATOR, member.node_id))
         coordinator = self._known[member.node_id] = Coordinator(member.node_id, member.incarnation, client)
@@ -169,11 +171,11 @@ class Coordinators:
             try:
                 await coordinator.client.ready(CONNECT_S_MAX)
             except RpcFailure as error:
-                # The client backs off by itself; when it was closed, the coordinator was replaced and this ends.
+                # The RPC client backs off by itself. If it was closed, the coordinator was replaced, and the loop ends.
                 if self._known.get(coordinator.node_id) is coordinator:
                     log.info("group coordinator unreachable", extra=fields(node=coordinator.node_id, error=str(error)))
                 continue
-            self.waiting.tell()
+            self.delayed_requests.retry_all()
             return
 
     def _retire(self, client: RpcClient) -> None:

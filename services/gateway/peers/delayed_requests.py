@@ -1,14 +1,14 @@
-"""Requests that nobody can be asked for now. They are told when that may be over: new images, connections that came up."""
+"""Requests that have no reachable process now. They retry when that may have changed: with a new image or a new connection."""
 
 import asyncio
 from collections.abc import Callable
 
-AGAIN_S = 0.25
-"""For what neither announces."""
+RETRY_S = 0.25
+"""The pause until the next retry, for changes that neither announces."""
 
 
-class Unready:
-    """Each `wait` calls back once, unless it is taken back."""
+class DelayedRequests:
+    """The waiting requests, as callbacks. Each `wait` calls back once, unless it is removed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -18,20 +18,20 @@ class Unready:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def wait(self, told: Callable[[], None]) -> None:
-        self._waiting[told] = None
+    def wait(self, callback: Callable[[], None]) -> None:
+        self._waiting[callback] = None
         if self._timer is None:
-            self._timer = self._loop.call_later(AGAIN_S, self.tell)
+            self._timer = self._loop.call_later(RETRY_S, self.retry_all)
 
-    def take_back(self, told: Callable[[], None]) -> None:
-        self._waiting.pop(told, None)
+    def remove(self, callback: Callable[[], None]) -> None:
+        self._waiting.pop(callback, None)
 
-    def tell(self) -> None:
-        """In the order in which they came. Who waits again is told the next time."""
+    def retry_all(self) -> None:
+        """Calls back all requests, in their order of arrival. One that waits again is called back the next time."""
         self.close()
         waiting, self._waiting = self._waiting, {}
-        for told in waiting:
-            told()
+        for callback in waiting:
+            callback()
 
     def close(self) -> None:
         if self._timer is not None:

@@ -1,18 +1,20 @@
 """Read-only descriptors of segment files, passed by storage nodes on the same host: a bounded least-recently-used table.
 
-A file is known by (node id, incarnation, file id). It stays open while any answer still sends from it, also after it was evicted
-or deleted: deleting unlinks the name, and the descriptor goes on reading the same, never rewritten bytes. Since a deleted file
-takes its space until its last descriptor closes, those that nobody reads any more are closed after a while.
+Node id, incarnation and file id name a file. It stays open while any answer still sends from it, even after its eviction or
+deletion. Deletion only unlinks the name: the descriptor goes on reading the same bytes, which are never rewritten. A deleted file
+takes disk space until its last descriptor closes, so files that are not read any more are closed after a while.
 """
 
 import asyncio
 import mmap
 import os
 from collections import OrderedDict
+from collections.abc import Callable
 
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
-from services.gateway.nodes import StorageNode
+from libs.telemetry.log_limit import LogLimit
+from services.gateway.peers.storage_nodes import StorageNode
 
 OPEN_S_MAX = 5.0
 MADV_POPULATE_READ = 22  # not in `mmap` yet
@@ -21,29 +23,38 @@ FileKey = tuple[int, int, int]
 """(node id, incarnation, file id)"""
 
 
+NOT_OPENED_LOG_S = 10.0
+EVICTED_FACTOR = 2
+"""The files that are open at most, for each place in the table: answers to slow clients hold evicted ones."""
+
+
 class FileGone(Exception):
-    """The node deleted the file meanwhile: fetch again."""
+    """The node has deleted the file meanwhile, or a process has no descriptor for it. The Fetch is sent again, for the bytes
+    themselves."""
 
 
 class OpenedFile:
-    """A descriptor and how many answers are sending from it."""
+    """A descriptor and the number of answers that send from it."""
 
-    __slots__ = ("_mapping", "descriptor", "evicted", "first_timestamp", "read_lately", "users")
+    __slots__ = ("_closed", "_mapping", "descriptor", "evicted", "first_timestamp", "read_lately", "users")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, closed: Callable[[], None]) -> None:
         self._mapping: mmap.mmap | None = None
+        self._closed = closed
         self.descriptor = descriptor
         self.users = 0
         self.evicted = False
         self.read_lately = True
         self.first_timestamp: int | None = None
-        """Of a time index: where a search in it begins to guess. None: not looked at."""
+        """Of a time index: its first timestamp, where a search begins to guess. None: not read yet."""
 
     def mapped(self, start: int, end: int) -> mmap.mmap | None:
-        """The file's first `end` bytes at least, of which those from `start` on may be touched at once. None if it is shorter.
+        """A mapping of at least the file's first `end` bytes. Those from `start` on may be read at once. None: the file is
+        shorter.
 
-        Raises OSError: it takes a descriptor; and the kernel is asked to bring in the range, for it answers with an error where a
-        touch would end the process: a sector that cannot be read, a file that somebody cut. EINVAL: a kernel before 5.14.
+        Raises OSError. A mapping takes a descriptor. Also, the kernel is asked to load the range: for an unreadable sector or a
+        truncated file it then returns an error, where a plain read of the mapping would kill the process. EINVAL: a kernel before
+        5.14.
         """
         mapping = self._mapping
         if mapping is None or len(mapping) < end:
@@ -68,29 +79,44 @@ class OpenedFile:
     def _close(self) -> None:
         self._mapping = None
         os.close(self.descriptor)
+        self._closed()
 
 
 class Files:
-    """`pinned` or `open` hand out a file with one user more; each must be answered by one `release`.
+    """The table of open files. `pinned` and `open` add one user to a file; each needs one `release`.
 
-    One that was not read for `idle_s` closes within as long again.
+    A file that was not read for `idle_s` closes within as long again. Answers to slow clients may keep `files_max` evicted files
+    open, and no more.
     """
 
     def __init__(self, files_max: int, idle_s: float = 30.0) -> None:
         self._files: OrderedDict[FileKey, OpenedFile] = OrderedDict()
         self._opening: dict[FileKey, asyncio.Task[OpenedFile]] = {}
         self._files_max = files_max
+        self.opened_now = 0
+        """Files in the table, and evicted ones that answers still send from."""
         self._idle_s = idle_s
+        self.not_opened = LogLimit(NOT_OPENED_LOG_S)
         self._timer = asyncio.get_running_loop().call_later(idle_s, self._close_idle)
 
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def in_use(self) -> bool:
+        """Whether any file is read from right now."""
+        return any(file.users for file in self._files.values())
+
+    @property
+    def opening(self) -> bool:
+        """Whether any file is being opened."""
+        return bool(self._opening)
+
     def __contains__(self, key: FileKey) -> bool:
         return key in self._files
 
     def pinned(self, key: FileKey) -> OpenedFile | None:
-        """None: not open yet, `open` it."""
+        """The file with one more user. None: it is not open yet; `open` it."""
         file = self._files.get(key)
         if file is not None:
             self._files.move_to_end(key)
@@ -99,18 +125,19 @@ class Files:
         return file
 
     async def open(self, node: StorageNode, key: FileKey) -> OpenedFile:
-        """Raises FileGone, or RpcFailure when the node does not answer."""
+        """The file with one more user. Raises FileGone, and RpcFailure when the node does not answer."""
         if key not in self._files:
             await asyncio.shield(self.open_soon(node, key))
         file = self._files.get(key)
         if file is not None:
             file.users += 1
         else:
-            raise FileGone(f"{key} was evicted while it was opened")
+            raise FileGone(f"{key} was evicted before it was used")
         return file
 
     def open_soon(self, node: StorageNode, key: FileKey) -> "asyncio.Task[OpenedFile]":
-        """For whoever comes next. A task of its own: whoever asked first may hang up, the others still want the file."""
+        """Begins to open a file. The task belongs to no request, since the first one may hang up while others still want the
+        file."""
         opening = self._opening.get(key)
         if opening is None:
             opening = self._opening[key] = asyncio.get_running_loop().create_task(self._open(node, key))
@@ -118,22 +145,30 @@ class Files:
         return opening
 
     async def _open(self, node: StorageNode, key: FileKey) -> OpenedFile:
+        if self.opened_now + len(self._opening) > EVICTED_FACTOR * self._files_max:
+            raise FileGone(f"{key}: slow clients hold too many files open")
         response = await node.client.call(OPEN_FILE, OpenFile(key[2]), timeout_s=OPEN_S_MAX)
-        found = unpack(OpenFileReply, response.body).found and len(response.descriptors) == 1
-        # It restarted meanwhile: the same id is another file there, and would give the client another partition's bytes.
-        if not found or node.incarnation != key[1]:
+        exists = unpack(OpenFileReply, response.body).exists
+        if exists and not response.descriptors:
+            raise FileGone(f"{key}: this process has no free descriptor")
+        # After a restart of the node, the same id names another file. The client would get another partition's bytes.
+        if not exists or len(response.descriptors) != 1 or node.incarnation != key[1]:
             for descriptor in response.descriptors:
                 os.close(descriptor)
             raise FileGone(str(key))
-        file = self._files[key] = OpenedFile(response.descriptors[0])
+        file = self._files[key] = OpenedFile(response.descriptors[0], self._closed)
+        self.opened_now += 1
         while len(self._files) > self._files_max:
             self._files.popitem(last=False)[1].evict()
         return file
 
+    def _closed(self) -> None:
+        self.opened_now -= 1
+
     def _opened(self, key: FileKey, task: "asyncio.Task[OpenedFile]") -> None:
         del self._opening[key]
         if not task.cancelled():
-            task.exception()  # whoever waited was told
+            task.exception()  # the tasks that awaited it have raised it already
 
     def forget(self, node_id: int, incarnation: int) -> None:
         """Drops the files of every other incarnation of this node."""

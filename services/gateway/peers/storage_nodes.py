@@ -1,7 +1,7 @@
-"""The gateway's RPC clients: one per storage node and controller, replaced when the image says so.
+"""The gateway's RPC clients, one per storage node and controller. An image change may replace them.
 
-A storage node that vanished from the members keeps its client: a lost lease is not a death (DESIGN section 5), and the
-partition states say who leads. A new incarnation or address means a new client, and the old one's calls fail as disconnected.
+A storage node that is no longer a member keeps its client: a lost lease is not a death, and the partition states say which node
+leads. A new incarnation or address gets a new client, and the calls of the old one fail as disconnected.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.reaching import address_of
+from libs.cluster.member_addresses import address_of
 from libs.cluster.records import STORAGE, Member
 from libs.rpc.client import Hello, RpcClient
 from libs.rpc.errors import RpcFailure
@@ -35,13 +35,14 @@ class StorageNode:
 
     @property
     def incarnation(self) -> int:
-        """Of the process that answers now, which may be newer than the registered one. It scopes the ids of its files."""
+        """The incarnation of the process that answers now, which may be newer than the registered one. File ids belong to it."""
         peer = self.client.peer
         return peer.incarnation if peer is not None else self.registered_incarnation
 
 
 class Nodes:
-    """`on_ready` is called with a node's id whenever its connection came up (again)."""
+    """The storage nodes and controllers of the newest image. `on_ready` is called with a node's id when its connection comes
+    up."""
 
     def __init__(self, hello: Callable[[], Hello], host_id: str, transport: Transport, on_ready: Callable[[int], None]) -> None:
         self._hello = hello
@@ -55,7 +56,7 @@ class Nodes:
         self._connecting: dict[StorageNode, asyncio.Task[None]] = {}
 
     def follow(self, image: ClusterImage) -> None:
-        """Call with each new image."""
+        """Takes the members of a new image."""
         for node_id, member in image.members(STORAGE).items():
             known = self._storage.get(node_id)
             if known is None or known.registered_incarnation != member.incarnation:
@@ -79,7 +80,7 @@ class Nodes:
         return list(self._storage.values())
 
     def ready(self, node_id: int) -> StorageNode | None:
-        """The node if it can be sent to right now; if not, a connection is on its way."""
+        """The node if it is connected. Otherwise None, and a connection attempt is under way."""
         node = self._storage.get(node_id)
         if node is None:
             return None
@@ -102,7 +103,7 @@ class Nodes:
             try:
                 await node.client.ready(CONNECT_S_MAX)
             except RpcFailure as error:
-                # The client backs off by itself; when it was closed, the node was replaced and this ends.
+                # The RPC client backs off by itself. If it was closed, the node was replaced, and the loop ends.
                 if self._storage.get(node.node_id) is node:
                     log.info("storage node unreachable", extra=fields(node=node.node_id, error=str(error)))
                 continue
@@ -126,11 +127,11 @@ class Nodes:
         task.add_done_callback(self._tasks.discard)
 
     def _address(self, member: Member) -> str:
-        """ "": it cannot be reached from here, which is said once for each of its lives."""
+        """The member's address as seen from here. Empty: there is none, which is logged once for each incarnation."""
         address = address_of(member, self._host_id)
-        life = (member.role, member.node_id, member.incarnation)
-        if not address and life not in self._unreachable:
-            self._unreachable.add(life)
+        key = (member.role, member.node_id, member.incarnation)
+        if not address and key not in self._unreachable:
+            self._unreachable.add(key)
             addresses = fields(role=member.role, node=member.node_id, unix=member.unix_address, tcp=member.tcp_address)
-            log.error("no address of this member leads to it from here", extra=addresses)
+            log.error("a member has no address that can be reached from here", extra=addresses)
         return address

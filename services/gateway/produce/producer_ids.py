@@ -1,17 +1,18 @@
 """Producer ids from blocks that the controller hands out, one block ahead.
 
-Rule (DESIGN section 5): producer ids last for two prefetched blocks while the metadata store is away, so the next block is
-asked for as soon as one is begun, not when it is used up. The one that is not begun outlives the process (`spare_ids.py`).
+Rule (docs/rules.md): while the metadata store is away, two prefetched blocks of producer ids remain. So the next block is
+requested as soon as one is begun, not when it is used up. The block that is not begun outlives the process
+(`unused_producer_ids.py`).
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from libs.rpc.contracts.controller import ProducerIdBlock
 from libs.telemetry.logs import fields
-from services.gateway.spare_ids import SpareIds
+from services.gateway.produce.unused_producer_ids import UnusedProducerIds
 
 log = logging.getLogger(__name__)
 
@@ -20,22 +21,23 @@ RETRY_S = 1.0
 
 
 class ProducerIds:
-    """`allocate` asks the controller for one block, and raises what it raises."""
+    """The gateway's supply of producer ids. `allocate` requests one block from the controller, and raises its errors."""
 
-    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]], spare: SpareIds | None = None) -> None:
+    def __init__(self, allocate: Callable[[], Awaitable[ProducerIdBlock]], spare: UnusedProducerIds | None = None) -> None:
         self._allocate = allocate
         self._spare = spare
         self._blocks: deque[range] = deque()
         self._begun = False
-        """The first block."""
-        if spare is not None and (left := spare.find()) is not None:
-            self._blocks.append(left)
-        self._refill: asyncio.Task[None] | None = None
+        """Whether the first block is begun."""
+        if spare is not None and (unused := spare.find()) is not None:
+            self._blocks.append(unused)
+        self._refilling: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
 
     async def next(self) -> int:
-        """Never the same twice. Waits only when both blocks are used up, and then raises what the controller's answer was."""
+        """A producer id, never the same twice. It waits only when both blocks are used up, and then raises the controller's
+        error."""
         while not self._begin_first():
             await self._allocate_one()
         block = self._blocks[0]
@@ -48,20 +50,25 @@ class ProducerIds:
         self.prefetch()
         return producer_id
 
+    @property
+    def blocks(self) -> Sequence[range]:
+        """Blocks of ids that are not given out yet, the one in use first."""
+        return tuple(self._blocks)
+
     def prefetch(self) -> None:
-        """Fill up in the background. Call once the controller can be reached; failures are tried again."""
-        if not self._closed and len(self._blocks) < BLOCKS_AHEAD and self._refill is None and self._retry is None:
-            self._refill = asyncio.get_running_loop().create_task(self._fill())
+        """Fills up the blocks in the background, and retries on failure. Call it once the controller can be reached."""
+        if not self._closed and len(self._blocks) < BLOCKS_AHEAD and self._refilling is None and self._retry is None:
+            self._refilling = asyncio.get_running_loop().create_task(self._fill())
 
     def close(self) -> None:
         self._closed = True
-        if self._refill is not None:
-            self._refill.cancel()
+        if self._refilling is not None:
+            self._refilling.cancel()
         if self._retry is not None:
             self._retry.cancel()
 
     def _begin_first(self) -> bool:
-        """False: no block is left."""
+        """Begins the first block that may be used. False: no block is left."""
         while self._blocks and not self._begun:
             if self._spare is None or self._spare.begin(self._blocks[0]):
                 self._begun = True
@@ -78,11 +85,11 @@ class ProducerIds:
             while len(self._blocks) < BLOCKS_AHEAD:
                 await self._allocate_one()
         except Exception as error:
-            # Whatever it is, ids are still there; the next attempt, or a client's own wait, will tell.
-            log.info("no producer id block", extra=fields(error=str(error)))
+            # The blocks at hand still have ids. A client that needs more hears the next error itself.
+            log.info("no producer id block was allocated", extra=fields(error=str(error)))
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
         finally:
-            self._refill = None
+            self._refilling = None
 
     def _try_again(self) -> None:
         self._retry = None
@@ -92,7 +99,7 @@ class ProducerIds:
         block = await self._allocate()
         if block.count <= 0:
             raise ValueError("the controller handed out an empty block")
-        made = range(block.first, block.first + block.count)
+        block_ids = range(block.first, block.first + block.count)
         if self._spare is not None:
-            self._spare.keep(made)
-        self._blocks.append(made)
+            self._spare.keep(block_ids)
+        self._blocks.append(block_ids)

@@ -1,15 +1,16 @@
-"""One block of producer ids that a gateway has not begun, in a file: its next life may start while the metadata store is away.
+"""One block of producer ids that a gateway has not begun, kept in a file, since the gateway may restart while the metadata store
+is away.
 
-Never synced. The file counts only under the same kernel, whose page cache knows that it was taken away, and only as the very file
-that was written: a copy of the directory must not give the same ids to others.
+The file is never synced. It counts only under the same kernel, whose page cache knows whether it was removed. It counts only as
+the very file that was written: a copy of the directory must not give the same ids to another gateway.
 """
 
 import json
 import logging
 from collections.abc import Sequence
 
-from libs.commitlog.durable_files import begin_file, path_beside
-from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.files.durable_files import begin_file, path_beside
+from libs.commitlog.files.filesystem import FileSystem
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
@@ -17,8 +18,8 @@ log = logging.getLogger(__name__)
 SIZE_MAX = 4096
 
 
-class SpareIds:
-    """`<data_dir>/producer_ids`. `boot_id` "" is like no other."""
+class UnusedProducerIds:
+    """The file `<data_dir>/producer_ids`. An empty `boot_id` equals no other."""
 
     def __init__(self, fs: FileSystem, data_dir: str, boot_id: str) -> None:
         self._fs = fs
@@ -27,45 +28,47 @@ class SpareIds:
         self._kept: range | None = None
 
     def find(self) -> range | None:
-        """What the last life left. It stays kept until it is begun."""
+        """The block that the last incarnation left. It stays in the file until it is begun."""
         try:
             fd = self._fs.open_read(self._path)
         except OSError:
             return None
         try:
-            found = json.loads(self._fs.pread(fd, min(self._fs.size(fd), SIZE_MAX), 0))
-            first, count, boot_id, identity = found["first"], found["count"], found["boot_id"], found["identity"]
+            record = json.loads(self._fs.pread(fd, min(self._fs.size(fd), SIZE_MAX), 0))
+            first, count, boot_id, identity = record["first"], record["count"], record["boot_id"], record["identity"]
             if boot_id and boot_id == self._boot_id and identity == list(self._fs.identity(fd)):
                 self._kept = range(first, first + count) or None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            log.warning("spare producer ids cannot be read", extra=fields(path=self._path, reason=error))
+            log.warning("the file of unused producer ids cannot be read", extra=fields(path=self._path, reason=error))
         finally:
             self._fs.close(fd)
         return self._kept
 
     def keep(self, block: range) -> None:
-        """Instead of what was kept before, and before any id of `block` is given away."""
+        """Writes the block in place of the last one, before any of its ids is handed out."""
         if not self._boot_id:
             return
         try:
             file = begin_file(self._fs, self._path, b"")
-            told = {"first": block.start, "count": len(block), "boot_id": self._boot_id}
-            content = json.dumps(told | {"identity": self._fs.identity(file.fd)}).encode()
+            record = {"first": block.start, "count": len(block), "boot_id": self._boot_id}
+            content = json.dumps(record | {"identity": self._fs.identity(file.fd)}).encode()
             if self._fs.pwritev(file.fd, [content], 0) == len(content):
                 self._fs.rename(path_beside(self._path), self._path)
                 self._kept = block
         except OSError as error:
-            log.warning("spare producer ids not kept", extra=fields(path=self._path, reason=error))
+            log.warning("unused producer ids were not written", extra=fields(path=self._path, reason=error))
 
     def begin(self, block: Sequence[int]) -> bool:
-        """Before its first id is given away. False: it could be found again, and must not be used."""
+        """Removes the block from the file, before its first id is handed out. False: that failed, and the block must not be
+        used."""
         if block != self._kept:
             return True
         try:
             self._fs.unlink(self._path)
         except OSError as error:
             log.error(
-                "spare producer ids cannot be begun, none are kept from now on", extra=fields(path=self._path, reason=error)
+                "the file of unused producer ids cannot be removed; none is written from now on",
+                extra=fields(path=self._path, reason=error),
             )
             self._boot_id = ""
             return False

@@ -1,18 +1,19 @@
-"""Where clients can see that this is not Apache Kafka, and why: one row per difference.
+"""The differences from Apache Kafka that a client can observe, and their reasons: one row per difference.
 
-docs/protocol.md prints the rows, and tests/differential holds them to be all that there are: it sends the same requests to both
-systems, and fails on a difference that is not here and on a row that no request shows.
+docs/protocol.md prints the rows. tests/compat/differential proves that the list is complete: it sends the same requests to both
+systems. It fails on a difference that is not listed, and on a row that no request shows.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`api` is None for what holds everywhere. `unseen` says why no request to one broker shows it; empty: requests do."""
+    """One row. `api` is None for a difference of all APIs. `unseen` says why no request to a single broker shows it; empty: one
+    does."""
 
     id: str
     api: ApiKey | None
@@ -21,337 +22,362 @@ class Difference:
 
 
 DIFFERENCES: Final = (
-    # What is stricter, whatever the API
-    Difference("strict-text", None, "Text that is not UTF-8 closes the connection; Kafka puts other letters in its place."),
-    Difference("strict-lengths", None, "A length below -1 closes the connection; Kafka takes it for null."),
-    Difference("strict-varints", None, "A varint longer than it need be closes the connection."),
+    # Stricter checks, for all APIs
+    Difference("strict-text", None, "Text that is not UTF-8 closes the connection. Kafka replaces the invalid characters."),
+    Difference("strict-lengths", None, "A length below -1 closes the connection. Kafka reads it as null."),
+    Difference("strict-varints", None, "A varint that is longer than necessary closes the connection."),
     Difference(
         "strict-end",
         None,
-        "Bytes after the end of a request close the connection; Kafka passes over them, and so do we over the three that "
+        "Bytes after the end of a request close the connection. Kafka ignores them. Penstock ignores only the three bytes that "
         "librdkafka leaves behind a Metadata request for all topics.",
     ),
     Difference("strict-tagged-fields", None, "More than 64 tagged fields in one section close the connection."),
     Difference(
         "strict-arrays",
         None,
-        "More than 1,000,000 array elements in one request close the connection; so do, in requests about groups, more than "
-        "100,000, and more than 20,000 groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, "
-        "FindCoordinator).",
+        "More than 1,000,000 array elements in one request close the connection. In requests about groups the bound is 100,000,"
+        " and 20,000 for groups or keys (DescribeGroups, DeleteGroups, ConsumerGroupDescribe, OffsetFetch, FindCoordinator).",
     ),
     Difference(
         "half-frames",
         None,
-        "Half a frame and then silence closes the connection, after 30 s and a second for each 16 KB that came; Kafka waits "
-        "for as long as an idle connection may stay, which is ten minutes.",
+        "An incomplete frame closes the connection after 30 s, plus a second for each 16 KB that have arrived. Kafka waits as "
+        "long as for an idle connection, which is ten minutes.",
     ),
     Difference(
         "unread-answers",
         None,
-        "A client that sends requests and does not read the answers is not read from, as in Kafka, and after 30 s without any "
+        "A client that sends requests and does not read the answers is no longer read from, as in Kafka. After 30 s without "
         "progress its connection closes.",
+    ),
+    Difference(
+        "connection-limits",
+        None,
+        "A connection beyond the gateway's limit closes at once. The limit follows that of open files unless `connections_max` "
+        "is lower. Kafka has no limit by default, and lets a connection beyond `max.connections` wait. The limit of one address "
+        "is as in Kafka.",
+        unseen="it takes as many connections as the limit: tests/gateway/test_connection_limits.py",
     ),
     Difference(
         "not-built-yet",
         None,
-        "APIs that are not built yet are not advertised, and close the connection; they are listed below.",
+        "APIs that are not built yet are not advertised, and close the connection. They are listed below.",
     ),
     # The data path
     Difference(
         "produce-records-unopened",
         ApiKey.PRODUCE,
-        "Records inside a batch are not opened by default (`record.validation=header`): CRC, counts, sequences and the batch's "
-        "newest timestamp are checked, so that a batch whose records are not as its header says is stored, and an error does "
-        "not name records. `record.validation=full` opens them and answers as Kafka does; so do compacted topics, and those "
+        "Records inside a batch are not opened by default (`record.validation=header`). CRC, counts, sequences and the batch's "
+        "newest timestamp are checked. So a batch whose records contradict its header is stored, and an error does not name "
+        "records. `record.validation=full` opens the records and answers as Kafka does. So do compacted topics, and topics "
         "whose `compression.type` is not that of the batch.",
     ),
     Difference(
         "produce-unreadable-records",
         ApiKey.PRODUCE,
-        "Where records are opened, what cannot be decompressed answers CORRUPT_MESSAGE, and what is no record INVALID_RECORD; "
-        "Kafka: UNKNOWN_SERVER_ERROR, for most of it.",
+        "Where records are opened, a batch that cannot be decompressed answers CORRUPT_MESSAGE, and an invalid record answers "
+        "INVALID_RECORD. Kafka answers UNKNOWN_SERVER_ERROR for most of these.",
     ),
     Difference(
         "produce-strict-records",
         ApiKey.PRODUCE,
-        "Where records are opened, one with a length below -1, or that ends before or after its length says, answers "
-        "INVALID_RECORD; Kafka takes the former for null, and does not notice all of the latter in compressed batches.",
+        "Where records are opened, a record with a length below -1 answers INVALID_RECORD. So does a record that ends before or"
+        " after its length. Kafka reads a length below -1 as null, and does not notice each wrong length in compressed batches.",
     ),
     Difference(
         "produce-renumbered",
         ApiKey.PRODUCE,
-        "Where records are opened, a compressed batch whose records are not numbered from 0 on is stored as if they were; Kafka: "
-        "UNKNOWN_SERVER_ERROR.",
+        "Where records are opened, a compressed batch whose records are not numbered from 0 on is stored with such numbers. "
+        "Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "produce-decompressed-size",
         ApiKey.PRODUCE,
-        "Where records are opened, a batch that holds more than 128 MiB answers MESSAGE_TOO_LARGE; Kafka knows no bound.",
-        unseen="it would fill Kafka's memory",
+        "Where records are opened, a batch that holds more than 128 MiB answers MESSAGE_TOO_LARGE. Kafka has no bound.",
+        unseen="it would exhaust Kafka's memory",
     ),
     Difference(
         "produce-named-records",
         ApiKey.PRODUCE,
-        "An answer names at most 1,000 of a batch's bad records.",
+        "An answer names at most 1,000 invalid records of a batch.",
         unseen="no scenario has so many",
     ),
     Difference(
-        "produce-told-addresses",
+        "produce-endpoint-hints",
         ApiKey.PRODUCE,
-        "When a gateway joined or left, the next answer to an idempotent producer names leader and endpoints though there is no "
-        "error (KIP-951): librdkafka takes the addresses, others pass over them. Kafka names them with "
-        "NOT_LEADER_OR_FOLLOWER only.",
-        unseen="it takes a second gateway: tests/gateway/test_news.py",
+        "When a gateway joined or left, the next answer to an idempotent producer names leader and endpoints, though there is "
+        "no error (KIP-951). librdkafka takes the addresses, and other clients ignore them. Kafka names them only with "
+        "NOT_LEADER_OR_FOLLOWER.",
+        unseen="it takes a second gateway: tests/gateway/test_endpoint_hints.py",
     ),
     Difference(
         "topic-configs-lz4-level",
         ApiKey.CREATE_TOPICS,
-        "compression.lz4.level above 12 is level 12, the library's highest.",
+        "A compression.lz4.level above 12 counts as 12, the library's highest.",
         unseen="the records are the same",
     ),
     Difference(
         "produce-internal-topics",
         ApiKey.PRODUCE,
-        "Internal topics are written by their coordinators alone; Kafka lets the client id `__admin_client` write them too.",
-        unseen="it would have to write one: tests/gateway/test_produce.py",
+        "Internal topics are written by their coordinators only. Kafka lets the client id `__admin_client` write them, too.",
+        unseen="it would have to write to an internal topic: tests/gateway/test_produce.py",
     ),
     Difference(
         "produce-repeated-partition",
         ApiKey.PRODUCE,
-        "A partition that is named twice answers INVALID_REQUEST; Kafka stores one of the two batches and loses the other.",
+        "A partition that is named twice answers INVALID_REQUEST. Kafka stores one of the two batches and loses the other.",
     ),
-    Difference("produce-repeated-topic", ApiKey.PRODUCE, "A topic that is named twice is answered twice; Kafka makes one of it."),
+    Difference(
+        "produce-producer-expiry",
+        ApiKey.PRODUCE,
+        "A partition forgets an idempotent producer when its last append was producer.id.expiration.ms ago by the node's clock. "
+        "Kafka counts from the greatest timestamp in the producer's last batch.",
+        unseen="it takes a check of expiration, which runs every ten minutes",
+    ),
+    Difference("produce-repeated-topic", ApiKey.PRODUCE, "A topic that is named twice is answered twice. Kafka merges the two."),
     Difference(
         "produce-null-records",
         ApiKey.PRODUCE,
-        "A null instead of a batch answers INVALID_RECORD; Kafka never answers, nor whatever follows on that connection.",
+        "A null instead of a batch answers INVALID_RECORD. Kafka never answers it, nor any later request on that connection.",
     ),
     Difference(
         "produce-bytes-after-batch",
         ApiKey.PRODUCE,
-        "Bytes after the batch that are no batch answer INVALID_RECORD; Kafka drops them and says that all is well.",
+        "Bytes after the batch that are no batch answer INVALID_RECORD. Kafka drops them and answers without an error.",
     ),
     Difference(
         "produce-log-append-time-claims",
         ApiKey.PRODUCE,
-        "A batch that says it has the time of its append is refused with INVALID_TIMESTAMP where the topic keeps the time of "
-        "creation, since that is not true. Kafka has it the other way round: it refuses the claim where the topic has "
-        "LogAppendTime, where the stamp is replaced anyway.",
+        "A batch that claims LogAppendTime is refused with INVALID_TIMESTAMP where the topic has CreateTime, since the claim is"
+        " false. Kafka does the opposite: it refuses the claim where the topic has LogAppendTime, though the timestamp is "
+        "replaced there anyway.",
     ),
     Difference(
         "produce-unknown-codec",
         ApiKey.PRODUCE,
-        "A compression codec that does not exist answers INVALID_RECORD; Kafka: UNKNOWN_SERVER_ERROR.",
+        "A compression codec that does not exist answers INVALID_RECORD. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "produce-transactions",
         ApiKey.PRODUCE,
-        "There are no transactions yet: a transactional batch answers INVALID_TXN_STATE, from version 11 TRANSACTION_ABORTABLE.",
+        "There are no transactions yet. A transactional batch answers INVALID_TXN_STATE, and TRANSACTION_ABORTABLE from version"
+        " 11 on.",
     ),
     Difference(
         "fetch-sessions",
         ApiKey.FETCH,
-        "There are no fetch sessions yet: every answer has session id 0, so that clients go on with full fetches.",
+        "There are no fetch sessions yet. Each answer has session id 0, so that clients continue with full fetches.",
     ),
     Difference(
         "fetch-as-replica",
         ApiKey.FETCH,
-        "A fetch as a replica answers TOPIC_AUTHORIZATION_FAILED: followers pull by RPC, and clients have no business there.",
+        "A fetch as a replica answers TOPIC_AUTHORIZATION_FAILED. Followers pull by RPC, and no client needs such a fetch.",
     ),
     Difference(
         "fetch-repeated-partition",
         ApiKey.FETCH,
-        "A partition or a topic that is named twice is answered twice; Kafka answers the last mention only.",
+        "A partition or a topic that is named twice is answered twice. Kafka answers the last mention only.",
     ),
     Difference(
         "fetch-isolation-level",
         ApiKey.FETCH,
-        "An isolation level that does not exist answers INVALID_REQUEST for each partition; Kafka: UNKNOWN_SERVER_ERROR.",
+        "An isolation level that does not exist answers INVALID_REQUEST for each partition. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "fetch-negative-sizes",
         ApiKey.FETCH,
-        "A largest size below 0 counts as 0, which brings one batch; Kafka: UNKNOWN_SERVER_ERROR.",
+        "A maximum size below 0 counts as 0, which returns one batch. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "fetch-on-bootstrap",
         ApiKey.FETCH,
-        "The bootstrap port, which is no broker, passes a fetch on to the leader of its first partition.",
+        "The bootstrap port, which is no broker, sends a fetch to the leader of its first partition.",
         unseen="Kafka has no such port",
     ),
     Difference(
         "fetch-from-followers",
         ApiKey.FETCH,
-        "A follower serves consumers that name a rack, while it is in the ISR. Kafka's serve any consumer, in the ISR or not: "
-        "one that is cut off lets its readers stand still until their metadata is refreshed.",
+        "A follower serves consumers that name a rack, while it is in the ISR. Kafka's followers serve any consumer, in the ISR"
+        " or not: the readers of a follower that is cut off stand still until their metadata is refreshed.",
         unseen="it takes a second broker",
     ),
     Difference(
         "fetch-waits-for-a-leader",
         ApiKey.FETCH,
-        "While nobody leads any of its partitions, a fetch waits for who will, no longer than it would for records; Kafka "
+        "While none of its partitions has a leader, a fetch waits for one, no longer than it would wait for records. Kafka "
         "answers NOT_LEADER_OR_FOLLOWER at once.",
         unseen="it takes a broker that died",
     ),
     Difference(
         "list-offsets-isolation-level",
         ApiKey.LIST_OFFSETS,
-        "An isolation level that does not exist answers INVALID_REQUEST for each partition; Kafka: UNKNOWN_SERVER_ERROR.",
+        "An isolation level that does not exist answers INVALID_REQUEST for each partition. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "list-offsets-anywhere",
         ApiKey.LIST_OFFSETS,
-        "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
+        "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",
         unseen="it takes a second broker",
     ),
     Difference(
         "delete-records-anywhere",
         ApiKey.DELETE_RECORDS,
-        "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
+        "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",
         unseen="it takes a second broker",
     ),
     Difference(
         "ends-of-epochs-anywhere",
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        "The leader is asked wherever it is; Kafka answers NOT_LEADER_OR_FOLLOWER for what another broker leads.",
+        "The leader is asked wherever it is. Kafka answers NOT_LEADER_OR_FOLLOWER for partitions that another broker leads.",
         unseen="it takes a second broker",
     ),
     # Topics and brokers
     Difference(
         "metadata-created-at-once",
         ApiKey.METADATA,
-        "A topic that is created on demand is in the same answer if it is there within a second; Kafka first answers "
-        "UNKNOWN_TOPIC_OR_PARTITION, and clients ask again.",
+        "A topic that is created on demand is in the same answer if it exists within a second. Kafka answers "
+        "UNKNOWN_TOPIC_OR_PARTITION first, and clients retry.",
     ),
     Difference(
         "metadata-unnamed",
         ApiKey.METADATA,
-        "A topic with neither id nor name answers INVALID_TOPIC_EXCEPTION for that topic; Kafka: UNKNOWN_SERVER_ERROR for all.",
+        "A topic with neither id nor name answers INVALID_TOPIC_EXCEPTION for that topic. Kafka answers UNKNOWN_SERVER_ERROR "
+        "for all topics.",
     ),
     Difference(
         "metadata-internal-topics",
         ApiKey.METADATA,
-        "Of internal topics only `__consumer_offsets` is created on demand, while there are no coordinators to own the others.",
+        "Of the internal topics only `__consumer_offsets` is created on demand, since the others have no coordinators yet.",
         unseen="the first answers are alike",
     ),
     Difference(
         "metadata-controller",
         ApiKey.METADATA,
-        "The controller id is the broker that was asked; Kafka names any. Each forwards what a controller has to do.",
+        "The controller id is the addressed broker. Kafka names any broker. Each broker forwards requests to the controller.",
         unseen="it takes a second broker",
+    ),
+    Difference(
+        "metadata-fenced-broker",
+        ApiKey.METADATA,
+        "A storage node that died is still named for five minutes (`PENSTOCK_FENCED_BROKER_S_MAX`), unless it is unregistered. "
+        "A gateway goes on serving its address, and librdkafka closes its connection to a broker that vanishes. The node leads "
+        "nothing, and its replicas are offline. Kafka names live brokers only. DescribeCluster names only those in both systems. "
+        "Tools that ask for Metadata instead show the node too: `kafka-broker-api-versions`, and librdkafka's describe_cluster.",
+        unseen="it takes a broker that died: tests/gateway/test_fenced_brokers.py",
     ),
     Difference(
         "metadata-no-broker",
         ApiKey.METADATA,
-        "While no storage node is alive, all that are known are named, whose ports gateways keep open: librdkafka, told of none "
-        "as by Kafka, may never ask again (its issue 5301). They lead nothing.",
+        "While no storage node is alive, all known nodes are named, since gateways keep their ports open. They lead nothing. "
+        "Kafka names none, after which librdkafka may never ask again (its issue 5301).",
         unseen="no storage node is alive then: tests/gateway/test_metadata.py",
     ),
     Difference(
         "api-versions-features",
         ApiKey.API_VERSIONS,
-        "No features are listed: metadata.version is KRaft's own, a config says which protocols groups may use, and transactions "
-        "are not served yet.",
+        "No features are listed. metadata.version belongs to KRaft, a config decides which protocols groups may use, and "
+        "transactions are not served yet.",
     ),
     Difference(
         "create-topics-colliding",
         ApiKey.CREATE_TOPICS,
-        "Of two new topics that differ by dot and underscore only, the second answers INVALID_TOPIC_EXCEPTION also when both are "
-        "in one request; Kafka compares with the topics that are there, and then has two whose metrics collide.",
+        "Of two new topics whose names differ only by dot and underscore, the second answers INVALID_TOPIC_EXCEPTION, even when"
+        " both are in one request. Kafka compares with existing topics only, and then has two topics whose metrics collide.",
     ),
     Difference(
         "topic-configs-own",
         ApiKey.CREATE_TOPICS,
-        "`durability` and `record.validation` are configs of Penstock's own, with `log.` before them for brokers.",
+        "`durability` and `record.validation` are configs of Penstock, with the prefix `log.` for brokers.",
     ),
     Difference(
         "topic-configs-min-isr",
         ApiKey.CREATE_TOPICS,
-        "min.insync.replicas has its default from the software, and that is 2 for topics with 3 replicas or more; Kafka, with "
+        "The default of min.insync.replicas comes from the software, and is 2 for topics with 3 replicas or more. Kafka, with "
         "eligible leader replicas, pins it as a dynamic default of all brokers.",
     ),
     Difference(
         "topic-configs-not-acted-on",
         ApiKey.CREATE_TOPICS,
-        "A config that Kafka takes and Penstock does not act on, such as remote.log.copy.disable=true, answers INVALID_CONFIG "
-        "rather than being ignored.",
+        "A config that Kafka accepts and Penstock does not support, such as remote.log.copy.disable=true, answers "
+        "INVALID_CONFIG instead of being ignored.",
     ),
     Difference(
         "delete-topics-by-id-and-name",
         ApiKey.DELETE_TOPICS,
-        "A topic that is named by its id and once more by its name is answered for each; Kafka answers once. Neither deletes it.",
+        "A topic that is named by its id and once more by its name is answered twice. Kafka answers once. Neither deletes it.",
     ),
     Difference(
         "create-partitions-too-many",
         ApiKey.CREATE_PARTITIONS,
-        "Too many partitions answer POLICY_VIOLATION, as in CreateTopics; Kafka tries, and answers UNKNOWN_SERVER_ERROR.",
+        "Too many partitions answer POLICY_VIOLATION, as in CreateTopics. Kafka tries to create them, and answers "
+        "UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "create-partitions-internal",
         ApiKey.CREATE_PARTITIONS,
-        "An internal topic gets no more partitions: INVALID_TOPIC_EXCEPTION. Kafka adds them, and its brokers look for groups in "
-        "others from their next start on.",
+        "An internal topic gets no more partitions: INVALID_TOPIC_EXCEPTION. Kafka adds them, and from their next start its "
+        "brokers look for groups in the wrong partitions.",
     ),
     # Coordinators
     Difference(
         "find-coordinator-at-once",
         ApiKey.FIND_COORDINATOR,
-        "A group's coordinator that is there within a second, its topic being made meanwhile, is in the same answer; Kafka first "
-        "answers COORDINATOR_NOT_AVAILABLE, and clients ask again.",
-        unseen="it takes a cluster that nobody asked for a group yet",
+        "A group's coordinator that appears within a second, while its topic is created, is in the same answer. Kafka answers "
+        "COORDINATOR_NOT_AVAILABLE first, and clients retry.",
+        unseen="it takes a cluster where no client has used a group yet",
     ),
     Difference(
         "find-coordinator-nobody",
         ApiKey.FIND_COORDINATOR,
-        "There are no coordinators of transactions and share groups, and nobody is found. From version 3 on the answer is "
-        "UNSUPPORTED_VERSION, which clients take for final and show to their users; before, for transactions, "
-        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one answer that librdkafka does not ask again after.",
-        unseen="Kafka would have to make its internal topics",
+        "There are no coordinators of transactions and share groups. From version 3 on the answer is UNSUPPORTED_VERSION, which"
+        " clients take as final and show to their users. Before, transactions answer TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the"
+        " only error after which librdkafka does not retry.",
+        unseen="Kafka would have to create its internal topics",
     ),
     Difference(
         "find-coordinator-leaderless",
         ApiKey.FIND_COORDINATOR,
-        "While nobody leads the partition of a group's shard, the first of its replicas that lives is named, since any broker "
-        "reaches the coordinator; Kafka answers COORDINATOR_NOT_AVAILABLE.",
+        "While the partition of a group's shard has no leader, its first live replica is named, since any broker reaches the "
+        "coordinator. Kafka answers COORDINATOR_NOT_AVAILABLE.",
         unseen="it takes a broker that died",
     ),
     Difference(
         "find-coordinator-moved",
         ApiKey.FIND_COORDINATOR,
-        "For a minute after a gateway came or went, a group whose broker has another address since is first told "
-        "COORDINATOR_NOT_AVAILABLE: librdkafka would keep the old address while the broker id is the same.",
-        unseen="it takes two gateways: tests/clients/test_moving_groups.py",
+        "After a gateway came or went, a broker may have another address. For a minute, each of its groups first gets "
+        "COORDINATOR_NOT_AVAILABLE, since librdkafka would keep the old address while the broker id is the same.",
+        unseen="it takes two gateways: tests/compat/clients/test_group_coordinator_failover.py",
     ),
     Difference(
         "groups-anywhere",
         ApiKey.JOIN_GROUP,
-        "Any broker takes requests about any group, and passes them on to its coordinator; Kafka answers NOT_COORDINATOR for "
-        "groups of other brokers.",
+        "Any broker accepts requests about any group, and relays them to the group's coordinator. Kafka answers NOT_COORDINATOR"
+        " for groups of other brokers.",
         unseen="it takes a second broker",
     ),
     Difference(
         "groups-wait-for-coordinators",
         ApiKey.JOIN_GROUP,
-        "While a group's coordinator is loading, or another takes over, requests that it has not seen wait for it for up to 3 s, "
-        "heartbeats for 1.5 s; "
-        "Kafka answers COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR at once.",
+        "While a group's coordinator is loading, or another takes over, requests that it has not seen wait for up to 3 s. "
+        "Heartbeats wait for up to 1.5 s. Kafka answers COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR at once.",
         unseen="it takes a broker that died",
     ),
     Difference(
         "join-named-and-static",
         ApiKey.JOIN_GROUP,
-        "A member that was given its id and comes back with an instance id besides answers UNKNOWN_MEMBER_ID; Kafka: "
-        "UNKNOWN_SERVER_ERROR.",
+        "A member that rejoins with the id that it was given, and now also with an instance id, gets UNKNOWN_MEMBER_ID. Kafka "
+        "answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "join-repeated-protocol",
         ApiKey.JOIN_GROUP,
-        "Of a protocol that a member names twice, the first counts; Kafka never answers.",
+        "If a member names a protocol twice, the first mention counts. Kafka never answers.",
     ),
     Difference(
         "join-nameless-protocol",
         ApiKey.JOIN_GROUP,
-        'A protocol whose name is empty is called ""; Kafka says null from version 7 on.',
+        'A protocol with an empty name is called "". Kafka answers null from version 7 on.',
     ),
     Difference(
         "list-groups-on-bootstrap",
@@ -362,77 +388,77 @@ DIFFERENCES: Final = (
     Difference(
         "list-groups-whole",
         ApiKey.LIST_GROUPS,
-        "While the coordinator of some of a broker's groups cannot be asked the answer is COORDINATOR_NOT_AVAILABLE, and clients "
-        "ask again; Kafka leaves out groups whose coordinator moves meanwhile.",
+        "While the coordinator of some of a broker's groups cannot be reached, the answer is COORDINATOR_NOT_AVAILABLE, and "
+        "clients retry. Kafka leaves out groups whose coordinator is moving.",
         unseen="it takes a broker that died",
     ),
     # Configs
     Difference(
         "broker-configs-left-out",
         ApiKey.DESCRIBE_CONFIGS,
-        "The broker configs are those that mean something here, with no value for listeners and log.dirs, which each process "
-        "has for itself.",
+        "Only the broker configs that Penstock supports are described. Listeners and log.dirs have no value, since each process"
+        " has its own.",
     ),
     Difference(
         "broker-configs-changeable",
         ApiKey.DESCRIBE_CONFIGS,
-        "What decides for the whole cluster (num.partitions, default.replication.factor, auto.create.topics.enable, "
-        "delete.topic.enable, auto.leader.rebalance.enable, leader.imbalance.*, and of groups all: group.*, offset.*, offsets.*) "
-        "can be changed while it runs, instead of being told to brokers at their start; listeners cannot. "
-        "group.min.session.timeout.ms and its max, which Kafka does not bound, are 1 at least.",
+        "Configs of the whole cluster can be changed while it runs, where Kafka's brokers read them at their start: "
+        "num.partitions, default.replication.factor, auto.create.topics.enable, delete.topic.enable, "
+        "auto.leader.rebalance.enable, leader.imbalance.*, and for groups group.*, offset.* and offsets.*. Listeners cannot be "
+        "changed. group.min.session.timeout.ms and its max, which Kafka does not bound, are at least 1.",
     ),
     Difference(
         "broker-configs-protocols",
         ApiKey.DESCRIBE_CONFIGS,
-        "group.coordinator.rebalance.protocols is classic,consumer: streams groups are not built.",
+        "group.coordinator.rebalance.protocols is classic,consumer, since streams groups are not built.",
     ),
     Difference(
         "group-configs-not-acted-on",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "A group's share.* and streams.*, of which there are no groups yet, take their defaults only: anything else answers "
-        "INVALID_CONFIG rather than being ignored.",
+        "A group's share.* and streams.* configs accept their defaults only, since there are no such groups yet. Any other "
+        "value answers INVALID_CONFIG instead of being ignored.",
     ),
     Difference(
         "group-configs-removed",
         ApiKey.LIST_CONFIG_RESOURCES,
-        "A group is listed while something is configured for it; Kafka goes on listing it when the last of its configs is gone.",
+        "A group is listed while it has configs. Kafka goes on listing it after its last config is removed.",
     ),
     Difference(
         "broker-configs-revived",
         ApiKey.DESCRIBE_CONFIGS,
-        "leader.imbalance.per.broker.percentage and replica.lag.max.messages, which Kafka had once, mean what they did there. "
-        "The latter is off unless it is set.",
+        "leader.imbalance.per.broker.percentage and replica.lag.max.messages, which earlier versions of Kafka had, mean the "
+        "same as there. The latter is off unless it is set.",
     ),
     Difference(
         "broker-configs-balancing",
         ApiKey.DESCRIBE_CONFIGS,
-        "`decommission`, of one broker, and `self.balancing.*`, of the cluster, are configs of Penstock's own.",
+        "`decommission`, of one broker, and `self.balancing.*`, of the cluster, are configs of Penstock.",
     ),
     Difference(
         "default-replication-factor",
         ApiKey.DESCRIBE_CONFIGS,
-        "default.replication.factor is 3 where nobody sets it, but no more than there are storage nodes; Kafka's is 1. So is "
-        "offsets.topic.replication.factor, which Kafka takes for 3 however few brokers there are: then no group can be served.",
+        "default.replication.factor is 3 unless it is set, but no more than the number of storage nodes. Kafka's is 1. The same"
+        " holds for offsets.topic.replication.factor. Kafka's is 3 even with fewer brokers, and then no group can be served.",
     ),
     Difference(
         "broker-configs-coarse",
         ApiKey.DESCRIBE_CONFIGS,
-        "log.retention.hours and its like keep the value that the broker was started with; Kafka describes their default once "
-        "the config that wins over them, such as log.retention.ms, has been changed while it runs.",
-        unseen="it takes a broker that was started with them: tests/differential/test_started_with_configs.py",
+        "log.retention.hours and similar configs keep the value that the broker was started with. Kafka describes their default"
+        " once a config that overrides them, such as log.retention.ms, has been changed at run time.",
+        unseen="it takes a broker that was started with them: tests/compat/differential/test_broker_configs.py",
     ),
     Difference(
         "cleaner-rate-of-nothing",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "log.cleaner.io.max.bytes.per.second=0 limits nothing, as a negative value does in both; Kafka's cleaner then sleeps for "
-        "ever after its first bytes.",
-        unseen="the answers are the same: tests/storage/test_cleaning.py",
+        "log.cleaner.io.max.bytes.per.second=0 means no limit, as a negative value does in both. Kafka's cleaner then sleeps "
+        "for ever after its first bytes.",
+        unseen="the answers are the same: tests/storage/test_log_cleaner.py",
     ),
     Difference(
         "configs-of-others",
         ApiKey.DESCRIBE_CONFIGS,
-        "Broker loggers and client metrics have no configs yet, and answer INVALID_REQUEST, here and when altered. Loggers are "
-        "not listed by ListConfigResources.",
+        "Broker loggers and client metrics have no configs yet. They answer INVALID_REQUEST, here and when altered. "
+        "ListConfigResources does not list loggers.",
     ),
     Difference(
         "configs-on-bootstrap",
@@ -449,49 +475,51 @@ DIFFERENCES: Final = (
     Difference(
         "log-dirs-of-topics-to-come",
         ApiKey.ALTER_REPLICA_LOG_DIRS,
-        "Where a replica is to be made is remembered for partitions that there are; Kafka also remembers it for names of topics "
-        "that there are not.",
+        "The directory of a future replica is remembered for existing partitions only. Kafka also remembers it for topics that "
+        "do not exist.",
         unseen="the answers are the same",
     ),
     Difference(
         "reassign-another-target",
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        "Another target midway starts from the original replicas, as KIP-455 says: what was added for the former target only "
-        "goes at once, and to cancel leads back to the original. Kafka starts from all replicas that are there: what was to be "
-        "removed is removed even if the new target names it, and to cancel may leave more replicas than there were.",
-        unseen="it takes three brokers: tests/differential/test_moving_among_three.py",
+        "A new target during a reassignment starts from the original replicas, as KIP-455 says. Replicas that only the former "
+        "target added are removed at once, and a cancellation restores the original. Kafka starts from all present replicas: a "
+        "replica that was to be removed is removed even if the new target names it, and a cancellation may leave more replicas "
+        "than before.",
+        unseen="it takes three brokers: tests/compat/differential/test_reassignment_on_three_nodes.py",
     ),
     Difference(
         "unregister-alive",
         ApiKey.UNREGISTER_BROKER,
-        "A node that is alive answers INVALID_REQUEST. Kafka takes it off the list, and it goes on running outside of the "
-        "cluster until it is restarted.",
-        unseen="it takes three brokers: tests/differential/test_moving_among_three.py",
+        "A live node answers INVALID_REQUEST. Kafka removes it from the list, and it runs on outside of the cluster until it is"
+        " restarted.",
+        unseen="it takes three brokers: tests/compat/differential/test_reassignment_on_three_nodes.py",
     ),
     Difference(
         "alter-configs-unknown-operation",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "An operation that does not exist answers INVALID_REQUEST; Kafka: UNKNOWN_SERVER_ERROR.",
+        "An operation that does not exist answers INVALID_REQUEST. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "alter-configs-unknown-broker-config",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        "An unknown broker config answers INVALID_CONFIG; Kafka takes any name, for its plug-ins' sake.",
+        "An unknown broker config answers INVALID_CONFIG. Kafka accepts any name, for the sake of its plug-ins.",
     ),
     Difference(
         "alter-configs-repeated-resource",
         ApiKey.ALTER_CONFIGS,
-        "A resource that is named twice answers INVALID_REQUEST; Kafka never answers, nor whatever follows on that connection.",
+        "A resource that is named twice answers INVALID_REQUEST. Kafka never answers it, nor any later request on that "
+        "connection.",
     ),
     Difference(
         "describe-partitions-unnamed",
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        "A topic without a name answers INVALID_TOPIC_EXCEPTION; Kafka: UNKNOWN_SERVER_ERROR.",
+        "A topic without a name answers INVALID_TOPIC_EXCEPTION. Kafka answers UNKNOWN_SERVER_ERROR.",
     ),
     Difference(
         "describe-partitions-eligible-leaders",
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        "Eligible leader replicas are always empty, since the ISR of a partition never is.",
+        "Eligible leader replicas are always empty, since the ISR of a partition is never empty.",
         unseen="it takes brokers that died",
     ),
 )

@@ -1,6 +1,6 @@
 """Writes docs/protocol.md from the table of APIs and the list of differences.
 
-`python -m services.gateway.protocol_page [--check]`
+`python -m services.gateway.protocol_docs.protocol_page [--check]`
 """
 
 import argparse
@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from libs.wire.api import ApiKey
-from services.gateway.api import Api
-from services.gateway.differences import DIFFERENCES, Difference
-from services.gateway.handlers import APIS
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import APIS, Api, Kind
+from services.gateway.protocol_docs.differences import DIFFERENCES, Difference
 
-PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
+PAGE = Path(__file__).parents[3] / "docs" / "protocol.md"
 
 _NEVER: Final = {
     "between Kafka's own brokers and controllers": (
@@ -31,7 +30,7 @@ _NEVER: Final = {
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         ApiKey.UPDATE_RAFT_VOTER,
     ),
-    "with Kafka's Raft quorum, which there is none of here": (
+    "with Kafka's Raft quorum, which Penstock does not have": (
         ApiKey.DESCRIBE_QUORUM,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
@@ -40,24 +39,32 @@ _NEVER: Final = {
 
 _TOP = """# The Kafka protocol, as Penstock serves it
 
-Made by `python -m services.gateway.protocol_page` from the table in `services/gateway/handlers/__init__.py` and the list in
-`services/gateway/differences.py`; do not edit.
+Made by `python -m services.gateway.protocol_docs.protocol_page` from the registry in
+`libs/wire/apis.py` and the list in `services/gateway/protocol_docs/differences.py`; do not edit.
 
-The level is Apache Kafka 4.2. What is advertised is what is served, with one exception, which is Kafka's own: Produce is
-advertised from version 0 and accepted from version 3 (KAFKA-18659). Anything else closes the connection, as in Kafka.
+The level is Apache Kafka 4.2. The advertised versions are the served ones, with one exception, which Kafka has too: Produce is
+advertised from version 0 and accepted from version 3 (KAFKA-18659). A request of any other version closes the connection, as in
+Kafka.
 
 ## Served
 
-| key | API | versions |
-|--:|---|---|
+| key | API | versions | who answers |
+|--:|---|---|---|
 """
+
+_WHO_ANSWERS: Final = {
+    Kind.GATEWAY: "gateway",
+    Kind.CONTROLLER: "controller",
+    Kind.GROUP_OWNER: "the group's coordinator",
+    Kind.ALL_GROUP_OWNERS: "all coordinators",
+}
 
 _DIFFERENCES = """
 ## Differences from Kafka
 
-All that a client can see. `tests/differential` sends the same requests to Apache Kafka 4.2.1 and to Penstock, and fails on a
-difference that is not here as on one that is here and no longer there. A few cannot be seen by sending a request to one broker;
-they say why.
+These are all the differences that a client can observe. `tests/compat/differential` sends the same requests to Apache Kafka 4.2.1
+and to Penstock. It fails on a difference that is not listed, and on a listed one that no longer exists. A request to a single
+broker cannot show some of them; their rows say why.
 
 | where | difference | id |
 |---|---|---|
@@ -84,7 +91,7 @@ def page() -> str:
             _DIFFERENCES,
             *(_difference(difference) + "\n" for difference in DIFFERENCES),
             _EVERYWHERE,
-            "\n## Not built yet\n\nNot advertised; a request closes the connection.\n\n",
+            "\n## Not built yet\n\nThese APIs are not advertised, and a request closes the connection.\n\n",
             *(f"- {name}\n" for name in missing),
             "\n## Not for clients\n\n",
             *(line + "\n" for line in never),
@@ -96,7 +103,7 @@ def _row(api: Api) -> str:
     versions = str(api.min_version) if api.min_version == api.max_version else f"{api.min_version}-{api.max_version}"
     if api.advertised_min_version != api.min_version:
         versions += f" (advertised {api.advertised_min_version}-{api.max_version})"
-    return f"| {int(api.key)} | {api.name} | {versions} |"
+    return f"| {int(api.key)} | {api.name} | {versions} | {_WHO_ANSWERS[api.kind]} |"
 
 
 def _difference(difference: Difference) -> str:
@@ -110,7 +117,7 @@ def _name(key: ApiKey) -> str:
 
 
 def write_page(path: Path, make: Callable[[], str], module: str) -> int:
-    """What `python -m MODULE [--check]` does to a page that is made from code: the exit status."""
+    """Writes a page that is made from code, for `python -m MODULE [--check]`. The exit status."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=f"Writes {path.name} from the code.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
     check = parser.parse_args().check
@@ -127,4 +134,4 @@ def write_page(path: Path, make: Callable[[], str], module: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(write_page(PAGE, page, "services.gateway.protocol_page"))
+    sys.exit(write_page(PAGE, page, "services.gateway.protocol_docs.protocol_page"))

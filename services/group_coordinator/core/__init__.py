@@ -1,0 +1,1 @@
+"""Groups and offsets as pure decisions and replays: no I/O, no clock."""

@@ -1,15 +1,15 @@
-"""The group coordinator of one shard: its parts share a journal, and each group belongs to one of them.
+"""The state machine of one shard's groups. Its parts share a journal, and each group belongs to one part.
 
-A group is *classic*, of the *consumer* protocol (KIP-848), or *simple*: offsets alone, which Kafka calls classic too. Requests of
-either protocol go where their group is, which may change it into one of the other (`consumer/mixed.py`).
+A group is *classic*, of the *consumer* protocol (KIP-848), or *simple*: offsets alone, which Kafka calls classic too. A request
+of either protocol goes to the part with its group, and may convert the group to the other protocol (`migration/mixed_groups.py`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias, assert_never
 
-from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.tables import Journal
+from libs.coordinator.timers import TimerKey
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
@@ -22,28 +22,30 @@ from libs.wire.messages.offset_commit import OffsetCommitRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest
 from libs.wire.messages.sync_group import SyncGroupRequest
-from services.group_coordinator.core import group_deletions, groups_admin, record_codec
-from services.group_coordinator.core.asked import Asked
-from services.group_coordinator.core.classic import draft as classic
-from services.group_coordinator.core.classic.part import Classic
-from services.group_coordinator.core.consumer import awaited
-from services.group_coordinator.core.consumer import draft as consumer
-from services.group_coordinator.core.consumer.mixed import Mixed
-from services.group_coordinator.core.consumer.part import Consumer
+from services.group_coordinator.core.administration import group_deletions
+from services.group_coordinator.core.administration import group_descriptions as groups_admin
+from services.group_coordinator.core.classic import group_decision as classic
+from services.group_coordinator.core.classic.classic_groups import Classic
+from services.group_coordinator.core.consumer import group_decision as consumer
+from services.group_coordinator.core.consumer.consumer_groups import Consumer
 from services.group_coordinator.core.kinds.classic import ClassicGroups
 from services.group_coordinator.core.kinds.consumer import ConsumerGroups
-from services.group_coordinator.core.kinds.kind import Kind, NoGroup, SimpleGroups
-from services.group_coordinator.core.offsets import part as offsets
-from services.group_coordinator.core.offsets.part import Offsets
-from services.group_coordinator.core.records import Record
-from services.group_coordinator.core.settings import GroupSettings
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.kinds.group_kind import Kind, NoGroup, SimpleGroups
+from services.group_coordinator.core.migration import expected_requests as expected
+from services.group_coordinator.core.migration.mixed_groups import Mixed
+from services.group_coordinator.core.model.records import Record
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.model.settings import GroupSettings
+from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.core.offsets import committed_offsets as offsets
+from services.group_coordinator.core.offsets.committed_offsets import Offsets
+from services.group_coordinator.core.record_formats import record_codec
 
 Decided: TypeAlias = Decision[Any, Any]
 
 
 class GroupMachine:
-    """Settings, configs of groups and topics are asked for at each decision. A `decisions.Machine`."""
+    """A `decisions.Machine` for groups. Settings, configs of groups and topics are read at each decision."""
 
     def __init__(
         self,
@@ -80,14 +82,14 @@ class GroupMachine:
         return (name for name in self.offsets.table if name not in classic and name not in consumer)
 
     def groups(self) -> Iterator[str]:
-        """All there are."""
+        """The names of all groups."""
         yield from self.classic.groups
         yield from self.consumer.groups
         yield from self.simple_groups()
 
     # -- deciding -----------------------------------------------------------------------------------------------------------
 
-    def decide(self, event: Asked | Expired, now_ms: int) -> Decided:
+    def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decided:
         if isinstance(event, Expired):
             return self._expired(event.key, now_ms)
         match event.request:
@@ -119,9 +121,9 @@ class GroupMachine:
                 assert_never(event.request)
 
     def _list(self, request: ListGroupsRequest) -> Decided:
-        found = self.classic.listed(request.states_filter, request.types_filter)
-        found += self.consumer.listed(request.states_filter, request.types_filter)
-        return groups_admin.listed(found + groups_admin.list_simple(self.simple_groups(), request))
+        listed = self.classic.listed(request.states_filter, request.types_filter)
+        listed += self.consumer.listed(request.states_filter, request.types_filter)
+        return groups_admin.listed(listed + groups_admin.list_simple(self.simple_groups(), request))
 
     def _expired(self, key: TimerKey, now_ms: int) -> Decided:
         match key:
@@ -129,13 +131,13 @@ class GroupMachine:
                 return self.classic.expired(key, now_ms)
             case (consumer.PART, *_):
                 return self.mixed.expired_consumer(key, now_ms)
-            case (awaited.PART, *_):
+            case (expected.PART, *_):
                 return self.mixed.expired(key, now_ms)
             case (offsets.PART, *_):
                 return self.offsets.expired(key, now_ms)
             case (group_deletions.PART, *_):
                 return self._deletions.expired(key)
-        raise ValueError(f"nobody here has a timer {key!r}")
+        raise ValueError(f"no part has a timer {key!r}")
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
         for part in self._parts:
@@ -147,7 +149,7 @@ class GroupMachine:
         for part in self._parts:
             if part.replay(record):
                 return
-        raise ValueError(f"nobody here keeps {type(record).__name__}")
+        raise ValueError(f"no part keeps {type(record).__name__}")
 
     def encode(self, record: Any) -> KeyValue | None:
         return record_codec.encode(record)

@@ -1,4 +1,4 @@
-"""A group of the classic protocol as operators see it: what json can write. Times in ms are wall time."""
+"""The view of a classic group for operators, as JSON. Times in ms are wall time."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def brief(group: Group, now_ms: int) -> dict[str, Any]:
 
 
 def details(group: Group) -> dict[str, Any]:
-    """What `brief` leaves out; "members" is there instead of their number."""
+    """The details of a group, beyond `brief`. "members" lists the members in place of their number."""
     facts = group.facts
     return {
         "since_ms": facts.since_ms if facts.since_ms >= 0 else None,
@@ -59,7 +59,7 @@ def _syncs(group: Group, member: Member) -> str | None:
 
 
 def _assigned(group: Group, member: Member) -> object:
-    """Partitions by topic, of consumers; of other protocols, whose assignments nobody here can read, how many bytes."""
+    """A consumer's partitions by topic; for other protocols, whose assignments are opaque, the number of bytes."""
     if group.facts.protocol_type == PROTOCOL_TYPE:
         if not member.assignment:
             return {}

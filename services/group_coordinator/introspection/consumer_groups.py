@@ -1,11 +1,11 @@
-"""A group of the consumer protocol (KIP-848) as operators see it: what json can write. Times in ms are wall time."""
+"""The view of a consumer group (KIP-848) for operators, as JSON. Times in ms are wall time."""
 
 from typing import Any
 
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partitions
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 
 def brief(group: Group, now_ms: int) -> dict[str, Any]:
@@ -26,7 +26,8 @@ def brief(group: Group, now_ms: int) -> dict[str, Any]:
 
 
 def details(group: Group, topics: TopicsView) -> dict[str, Any]:
-    """What `brief` leaves out; "members" is there instead of their number. Topics that are gone are named by their id."""
+    """The details of a group, beyond `brief`. "members" lists the members in place of their number. Deleted topics
+    appear by id."""
     return {
         "protocol_type": "consumer",
         "assignment_epoch": group.facts.assignment_epoch,
@@ -55,7 +56,7 @@ def _member(group: Group, member: Member, topics: TopicsView) -> dict[str, Any]:
 
 
 def _named(partitions: Partitions, topics: TopicsView) -> dict[str, list[int]]:
-    found = topics.by_id
+    by_id = topics.by_id
     return {
-        found[topic_id].name if topic_id in found else topic_id.hex(): sorted(numbers) for topic_id, numbers in partitions.items()
+        by_id[topic_id].name if topic_id in by_id else topic_id.hex(): sorted(numbers) for topic_id, numbers in partitions.items()
     }

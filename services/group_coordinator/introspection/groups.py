@@ -1,6 +1,6 @@
-"""Groups as operators see them: `/debug/groups` and `/debug/groups/NAME` of the admin port, and how many there are of each state.
+"""Groups for operators: `/debug/groups` and `/debug/groups/NAME` of the admin port, and the numbers of groups by state.
 
-What is shown is what was decided; the last of it may not be committed yet. Shards that are not served are left out.
+The views show decided state, whose last records may not be committed yet. Shards that are not served are omitted.
 """
 
 from collections import Counter
@@ -10,34 +10,35 @@ from operator import attrgetter
 from typing import Any, Final
 
 from libs.clock import Clock
-from libs.cluster.owners import Owner
 from libs.cluster.records import GROUP_COORDINATOR
+from libs.cluster.shard_owners import Owner
+from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.shard_set import ShardSet
+from libs.coordinator.states import State
 from libs.runtime.admin import NotShown
-from libs.runtime.shards.placement import shard_of
-from libs.runtime.shards.shard_set import ShardSet
-from libs.runtime.shards.states import State
-from services.group_coordinator import seen_classic, seen_consumer
-from services.group_coordinator.core.asked import Asked, Reply
 from services.group_coordinator.core.classic.states import State as ClassicState
 from services.group_coordinator.core.consumer.states import State as ConsumerState
-from services.group_coordinator.core.machine import GroupMachine
-from services.group_coordinator.core.records import OffsetCommitted
-from services.group_coordinator.core.topics_view import TopicsView
-from services.group_coordinator.lag import Lag, LagMeter
-from services.group_coordinator.metered import Metered
-from services.group_coordinator.meters import CLASSIC, CONSUMER
+from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.records import OffsetCommitted
+from services.group_coordinator.core.model.requests import Reply, RequestEvent
+from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.introspection import classic_groups as classic_view
+from services.group_coordinator.introspection import consumer_groups as consumer_view
+from services.group_coordinator.lag.lag_meter import Lag, LagMeter
+from services.group_coordinator.telemetry.meters import CLASSIC, CONSUMER
+from services.group_coordinator.telemetry.observed_machine import ObservedMachine
 
 LISTED_MAX: Final = 500
-_state_of = attrgetter("state._name_")  # strings: to hash a member of an Enum, or to ask for its value, takes ten times as long
+_state_of = attrgetter("state._name_")  # strings: hashing an Enum member, or reading its value, takes ten times as long
 SIMPLE: Final = {"kind": "simple", "state": "Empty", "members": 0}
 
 
-class Seen:
-    """`owner_of` names the owner of a shard, as the image does."""
+class GroupViews:
+    """The views of all groups here. `owner_of` returns the owner of a shard, as the image names it."""
 
     def __init__(
         self,
-        shards: ShardSet[Asked, Reply, Any],
+        shards: ShardSet[RequestEvent, Reply, Any],
         owner_of: Callable[[int], str],
         topics: Callable[[], TopicsView],
         lag: LagMeter,
@@ -55,8 +56,8 @@ class Seen:
         states: dict[str, Counter[str]] = {}
         for (kind, state), count in self.states().items():
             states.setdefault(kind, Counter())[state] = count
-        found = ((name, shard) for shard, machine in machines.items() for name in machine.groups())
-        shown = nsmallest(LISTED_MAX, found)
+        names = ((name, shard) for shard, machine in machines.items() for name in machine.groups())
+        shown = nsmallest(LISTED_MAX, names)
         return {
             "count": sum(counts.total() for counts in states.values()),
             "states": states,
@@ -64,7 +65,8 @@ class Seen:
         }
 
     async def group(self, name: str) -> dict[str, Any] | NotShown:
-        """As in docs/groups.md. One that is not there, is served elsewhere, or not yet: which, and whom to ask."""
+        """The view of one group, as docs/groups.md describes it. For a group that is missing, or not served here, it says which,
+        and where it is served."""
         if not self._shards.count:
             return NotShown(404, {"error": "there are no groups yet", "group": name})
         shard = shard_of(name, self._shards.count)
@@ -79,7 +81,7 @@ class Seen:
         return {**seen, **_behind(offsets, lags)}
 
     def _elsewhere(self, name: str, shard: int) -> NotShown:
-        """Whether the group is there only the shard's owner knows."""
+        """The answer for a group of another owner's shard. Only that owner knows whether the group exists."""
         driver, owner = self._shards.owned.get(shard), self._owner_of(shard)
         where = {"group": name, "shard": shard, "owner": owner or None}
         if driver is not None:
@@ -92,53 +94,57 @@ class Seen:
         return NotShown(421, {"error": f"this process does not own shard {shard}: ask {ask}", **where, "ask": ask})
 
     def states(self) -> Counter[tuple[str, str]]:
-        """How many groups there are, by kind and state."""
-        found: Counter[tuple[str, str]] = Counter()
+        """The numbers of groups by kind and state."""
+        totals: Counter[tuple[str, str]] = Counter()
         for _, machine in self._machines():
             for state, count in Counter(map(_state_of, machine.classic.groups.values())).items():
-                found[CLASSIC, ClassicState[state].value] += count
+                totals[CLASSIC, ClassicState[state].value] += count
             for state, count in Counter(map(_state_of, machine.consumer.groups.values())).items():
-                found[CONSUMER, ConsumerState[state].value] += count
-            found["simple", "Empty"] += sum(1 for _ in machine.simple_groups())
-        return +found
+                totals[CONSUMER, ConsumerState[state].value] += count
+            totals["simple", "Empty"] += sum(1 for _ in machine.simple_groups())
+        return +totals
 
     def members(self) -> Counter[str]:
-        """By kind of their groups."""
-        found: Counter[str] = Counter()
+        """The numbers of members by kind of group."""
+        totals: Counter[str] = Counter()
         for _, machine in self._machines():
-            found[CLASSIC] += sum(len(group.members) for group in machine.classic.groups.values())
-            found[CONSUMER] += sum(len(group.members) for group in machine.consumer.groups.values())
-        return found
+            totals[CLASSIC] += sum(len(group.members) for group in machine.classic.groups.values())
+            totals[CONSUMER] += sum(len(group.members) for group in machine.consumer.groups.values())
+        return totals
 
     def offsets(self, at_most: int) -> tuple[list[OffsetCommitted], int]:
-        """So many of those that are committed here, the first by group, topic and partition; and how many there are besides."""
+        """The first `at_most` committed offsets by group, topic and partition, and the number of the others."""
         tables = [machine.offsets.table for _, machine in self._machines()]
         groups = nsmallest(at_most, ((name, index) for index, table in enumerate(tables) for name in table))
-        found: list[OffsetCommitted] = []
+        committed: list[OffsetCommitted] = []
         for name, index in groups:
-            if len(found) < at_most:
-                found += sorted(tables[index].of(name), key=_place)
-        return found[:at_most], sum(table.size(name) for table in tables for name in table) - min(len(found), at_most)
+            if len(committed) < at_most:
+                committed += sorted(tables[index].of(name), key=_place)
+        return committed[:at_most], sum(table.size(name) for table in tables for name in table) - min(len(committed), at_most)
 
     def _machines(self) -> Iterator[tuple[int, GroupMachine]]:
         for index, driver in self._shards.owned.items():
-            metered = driver.machine
-            if driver.state is State.SERVING and isinstance(metered, Metered) and isinstance(metered.machine, GroupMachine):
-                yield index, metered.machine
+            observed = driver.machine
+            if (
+                driver.state is State.SERVING
+                and isinstance(observed, ObservedMachine)
+                and isinstance(observed.machine, GroupMachine)
+            ):
+                yield index, observed.machine
 
     def _brief(self, machine: GroupMachine, name: str) -> dict[str, Any]:
         now_ms, seen = self._clock.wall_ms(), SIMPLE
         if (classic := machine.classic.groups.get(name)) is not None:
-            seen = seen_classic.brief(classic, now_ms)
+            seen = classic_view.brief(classic, now_ms)
         elif (consumer := machine.consumer.groups.get(name)) is not None:
-            seen = seen_consumer.brief(consumer, now_ms)
+            seen = consumer_view.brief(consumer, now_ms)
         return {**seen, "offsets": machine.offsets.table.size(name)}
 
     def _details(self, machine: GroupMachine, name: str) -> dict[str, Any]:
         if (classic := machine.classic.groups.get(name)) is not None:
-            return seen_classic.details(classic)
+            return classic_view.details(classic)
         if (consumer := machine.consumer.groups.get(name)) is not None:
-            return seen_consumer.details(consumer, self._topics())
+            return consumer_view.details(consumer, self._topics())
         return {"members": []}
 
 

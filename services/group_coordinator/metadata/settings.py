@@ -1,17 +1,17 @@
-"""Settings of groups, from the cluster-wide broker configs of the image: what an operator changes counts at the next decision."""
+"""Settings of groups, from the cluster-wide broker configs of the image. A change counts from the next decision on."""
 
 import logging
 
 from libs.cluster.configs.resolve import NO_BROKER, broker_settings
 from libs.cluster.image import ClusterImage
 from libs.telemetry.logs import fields
-from services.group_coordinator.core.settings import GroupSettings
+from services.group_coordinator.core.model.settings import GroupSettings
 
 log = logging.getLogger(__name__)
 
 
 class Settings:
-    """Give `follow` each image, and read `current`."""
+    """The current settings. Give `follow` each image, and read `current`."""
 
     def __init__(self) -> None:
         self._image = ClusterImage()
@@ -23,12 +23,12 @@ class Settings:
             return
         try:
             self.current = _of(image)
-        except ValueError as error:  # a newer version wrote what this one cannot read
-            log.error("settings of groups cannot be read: the former ones stay", extra=fields(reason=error))
+        except ValueError as error:  # a newer version wrote a value that this one cannot read
+            log.error("settings of groups cannot be read: the previous ones stay", extra=fields(reason=error))
 
 
 def _of(image: ClusterImage) -> GroupSettings:
-    """Raises ValueError."""
+    """The settings of an image. Raises ValueError."""
 
     def value(name: str) -> str:
         return broker_settings(image, (name,), NO_BROKER, None)[0].value

@@ -1,18 +1,18 @@
-"""The topics as groups see them, made anew from an image only where something that groups look at changed."""
+"""The topics as groups see them, rebuilt only when an image changes what groups need."""
 
 from collections.abc import Mapping
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.partition_table import TopicPartitions
 from libs.cluster.records import Topic
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 
 
 class Topics:
-    """Give `follow` each image, and read `view`.
+    """The current view. Give `follow` each image, and read `view`.
 
-    Leaders and ISRs change all the time and mean nothing here. Racks are those that nodes registered with, also while they are
-    down: what moves a consumer is a replica that moves.
+    Leaders and ISRs change all the time and do not count. Racks are those that nodes registered with, also while nodes are down.
+    So only a replica that moves can move a consumer.
     """
 
     def __init__(self) -> None:
@@ -30,9 +30,9 @@ class Topics:
         if image.topics is before.topics and not moved and (not racks or image.partition_table is before.partition_table):
             return
         known = {} if moved else self.view.by_name
-        found = [self._viewed(topic, before, known.get(name)) for name, topic in image.topics.items()]
-        if self.view.by_name != {topic.name: topic for topic in found}:
-            self.view = TopicsView.of(self.view.version + 1, found)
+        views = [self._viewed(topic, before, known.get(name)) for name, topic in image.topics.items()]
+        if self.view.by_name != {topic.name: topic for topic in views}:
+            self.view = TopicsView.of(self.view.version + 1, views)
 
     def _viewed(self, topic: Topic, before: ClusterImage, known: TopicView | None) -> TopicView:
         topic_id = bytes.fromhex(topic.topic_id)

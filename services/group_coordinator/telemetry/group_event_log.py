@@ -1,5 +1,5 @@
-"""Lines of the log about groups: of each group and kind of event one a second, and of all of them together so many that no storm
-fills a disk. What was passed over is counted, and told when the second is over."""
+"""Log lines about groups: one a second for each group and kind of event, and a bound for all of them together. Dropped lines are
+counted, and the count is logged."""
 
 import logging
 from collections import Counter
@@ -12,29 +12,30 @@ log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
 LINES_MAX: Final = 50
-"""A second; and as many again that count what was passed over, and one for each kind of event."""
+"""Lines per second. In addition there may be as many that count dropped lines, and one for each kind of event."""
 
 Later = Callable[[float, Callable[[], None]], object]
-"""As `loop.call_later`."""
+"""A function like `loop.call_later`."""
 
 
-class GroupLines:
-    """Nothing is due while nothing happens: a second begins with a line."""
+class GroupEventLog:
+    """The log lines about groups. A period of one second begins with the first line after the last period, so no timer runs while
+    nothing happens."""
 
     def __init__(self, later: Later) -> None:
         self._later = later
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
         self._passed: Counter[tuple[str, str]] = Counter()
         self._passed_of_others: Counter[str] = Counter()
 
-    def tell(self, event: str, group: str, **values: object) -> None:
+    def write(self, event: str, group: str, **values: object) -> None:
         key = event, group
-        if not self._told:
+        if not self._logged:
             self._later(EVERY_S, self._over)
-        elif key in self._told or len(self._told) >= LINES_MAX:
+        elif key in self._logged or len(self._logged) >= LINES_MAX:
             self._pass(key)
             return
-        self._told.add(key)
+        self._logged.add(key)
         log.info(event, extra=fields(group=group, **values))
 
     def _pass(self, key: tuple[str, str]) -> None:
@@ -44,7 +45,7 @@ class GroupLines:
             self._passed_of_others[key[0]] += 1
 
     def _over(self) -> None:
-        self._told.clear()
+        self._logged.clear()
         passed, self._passed = self._passed, Counter()
         others, self._passed_of_others = self._passed_of_others, Counter()
         for (event, group), count in passed.items():

@@ -1,12 +1,12 @@
-"""What happened to the groups of one shard, and is committed: counted, and told in the log."""
+"""Committed events of one shard's groups: counted as metrics, and written to the log."""
 
 from collections.abc import Sequence
 from typing import assert_never
 
-from services.group_coordinator.core.happened import (
+from services.group_coordinator.core.model.group_events import (
     CLASSIC,
     GroupDeleted,
-    Happened,
+    GroupEvent,
     MemberFenced,
     MemberRemoved,
     OffsetsExpired,
@@ -14,41 +14,41 @@ from services.group_coordinator.core.happened import (
     RebalanceBegan,
     RebalanceEnded,
 )
-from services.group_coordinator.group_lines import GroupLines
-from services.group_coordinator.meters import Meters
+from services.group_coordinator.telemetry.group_event_log import GroupEventLog
+from services.group_coordinator.telemetry.meters import Meters
 
 
-class Told:
-    def __init__(self, meters: Meters, lines: GroupLines) -> None:
+class GroupEventRecorder:
+    def __init__(self, meters: Meters, lines: GroupEventLog) -> None:
         self._meters = meters
-        self._tell = lines.tell
+        self._write = lines.write
         self._begun: dict[str, int] = {}
         """Since when a group rebalances, in ms."""
 
-    def tell(self, happened: Sequence[Happened], now_ms: int) -> None:
-        """`now_ms`: when it was decided."""
-        for each in happened:
-            self._one(each, now_ms)
+    def record(self, events: Sequence[GroupEvent], now_ms: int) -> None:
+        """Counts and logs committed events. `now_ms` is the time of the decision."""
+        for each in events:
+            self._record(each, now_ms)
 
-    def _one(self, each: Happened, now_ms: int) -> None:
+    def _record(self, each: GroupEvent, now_ms: int) -> None:
         match each:
             case RebalanceBegan():
                 self._rebalances(each, now_ms)
             case RebalanceEnded():
                 self._rebalanced(each, now_ms)
             case MemberRemoved(group, member_id, instance_id, why):
-                self._tell("member removed", group, member_id=member_id, **_static(instance_id), why=why)
+                self._write("member removed", group, member_id=member_id, **_static(instance_id), why=why)
             case MemberFenced(group, member_id, instance_id, why):
-                self._tell("member fenced", group, member_id=member_id, **_static(instance_id), why=why)
+                self._write("member fenced", group, member_id=member_id, **_static(instance_id), why=why)
             case ProtocolChanged(group, before, after, members):
                 self._begun.pop(group, None)
-                self._tell("group changed its protocol", group, before=before, after=after, members=members)
+                self._write("group changed its protocol", group, before=before, after=after, members=members)
             case GroupDeleted(group, why):
                 self._begun.pop(group, None)
-                self._tell("group deleted", group, why=why)
+                self._write("group deleted", group, why=why)
             case OffsetsExpired(group, old, of_deleted_topics, left):
                 self._meters.expired += old + of_deleted_topics
-                self._tell("offsets expired", group, old=old, of_deleted_topics=of_deleted_topics, left=left)
+                self._write("offsets expired", group, old=old, of_deleted_topics=of_deleted_topics, left=left)
             case _:
                 assert_never(each)
 
@@ -57,7 +57,7 @@ class Told:
         if not began.again or began.group not in self._begun:
             self._begun[began.group] = now_ms
         epoch = _epoch(began.kind, began.generation)
-        self._tell("group rebalances", began.group, kind=began.kind, reason=began.reason, members=began.members, **epoch)
+        self._write("group rebalances", began.group, kind=began.kind, reason=began.reason, members=began.members, **epoch)
 
     def _rebalanced(self, ended: RebalanceEnded, now_ms: int) -> None:
         begun_ms = self._begun.pop(ended.group, now_ms)
@@ -65,7 +65,7 @@ class Told:
         self._meters.rebalance_times[ended.kind].observe(seconds)
         event = "group stable" if ended.members else "group empty"
         epoch = _epoch(ended.kind, ended.generation)
-        self._tell(event, ended.group, kind=ended.kind, members=ended.members, **epoch, seconds=seconds)
+        self._write(event, ended.group, kind=ended.kind, members=ended.members, **epoch, seconds=seconds)
 
 
 def _epoch(kind: str, generation: int) -> dict[str, object]:

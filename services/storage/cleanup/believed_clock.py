@@ -1,15 +1,15 @@
-"""What the clock says to whoever deletes by age, see `services/storage/core/believed_time.py`."""
+"""The clock of everything that deletes by age. The rule is in `services/storage/core/cleanup/believed_time.py`."""
 
 import logging
 
 from libs.clock import Clock
 from libs.telemetry.logs import fields
-from services.storage.core.believed_time import BELIEVED_AFTER_S, BelievedTime
+from services.storage.core.cleanup.believed_time import BELIEVED_AFTER_S, BelievedTime
 
 log = logging.getLogger(__name__)
 
 
-class DeletionTime:
+class BelievedClock:
     """One for a node."""
 
     def __init__(self, clock: Clock) -> None:

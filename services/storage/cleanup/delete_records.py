@@ -1,8 +1,8 @@
-"""DeleteRecords: the log is to start at an offset, or at the high watermark (kafka-facts section 7).
+"""DeleteRecords: a log starts at a given offset, or at the high watermark.
 
-Answered when the new start is on the disk of every member of the maximal ISR and readers see it, see
-`services/storage/shortening.py` and `services/storage/held_starts.py`: whoever leads next starts there too. A caller whose time
-is up first hears 7 REQUEST_TIMED_OUT, and what it asked for happens all the same.
+The answer waits until the new start is on the disk of every member of the maximal ISR, and readers see it
+(`services/storage/logs/log_start_offsets.py`, `services/storage/replication/leader/replicated_log_starts.py`). The next leader
+therefore starts there too. A caller whose timeout ends first gets REQUEST_TIMED_OUT, and the records are deleted all the same.
 """
 
 import asyncio
@@ -10,32 +10,32 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
 
-from libs.commitlog.errors import OffsetOutOfRange
+from libs.commitlog.model.errors import OffsetOutOfRange
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import DeletedRecords, DeleteRecords, DeleteRecordsPartition, DeleteRecordsReply
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.telemetry.logs import fields
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal
-from services.storage.disks import Disk, Disks
-from services.storage.held_starts import held_by_all
-from services.storage.hosted import Hosted
-from services.storage.partitions import Partitions
-from services.storage.shortening import Shortening
+from services.storage.core.produce.admission import Refusal
+from services.storage.disks.disks import Disk, Disks
+from services.storage.logs.log_start_offsets import LogStartOffsets
+from services.storage.partition.partition import Partition
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.replication.leader.replicated_log_starts import wait_for_followers
 
 log = logging.getLogger(__name__)
 
 HIGH_WATERMARK = -1
-PATIENCE_MS_MIN = 1000
-"""A disk needs a moment. Kafka answers a timeout of 0 with success when nobody else has to do anything, and so do we."""
+TIMEOUT_MS_MIN = 1000
+"""The least timeout, since a disk needs a moment. As in Kafka, a timeout of 0 succeeds if no follower is awaited."""
 
 
-class RecordDeletion:
-    def __init__(self, partitions: Partitions, disks: Disks, shortening: Shortening) -> None:
+class DeleteRecordsRequests:
+    def __init__(self, partitions: PartitionTable, disks: Disks, log_starts: LogStartOffsets) -> None:
         self._partitions = partitions
         self._disks = disks
-        self._shortening = shortening
+        self._log_starts = log_starts
         self._running: set[asyncio.Task[bool]] = set()
 
     def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
@@ -50,76 +50,80 @@ class RecordDeletion:
         loop = asyncio.get_running_loop()
         due_at = loop.time() + request.timeout_ms / 1000
         announced = [self._announce(wanted) for wanted in request.partitions]
-        by_disk: dict[Disk, list[Hosted]] = {}
-        for found in announced:
-            if isinstance(found, _Announced):
-                by_disk.setdefault(found.disk, []).append(found.hosted)
-        advancing = {disk: asyncio.create_task(self._advance(shorter, disk)) for disk, shorter in by_disk.items()}
+        by_disk: dict[Disk, list[Partition]] = {}
+        for announcement in announced:
+            if isinstance(announcement, _Announced):
+                by_disk.setdefault(announcement.disk, []).append(announcement.partition)
+        advancing = {disk: asyncio.create_task(self._advance(shortened, disk)) for disk, shortened in by_disk.items()}
         for task in advancing.values():
             self._running.add(task)
             task.add_done_callback(self._running.discard)
         if advancing:
-            await asyncio.wait(advancing.values(), timeout=max(request.timeout_ms, PATIENCE_MS_MIN) / 1000)
-            await self._wait_for_followers([found for found in announced if isinstance(found, _Announced)], due_at)
+            await asyncio.wait(advancing.values(), timeout=max(request.timeout_ms, TIMEOUT_MS_MIN) / 1000)
+            await self._wait_for_followers(
+                [announcement for announcement in announced if isinstance(announcement, _Announced)], due_at
+            )
         answers = [
-            _answer(found, advancing[found.disk]) if isinstance(found, _Announced) else DeletedRecords(found)
-            for found in announced
+            _answer(announcement, advancing[announcement.disk])
+            if isinstance(announcement, _Announced)
+            else DeletedRecords(announcement)
+            for announcement in announced
         ]
         call.reply(DeleteRecordsReply(tuple(answers)))
 
     async def _wait_for_followers(self, announced: Sequence["_Announced"], due_at: float) -> None:
-        """As in Kafka, a timeout of 0 waits for none of them."""
+        """Waits for followers until the deadline. As in Kafka, a timeout of 0 waits for none."""
         try:
             async with asyncio.timeout_at(due_at):
-                for hosted, _, offset in announced:
-                    await held_by_all(hosted, min(offset, hosted.log_start_offset))
+                for partition, _, offset in announced:
+                    await wait_for_followers(partition, min(offset, partition.log_start_offset))
         except TimeoutError:
             return
 
     def _announce(self, wanted: DeleteRecordsPartition) -> "_Announced | int":
-        """Which log will start where, or why not."""
-        found = self._partitions.serving((wanted.topic_id, wanted.partition))
-        if isinstance(found, Refusal):
-            return found.error
-        policy = found.config.cleanup_policy
+        """The log and its new start, or an error."""
+        partition = self._partitions.serving((wanted.topic_id, wanted.partition))
+        if isinstance(partition, Refusal):
+            return partition.error
+        policy = partition.config.cleanup_policy
         if "compact" in policy and "delete" not in policy:
             return int(ErrorCode.POLICY_VIOLATION)
-        offset = found.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
+        offset = partition.high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
         if offset < 0:
             return int(ErrorCode.OFFSET_OUT_OF_RANGE)
         try:
-            found.log.delete_before(offset, found.high_watermark)
+            partition.log.delete_before(offset, partition.high_watermark)
         except OffsetOutOfRange:
             return int(ErrorCode.OFFSET_OUT_OF_RANGE)
-        return _Announced(found, self._disks.of(found.sync), offset)
+        return _Announced(partition, self._disks.of(partition.sync), offset)
 
-    async def _advance(self, shorter: Sequence[Hosted], disk: Disk) -> bool:
-        due = [hosted for hosted in shorter if hosted.log.next_start_offset > hosted.log.log_start_offset]
+    async def _advance(self, shortened: Sequence[Partition], disk: Disk) -> bool:
+        due = [partition for partition in shortened if partition.log.next_start_offset > partition.log.log_start_offset]
         if not due:
             return True
-        if not await self._shortening.advance(due, disk):
+        if not await self._log_starts.advance(due, disk):
             return False
-        for hosted in due:
-            log.info("records deleted", extra=fields(partition=hosted, log_start=hosted.log_start_offset))
-        self._shortening.retire_soon(due, disk)
+        for partition in due:
+            log.info("records deleted", extra=fields(partition=partition, log_start=partition.log_start_offset))
+        self._log_starts.retire_soon(due, disk)
         return True
 
 
 class _Announced(NamedTuple):
-    hosted: Hosted
+    partition: Partition
     disk: Disk
     offset: int
 
 
 def _answer(announced: _Announced, advancing: "asyncio.Task[bool]") -> DeletedRecords:
-    replica = announced.hosted.replica
-    start = announced.hosted.log_start_offset
+    replica = announced.partition.replica
+    start = announced.partition.log_start_offset
     low_watermark = replica.least_start(start)
     if not advancing.done():
         return DeletedRecords(int(ErrorCode.REQUEST_TIMED_OUT), low_watermark)
     if not advancing.result():
         return DeletedRecords(int(ErrorCode.KAFKA_STORAGE_ERROR))
-    if start < announced.offset or not replica.leading:  # it left, or somebody else leads it, who may not have heard of it
+    if start < announced.offset or not replica.leading:  # the partition left, or has another leader, which may not know the start
         return DeletedRecords(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     if low_watermark < announced.offset:
         return DeletedRecords(int(ErrorCode.REQUEST_TIMED_OUT), low_watermark)

@@ -1,90 +1,91 @@
-"""Decides which compacted log is cleaned when: the dirtiest that is worth it, over all log directories that work.
+"""The log cleaner: it picks the dirtiest log that is worth cleaning, over all log directories that work.
 
-What failed is left alone for a while (`services/storage/left_alone.py`), a log whose segments are damaged until it is opened
-again, as in Kafka; reads and appends go on.
+A log whose run failed is skipped for a while (`services/storage/cleanup/uncleanable_partitions.py`). One with damaged segments is
+skipped until it is opened again, as in Kafka. Reads and appends go on.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from libs.cluster.configs.resolve import effective_broker_bool, effective_broker_float, effective_broker_int
-from libs.cluster.follower import ImageFollower
 from libs.commitlog.cleaner.planning import CleanPlan, CompactionConfig, SealedSegment, plan
-from libs.commitlog.errors import LogDamaged, LogWriteError
-from libs.commitlog.log import LONG_MAX
+from libs.commitlog.model.errors import LogDamaged, LogWriteError
+from libs.commitlog.partition_log.log import LONG_MAX
 from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
-from services.storage.checkpoints import Checkpoints
-from services.storage.cleaner_meters import CleanerMeters
-from services.storage.compaction import Allowance, Compaction, LogChanged
-from services.storage.deletion_time import DeletionTime
-from services.storage.disks import Disk, Disks
-from services.storage.hosted import Hosted
-from services.storage.left_alone import LeftAlone
-from services.storage.residents import Residents
-from services.storage.turns import Turns
+from services.storage.cleanup.believed_clock import BelievedClock
+from services.storage.cleanup.cleaner_meters import CleanerMeters
+from services.storage.cleanup.compaction import Allowance, Compaction, LogChanged
+from services.storage.cleanup.uncleanable_partitions import UncleanablePartitions
+from services.storage.config import BrokerConfigs
+from services.storage.disks.disks import Disk
+from services.storage.logs.node_logs import NodeLogs
+from services.storage.partition.partition import Partition
+from services.storage.threads.turns import Turns
 
 log = logging.getLogger(__name__)
 
 NO_LIMIT = 1e18
-"""Bytes a second: Kafka's default is the largest number that there is."""
+"""Kafka's default rate, in bytes a second, is the largest number that there is."""
 ROLL_MS_MIN = 600_000
-"""A quiet active segment is not closed before: its records may be old when they come."""
+"""The least age at which a quiet active segment is rolled: its records may be old when they come."""
 
 
 class Due(NamedTuple):
-    hosted: Hosted
+    partition: Partition
     disk: Disk
     plan: CleanPlan
 
 
 @dataclass(slots=True)
 class Run:
-    hosted: Hosted
+    partition: Partition
     disk: Disk
     started_ms: int
     progress: Mapping[str, object] = field(default_factory=dict)
 
-    def tell(self, progress: object) -> None:
+    def on_progress(self, progress: object) -> None:
         if isinstance(progress, dict):
             self.progress = progress
 
 
-class Cleaning:
-    """`run` until cancelled, then `close`."""
+class LogCleaner:
+    """The cleaner. `run` until cancelled, then `close`."""
 
     def __init__(
         self,
-        time: DeletionTime,
-        follower: ImageFollower,
-        disks: Disks,
-        residents: Residents,
+        time: BelievedClock,
+        broker_configs: BrokerConfigs,
+        logs: NodeLogs,
         meters: CleanerMeters,
         compaction: Compaction,
-        checkpoints: Checkpoints,
         children: Callable[[int], Children],
-        *,
-        node_id: int,
-        static: Mapping[str, str],
     ) -> None:
         self._time = time
-        self._follower = follower
-        self._disks = disks
-        self._residents = residents
+        self._broker_configs = broker_configs
+        self._disks = logs.disks
+        self._open_logs = logs.open_logs
+        self._checkpoints = logs.checkpoints
         self._meters = meters
         self._compaction = compaction
-        self._checkpoints = checkpoints
         self._make_children = children
-        self._node_id = node_id
-        self._static = static
         self._children: Children | None = None
         self._threads = 0
-        self._left_alone = LeftAlone(asyncio.get_running_loop().time)
+        self._uncleanable = UncleanablePartitions(asyncio.get_running_loop().time)
         self._running: dict[asyncio.Task[None], Run] = {}
         self._loop = asyncio.get_running_loop()
+
+    @property
+    def runs(self) -> Sequence[Run]:
+        """The compactions that are under way."""
+        return tuple(self._running.values())
+
+    @property
+    def uncleanable(self) -> UncleanablePartitions:
+        """Partitions whose compaction failed, or was put off."""
+        return self._uncleanable
 
     async def run(self) -> None:
         while True:
@@ -93,20 +94,20 @@ class Cleaning:
                 if self._is_enabled():
                     started = await self._start_due()
             except Exception:
-                log.exception("looking for logs to clean failed")
-            backoff_s = max(self._int("log.cleaner.backoff.ms") / 1000, 0.05)
-            if started:  # while they run, another may become due, and a thread be free for it
+                log.exception("choice of logs to clean failed")
+            backoff_s = max(self._broker_configs.integer("log.cleaner.backoff.ms") / 1000, 0.05)
+            if started:  # meanwhile another log may become due, and a child be free for it
                 await asyncio.wait(self._running, timeout=backoff_s, return_when=asyncio.FIRST_COMPLETED)
             else:
                 await asyncio.sleep(backoff_s)
 
     async def check(self) -> None:
-        """Cleans until there is nothing to clean."""
+        """Cleans until nothing is left to clean."""
         while await self._start_due() or self._running:
             await asyncio.wait(self._running)
 
     async def close(self) -> None:
-        """Runs end where they are: what they wrote is swept at the next opening."""
+        """Ends runs where they are. Their output is swept at the next opening."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -116,10 +117,10 @@ class Cleaning:
     def debug(self) -> object:
         return {
             "running": [
-                {"partition": str(run.hosted), "since_ms": self._time.now_ms() - run.started_ms, **run.progress}
+                {"partition": str(run.partition), "since_ms": self._time.now_ms() - run.started_ms, **run.progress}
                 for run in self._running.values()
             ],
-            "left_alone": self._left_alone.debug(),
+            "left_alone": self._uncleanable.debug(),
             "cleaned_offsets": {
                 f"{topic}-{index}": offset
                 for disk in self._disks.usable
@@ -131,17 +132,17 @@ class Cleaning:
     # -- choosing -----------------------------------------------------------------------------------------------------------
 
     async def _start_due(self) -> int:
-        """Starts as many runs as may be, and returns how many."""
+        """Starts runs, as many as are allowed, and returns their number."""
         due = await self._look()
-        threads = self._int("log.cleaner.threads")
+        threads = self._broker_configs.integer("log.cleaner.threads")
         chosen = due[: max(threads - len(self._running), 0)]
         if chosen and (self._children is None or (threads != self._threads and not self._running)):
             if self._children is not None:
                 self._children.close()
             self._children, self._threads = self._make_children(threads), threads
-        for one in chosen:
-            task = self._loop.create_task(self._clean(one), name=f"cleaning {one.hosted}")
-            self._running[task] = Run(one.hosted, one.disk, self._time.now_ms())
+        for candidate in chosen:
+            task = self._loop.create_task(self._clean(candidate), name=f"cleaning {candidate.partition}")
+            self._running[task] = Run(candidate.partition, candidate.disk, self._time.now_ms())
             task.add_done_callback(self._ended)
         self._meters.running = len(self._running)
         return len(chosen)
@@ -151,89 +152,91 @@ class Cleaning:
         self._meters.running = len(self._running)
 
     async def _look(self) -> list[Due]:
-        """What is worth cleaning, the dirtiest first."""
-        logs = self._residents.open_logs()
-        here = {hosted for hosted, _ in logs}
-        self._left_alone.forget_all_but(here)
-        busy = {run.hosted for run in self._running.values()}
-        found: list[Due] = []
+        """The logs that are worth cleaning, the dirtiest first."""
+        logs = self._open_logs.all()
+        here = {partition for partition, _ in logs}
+        self._uncleanable.forget_all_but(here)
+        busy = {run.partition for run in self._running.values()}
+        candidates: list[Due] = []
         plans: list[CleanPlan] = []
         turns = Turns()
-        for hosted, disk in logs:
+        for partition, disk in logs:
             await turns.taken()
-            if not (hosted.config.compacted and self._residents.has_open(hosted)) or disk.sync.stalled:
+            if not (partition.config.compacted and self._open_logs.is_in_use(partition)) or disk.sync.stalled:
                 continue
-            if hosted in busy or hosted.moving:
+            if partition in busy or partition.moving:
                 continue
-            plan = self._plan(hosted, disk)
+            plan = self._plan(partition, disk)
             if plan is not None:
                 plans.append(plan)
-                if plan.worthwhile and hosted not in self._left_alone:
-                    found.append(Due(hosted, disk, plan))
+                if plan.worthwhile and partition not in self._uncleanable:
+                    candidates.append(Due(partition, disk, plan))
         self._meters.last_look_ms = self._time.now_ms()
         self._meters.max_dirty_ratio = max((plan.ratio for plan in plans), default=0.0)
         self._meters.overdue_ms_max = max((plan.overdue_ms for plan in plans if plan.cleanable_bytes), default=0)
         self._count_uncleanable()
         for disk in self._disks.usable:
-            await self._forget_what_is_gone(disk)
-        return sorted(found, key=lambda due: due.plan.ratio, reverse=True)
+            await self._forget_closed_logs(disk)
+        return sorted(candidates, key=lambda due: due.plan.ratio, reverse=True)
 
-    def _plan(self, hosted: Hosted, disk: Disk) -> CleanPlan | None:
-        """None if the log cannot be looked at. Closes an active segment that has waited for long enough."""
-        found, config, now_ms = hosted.log, hosted.config, self._time.now_ms()
-        self._cap(hosted, disk)
+    def _plan(self, partition: Partition, disk: Disk) -> CleanPlan | None:
+        """The plan for a log. None: the log cannot be read. An active segment that has waited for long enough is rolled."""
+        partition_log, config, now_ms = partition.log, partition.config, self._time.now_ms()
+        self._limit_to_truncation(partition, disk)
         try:
-            self._roll_if_quiet(hosted, now_ms)
+            self._roll_if_quiet(partition, now_ms)
             asks_age, asks_first = config.min_compaction_lag_ms > 0, config.max_compaction_lag_ms < LONG_MAX
-            checkpoint = disk.cleaned_offsets.get((hosted.topic, hosted.key[1]))
-            dirty_from = found.log_start_offset if checkpoint is None else checkpoint
+            checkpoint = disk.cleaned_offsets.get((partition.topic, partition.key[1]))
+            dirty_from = partition_log.log_start_offset if checkpoint is None else checkpoint
             facts = [
                 SealedSegment(
-                    *(segment.base_offset, segment.next_offset, segment.size),
+                    segment.base_offset,
+                    segment.next_offset,
+                    segment.size,
                     segment.latest_ms if asks_age and segment.next_offset > dirty_from else 0,
                     segment.first_timestamp if asks_first and segment.next_offset > dirty_from else -1,
                 )
-                for segment in found.segments[:-1]
+                for segment in partition_log.segments[:-1]
             ]
         except (OSError, LogDamaged) as error:
-            self._failed(hosted, error)
+            self._failed(partition, error)
             return None
         return plan(
             facts,
             CompactionConfig(config.min_cleanable_dirty_ratio, config.min_compaction_lag_ms, config.max_compaction_lag_ms),
             checkpoint=checkpoint,
-            log_start_offset=found.log_start_offset,
-            log_end_offset=found.log_end_offset,
-            stable_offset=min(hosted.high_watermark, hosted.last_stable_offset),
-            active_base_offset=found.active.base_offset,
+            log_start_offset=partition_log.log_start_offset,
+            log_end_offset=partition_log.log_end_offset,
+            stable_offset=min(partition.high_watermark, partition.last_stable_offset),
+            active_base_offset=partition_log.active.base_offset,
             now_ms=now_ms,
         )
 
-    def _cap(self, hosted: Hosted, disk: Disk) -> None:
-        """What was written after a truncation was not cleaned, wherever it lies."""
-        name = hosted.topic, hosted.key[1]
+    def _limit_to_truncation(self, partition: Partition, disk: Disk) -> None:
+        """Lowers the cleaned offset to a truncation: what was written afterwards was not cleaned."""
+        name = partition.topic, partition.key[1]
         offset = disk.cleaned_offsets.get(name)
         if offset is not None:
-            disk.cleaned_offsets[name] = min(offset, hosted.log.cut_to, hosted.log.log_end_offset)
-        hosted.log.cut_to = LONG_MAX
+            disk.cleaned_offsets[name] = min(offset, partition.log.truncated_to, partition.log.log_end_offset)
+        partition.log.truncated_to = LONG_MAX
 
-    def _roll_if_quiet(self, hosted: Hosted, now_ms: int) -> None:
-        """Appends roll a segment that is old enough; nothing comes to this one, and the active one is never cleaned."""
-        active, limit_ms = hosted.log.active, min(hosted.config.max_compaction_lag_ms, hosted.config.segment_ms)
-        if active.size and hosted.log.active_age_ms > min(limit_ms, ROLL_MS_MIN):
+    def _roll_if_quiet(self, partition: Partition, now_ms: int) -> None:
+        """Rolls an old active segment without appends. Otherwise appends roll it; the active segment is never cleaned."""
+        active, limit_ms = partition.log.active, min(partition.config.max_compaction_lag_ms, partition.config.segment_ms)
+        if active.size and partition.log.active_age_ms > min(limit_ms, ROLL_MS_MIN):
             first_ms = active.first_timestamp
-            if (now_ms - first_ms if first_ms >= 0 else hosted.log.active_age_ms) > limit_ms:
-                hosted.log.roll()
-                hosted.sync.owe(hosted)
-                hosted.sync.kick()
+            if (now_ms - first_ms if first_ms >= 0 else partition.log.active_age_ms) > limit_ms:
+                partition.log.roll()
+                partition.sync.request_round(partition)
+                partition.sync.start_round()
 
-    async def _forget_what_is_gone(self, disk: Disk) -> None:
-        logs = [hosted for hosted, home in self._residents.open_logs() if home is disk]
+    async def _forget_closed_logs(self, disk: Disk) -> None:
+        logs = [partition for partition, log_disk in self._open_logs.all() if log_disk is disk]
         here = {(topic, key[1]) for key, topic in disk.unopened()}
         turns = Turns()
-        for hosted in logs:
+        for partition in logs:
             await turns.taken()
-            here.add((hosted.topic, hosted.key[1]))
+            here.add((partition.topic, partition.key[1]))
         for name in [name for name in disk.cleaned_offsets if name not in here]:
             del disk.cleaned_offsets[name]
         await self._checkpoints.write_cleaned_offsets(disk)
@@ -241,7 +244,7 @@ class Cleaning:
     # -- running ------------------------------------------------------------------------------------------------------------
 
     async def _clean(self, due: Due) -> None:
-        hosted, disk, plan = due
+        partition, disk, plan = due
         task = asyncio.current_task()
         assert task is not None
         assert self._children is not None
@@ -249,28 +252,28 @@ class Cleaning:
         now_ms = self._time.now_ms()
         log.info(
             "cleaning",
-            extra=fields(partition=hosted, dirty_from=plan.first_dirty_offset, to=plan.end_offset, ratio=round(plan.ratio, 3)),
+            extra=fields(partition=partition, dirty_from=plan.first_dirty_offset, to=plan.end_offset, ratio=round(plan.ratio, 3)),
         )
         try:
-            result = await self._compaction.run(hosted, disk, plan, self._allowance(self._children), now_ms, run.tell)
+            result = await self._compaction.run(partition, disk, plan, self._allowance(self._children), now_ms, run.on_progress)
             await self._checkpoints.write_cleaned_offsets(disk)
         except LogChanged as change:
             self._meters.dropped += 1
-            log.info("cleaning dropped", extra=fields(partition=hosted, reason=change))
-            self._left_alone.put_off(hosted, str(change), self._int("log.cleaner.backoff.ms") / 1000)
+            log.info("cleaning dropped", extra=fields(partition=partition, reason=change))
+            self._uncleanable.put_off(partition, str(change), self._broker_configs.integer("log.cleaner.backoff.ms") / 1000)
         except (LogDamaged, LogWriteError, ChildDied, OSError) as error:
             self._meters.stalled += isinstance(error, ChildStalled)
-            self._failed(hosted, error)
+            self._failed(partition, error)
         except Exception as error:
-            log.exception("cleaning failed", extra=fields(partition=hosted))
-            self._failed(hosted, error)
+            log.exception("cleaning failed", extra=fields(partition=partition))
+            self._failed(partition, error)
         else:
-            self._left_alone.settled(hosted)
+            self._uncleanable.settled(partition)
             self._meters.finished(result)
             log.info(
                 "cleaned",
                 extra=fields(
-                    partition=hosted,
+                    partition=partition,
                     to=result.end_offset,
                     read=result.bytes_read,
                     written=result.bytes_written,
@@ -282,34 +285,29 @@ class Cleaning:
 
     def _allowance(self, children: Children) -> Allowance:
         threads, rate = max(self._threads, 1), self._rate()
-        map_bytes = self._int("log.cleaner.dedupe.buffer.size") // threads
+        map_bytes = self._broker_configs.integer("log.cleaner.dedupe.buffer.size") // threads
         return Allowance(children, map_bytes, rate / threads if rate < NO_LIMIT else 0.0)
 
-    def _failed(self, hosted: Hosted, error: Exception) -> None:
-        trouble = self._left_alone.failed(hosted, error)
+    def _failed(self, partition: Partition, error: Exception) -> None:
+        trouble = self._uncleanable.failed(partition, error)
         self._meters.failed += 1
         log.error(
             "a log is not cleaned until it is opened again"
             if trouble.until is None
             else "cleaning failed, it is tried again later",
-            extra=fields(partition=hosted, reason=error, failures=trouble.failures),
+            extra=fields(partition=partition, reason=error, failures=trouble.failures),
         )
 
     def _count_uncleanable(self) -> None:
         counts = {disk.path: (0, 0) for disk in self._disks.usable}
-        for hosted, disk in self._residents.open_logs():
-            if self._left_alone.has_failed(hosted) and disk.path in counts:
+        for partition, disk in self._open_logs.all():
+            if self._uncleanable.has_failed(partition) and disk.path in counts:
                 partitions, size = counts[disk.path]
-                counts[disk.path] = partitions + 1, size + hosted.log.size
+                counts[disk.path] = partitions + 1, size + partition.log.size
         self._meters.uncleanable = counts
 
     def _is_enabled(self) -> bool:
-        image = self._follower.image
-        return effective_broker_bool(image, "log.cleaner.enable", broker_id=self._node_id, static=self._static)
+        return self._broker_configs.flag("log.cleaner.enable")
 
     def _rate(self) -> float:
-        name = "log.cleaner.io.max.bytes.per.second"
-        return effective_broker_float(self._follower.image, name, broker_id=self._node_id, static=self._static)
-
-    def _int(self, name: str) -> int:
-        return effective_broker_int(self._follower.image, name, broker_id=self._node_id, static=self._static)
+        return self._broker_configs.real("log.cleaner.io.max.bytes.per.second")

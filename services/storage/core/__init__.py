@@ -1,1 +1,4 @@
-"""What a storage node decides, without a clock, a disk or a socket: it is told facts, and answers what should happen."""
+"""The decisions of a storage node, without I/O. Its rooms have the names of the rooms around it.
+
+It imports `libs`, but no event loop, clock or disk. Above all is `replication`, below all `effects.py`.
+"""

@@ -1,11 +1,11 @@
-"""Says why a replica is not served whose log directory is not here, and what helps."""
+"""The log line for a replica whose log directory is not here: why it is not served, and what helps."""
 
 import logging
 
 from libs.cluster.records import PartitionState, Topic
 from libs.telemetry.logs import fields
-from services.storage.core.leadership import assigned_directory
-from services.storage.hosted import Key
+from services.storage.core.replication.leadership import assigned_directory
+from services.storage.partition.partition import Key
 
 log = logging.getLogger(__name__)
 
@@ -14,15 +14,15 @@ NO_LONGER = "bring the directory back, or take it out of the node's log director
 ACCEPT = f"{BRING_BACK}, or accept the loss: kafka-leader-election --election-type unclean"
 
 
-def tell(key: Key, topic: Topic, state: PartitionState, node_id: int, *, failed: bool) -> None:
-    """`failed`: a configured log directory does not work, and may be the one."""
+def report(key: Key, topic: Topic, state: PartitionState, node_id: int, *, failed: bool) -> None:
+    """Logs the case. `failed`: a configured log directory does not work, and may be the missing one."""
     in_sync = any(member.node_id == node_id for member in state.isr)
-    what = {"topic": topic.name, "partition": key[1], "directory": assigned_directory(state, node_id)}
+    details = {"topic": topic.name, "partition": key[1], "directory": assigned_directory(state, node_id)}
     if in_sync and (len(state.isr) == 1 or state.leader < 0):
-        log.error("log directory of a last in-sync replica is not here, nobody leads", extra=fields(**what, way_out=ACCEPT))
+        log.error("log directory of a last in-sync replica is not here, nobody leads", extra=fields(**details, way_out=ACCEPT))
     elif failed:
-        log.error("log directory is not here, the replica waits for one that failed", extra=fields(**what, way_out=NO_LONGER))
+        log.error("log directory is not here, the replica waits for one that failed", extra=fields(**details, way_out=NO_LONGER))
     elif in_sync or state.leader < 0:
-        log.error("log directory is not here, to be copied anew once another replica leads", extra=fields(**what))
+        log.error("log directory is not here, to be copied anew once another replica leads", extra=fields(**details))
     else:
-        log.warning("log directory is gone, the replica is copied anew from its leader", extra=fields(**what))
+        log.warning("log directory is gone, the replica is copied anew from its leader", extra=fields(**details))

@@ -1,32 +1,32 @@
-"""The fetch path: read, answer with file ranges, or park until bytes arrive, a partition moves, or the wait is over.
+"""The fetch path: read, answer with file ranges, or park until bytes arrive, a partition changes, or the wait is over.
 
-A parked fetch holds no bytes, only what it asked for; when it wakes it reads again from the start.
+A parked fetch holds no bytes, only its request. When it wakes, it reads again from the start.
 """
 
 import asyncio
 from functools import partial
 
-from libs.commitlog.filesystem import OpenFile
+from libs.commitlog.files.filesystem import OpenFile
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import Fetch
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal
-from services.storage.core.parked_fetches import ParkedFetches
-from services.storage.hosted import Hosted, Key
-from services.storage.leader_checks import LeaderChecks
+from services.storage.core.fetch.parked_fetches import ParkedFetches
+from services.storage.core.produce.admission import Refusal
+from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
+from services.storage.fetch.reading import PartitionRead, Reading, read
 from services.storage.meters import Meters
-from services.storage.near_readers import NearReaders
-from services.storage.partitions import Partitions
-from services.storage.reading import PartitionRead, Reading, read
+from services.storage.partition.leader_checks import LeaderChecks
+from services.storage.partition.partition import Key, Partition
+from services.storage.partition.partition_table import PartitionTable
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
-STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 INVALID_FETCH_SIZE = int(ErrorCode.INVALID_FETCH_SIZE)
 INLINE_BYTES_MAX = 64 << 20
-"""An inline answer is one frame; a gateway that shares no kernel with us asks for no more than it would forward."""
+"""The limit of an inline answer, which is one frame. Gateways without a shared kernel ask for no more than they forward."""
 
 
 class PendingFetch:
@@ -41,12 +41,15 @@ class PendingFetch:
 
 
 class Fetches:
-    """`accept` answers at once or parks; `wake` is told of every partition whose committed end, leader or existence changed."""
+    """The fetches. `accept` answers at once or parks. `wake` is called when a partition's high watermark, leader or existence
+    changed."""
 
-    def __init__(self, partitions: Partitions, meters: Meters, near: NearReaders, checks: LeaderChecks) -> None:
+    def __init__(
+        self, partitions: PartitionTable, meters: Meters, read_replicas: PreferredReadReplicas, checks: LeaderChecks
+    ) -> None:
         self._partitions = partitions
         self._checks = checks
-        self._near = near
+        self._read_replicas = read_replicas
         self._meters = meters
         self._loop = asyncio.get_running_loop()
         self._parked: ParkedFetches[Key, PendingFetch] = ParkedFetches()
@@ -57,8 +60,8 @@ class Fetches:
         return len(self._parked)
 
     def waiting_on(self, key: Key) -> bool:
-        """Whether somebody waits for the partition's next bytes."""
-        return self._parked.anyone_on(key)
+        """Whether a fetch waits for the partition's next bytes."""
+        return self._parked.is_awaited(key)
 
     def accept(self, call: Call) -> None:
         try:
@@ -81,14 +84,14 @@ class Fetches:
         keys = [(wanted.topic_id, wanted.partition) for wanted in request.partitions]
         self._parked.park(fetch, keys)
         for key in keys:
-            hosted = self._partitions.by_key.get(key)
-            if hosted is not None and hosted.log_end_offset > hosted.high_watermark:
-                hosted.sync.hurry()
-                hosted.sync.kick()
+            partition = self._partitions.by_key.get(key)
+            if partition is not None and partition.log_end_offset > partition.high_watermark:
+                partition.sync.mark_urgent()
+                partition.sync.start_round()
         call.on_cancel(partial(self._forget, fetch))
 
     def wake(self, key: Key) -> None:
-        """Those who wait on the partition look again."""
+        """Reads again for the fetches that wait on the partition."""
         for fetch in self._parked.waiting_on(key):
             reading = self._read(fetch.request)
             if reading.complete:
@@ -96,14 +99,18 @@ class Fetches:
                 self._answer(fetch.call, fetch.request, reading)
 
     def close(self) -> None:
-        """The node stops: everyone gets what there is, and so does who comes now. Nothing more will arrive to wait for."""
+        """Answers all fetches with what there is, since the node stops. Later ones do not wait."""
         self._stopping = True
-        for fetch in self._parked.everyone():
+        for fetch in self._parked.all():
             self._time_out(fetch)
 
     def _read(self, request: Fetch) -> Reading:
         if request.rack:
-            return read(request, self._near.shown if request.as_follower else self._partitions.serving, self._near.nearer)
+            return read(
+                request,
+                self._read_replicas.readable if request.as_follower else self._partitions.serving,
+                self._read_replicas.select,
+            )
         return read(request, self._partitions.serving)
 
     def _time_out(self, fetch: PendingFetch) -> None:
@@ -121,18 +128,19 @@ class Fetches:
         self._meters.fetch_requests += len(reading.partitions)
         self._meters.bytes_out += reading.taken
         self._meters.failed_fetches += failed
-        if not (failed and self._ask_who_leads(call, request, reading)):
+        if not (failed and self._check_leadership(call, request, reading)):
             self._reply(call, request, reading)
 
-    def _ask_who_leads(self, call: Call, request: Fetch, reading: Reading) -> bool:
-        """Of partitions that are read past their end: another leader's log may go on there. False: there are none."""
-        beyond: list[tuple[Hosted, PartitionRead]] = []
+    def _check_leadership(self, call: Call, request: Fetch, reading: Reading) -> bool:
+        """Checks leadership for partitions that are read past their end: another leader's log may go on there. False: there are
+        none."""
+        beyond: list[tuple[Partition, PartitionRead]] = []
         for wanted, result in zip(request.partitions, reading.partitions, strict=True):
-            hosted = self._partitions.by_key.get((wanted.topic_id, wanted.partition))
-            if result.error != OFFSET_OUT_OF_RANGE or hosted is None or not hosted.leading:
+            partition = self._partitions.by_key.get((wanted.topic_id, wanted.partition))
+            if result.error != OFFSET_OUT_OF_RANGE or partition is None or not partition.leading:
                 continue
-            if wanted.fetch_offset >= hosted.log_start_offset:  # who leads elsewhere begins no earlier
-                beyond.append((hosted, result))
+            if wanted.fetch_offset >= partition.log_start_offset:  # another leader's log begins no earlier
+                beyond.append((partition, result))
         unanswered = len(beyond)
 
         def answered(result: PartitionRead, refusal: Refusal | None) -> None:
@@ -143,45 +151,47 @@ class Fetches:
             if not unanswered:
                 self._reply(call, request, reading)
 
-        for hosted, result in beyond:
-            self._checks.ask(hosted, partial(answered, result))
+        for partition, result in beyond:
+            self._checks.check(partition, partial(answered, result))
         return bool(beyond)
 
     def _reply(self, call: Call, request: Fetch, reading: Reading) -> None:
-        """As file ranges, or with the bytes behind the body when the caller shares no kernel with us."""
+        """Answers with file ranges, or with bytes behind the body if the caller shares no kernel with us."""
         inline = request.inline
-        files = _opened(reading) if inline else []
-        rows = [_fetched(result, inline=inline) for result in reading.partitions]
-        if inline:
-            call.reply([rows], files=[(handle.fd, position, length) for handle, position, length in files])
+        files = _open_files(reading) if inline else []
+        rows = [_row(result, inline=inline) for result in reading.partitions]
+        if files:
+            call.reply_in_any_order([rows], [(handle.fd, position, length) for handle, position, length in files])
         else:
             call.reply([rows])
 
 
-def _opened(reading: Reading) -> list[tuple[OpenFile, int, int]]:
-    """The files of what is read, held open together: any of them may close when another opens. One that cannot be opened (it has
-    just left the log, or there is no descriptor) is an error of its partition."""
+def _open_files(reading: Reading) -> list[tuple[OpenFile, int, int]]:
+    """The files of a reading, held open together: any of them may close when another opens.
+
+    A file that cannot be opened (it has just left the log, or there is no descriptor) is an error of its partition.
+    """
     files = []
     for result in reading.partitions:
         if result.slice is not None:
             try:
                 files.append((result.slice.file.handle, result.slice.position, result.slice.length))
             except OSError:
-                result.slice, result.error = None, STORAGE_ERROR
+                result.slice, result.error = None, KAFKA_STORAGE_ERROR
     return files
 
 
-def _fetched(result: PartitionRead, *, inline: bool) -> list[object]:
+def _row(result: PartitionRead, *, inline: bool) -> list[object]:
     """A `Fetched`, in the field order of the contract."""
     ranges: list[tuple[int, int, int]] = []
     length = 0
     readable_to = -1
-    found = result.slice
-    if found is not None and inline:
-        length = found.length
-    elif found is not None:
-        ranges = [(found.file.file_id, found.position, found.length)]
-        readable_to = found.readable_to
+    piece = result.slice
+    if piece is not None and inline:
+        length = piece.length
+    elif piece is not None:
+        ranges = [(piece.file.file_id, piece.position, piece.length)]
+        readable_to = piece.readable_to
     divergence = result.divergence
     return [
         result.error,

@@ -1,8 +1,8 @@
-"""OPEN_FILE: hands a segment file to a caller on this host, as a read-only descriptor that rides with the answer (SCM_RIGHTS)."""
+"""OPEN_FILE: passes a segment file to a caller on this host, as a read-only descriptor beside the answer (SCM_RIGHTS)."""
 
 import os
 
-from libs.commitlog.segment import FileRegistry
+from libs.commitlog.segments.segment import FileRegistry
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import OpenFile, OpenFileReply
 from libs.rpc.errors import ContractError
@@ -10,12 +10,12 @@ from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 
 
-class FileOpening:
+class FileDescriptorRequests:
     def __init__(self, registry: FileRegistry) -> None:
         self._registry = registry
 
     def accept(self, call: Call) -> None:
-        """Unix sockets only: there is no other way to pass a descriptor."""
+        """Answers over Unix sockets only, since nothing else passes descriptors."""
         try:
             request = unpack(OpenFile, call.body)
         except ContractError as error:
@@ -30,9 +30,9 @@ class FileOpening:
         except OSError:
             descriptor = -1
         if descriptor < 0:
-            call.reply(OpenFileReply(found=False))
+            call.reply(OpenFileReply(exists=False))
             return
         try:
-            call.reply(OpenFileReply(found=True), descriptors=(descriptor,))  # duplicated there
+            call.reply(OpenFileReply(exists=True), descriptors=(descriptor,))  # the reply duplicates it
         finally:
             os.close(descriptor)

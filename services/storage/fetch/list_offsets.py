@@ -1,23 +1,23 @@
-"""ListOffsets: from a timestamp, or one of Kafka's special ones, to an offset (kafka-facts section 8)."""
+"""ListOffsets: from a timestamp, or one of Kafka's special timestamps, to an offset."""
 
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.log import FoundTimestamp, TimestampSearch
-from libs.commitlog.reading import BatchOpening, HeaderWalk
-from libs.commitlog.segment_batches import WouldWait
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.partition_log.log import TimestampAndOffset, TimestampSearch
+from libs.commitlog.segments.reading import BatchOpening, HeaderWalk
+from libs.commitlog.segments.segment_batches import WouldBlock
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import ListedOffset, ListOffsets, ListOffsetsPartition, ListOffsetsReply
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal, refuse_client_epoch
-from services.storage.hosted import Hosted
-from services.storage.offload import Offload
-from services.storage.partitions import Partitions
-from services.storage.reading import READ_COMMITTED
+from services.storage.core.produce.admission import Refusal, refuse_client_epoch
+from services.storage.fetch.reading import READ_COMMITTED
+from services.storage.partition.partition import Partition
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.threads.offload import Offload
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 
@@ -25,15 +25,14 @@ NOT_FOUND = ListedOffset(0)
 NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
 
 
-class OffsetListing:
-    """Answers at once from what is in memory, the page cache's too; what needs a disk or decompressing is done by `lookups`, off
-    the loop.
+class ListOffsetsRequests:
+    """Answers at once from memory and the page cache. `lookups` does what needs a disk or decompressing, off the event loop.
 
-    What an earlier leader, or this one before a crash, has committed may lie beyond the high watermark for a moment. Until it has
-    caught up with where its epoch began, what depends on it is answered with 78 OFFSET_NOT_AVAILABLE: no end goes back.
+    Records of earlier leader epochs, or from before a crash, may lie beyond the high watermark for a moment. Until it has reached
+    the start of this epoch, answers that depend on it are OFFSET_NOT_AVAILABLE: no end goes back.
     """
 
-    def __init__(self, partitions: Partitions, lookups: Offload) -> None:
+    def __init__(self, partitions: PartitionTable, lookups: Offload) -> None:
         self._partitions = partitions
         self._lookups = lookups
 
@@ -45,49 +44,49 @@ class OffsetListing:
             return None
         committed = request.isolation == READ_COMMITTED
         answers = [self._answer(wanted, committed=committed) for wanted in request.partitions]
-        answers = [answer if isinstance(answer, ListedOffset) else answer.at_once() or answer for answer in answers]
+        answers = [answer if isinstance(answer, ListedOffset) else answer.nonblocking() or answer for answer in answers]
         if any(isinstance(answer, Lookup) for answer in answers):
             return self._look_up(call, answers)
         call.reply(ListOffsetsReply(tuple([answer for answer in answers if isinstance(answer, ListedOffset)])))
         return None
 
     async def _look_up(self, call: Call, answers: Sequence["ListedOffset | Lookup"]) -> None:
-        found: list[ListedOffset] = []
+        offsets: list[ListedOffset] = []
         for answer in answers:
             if call.cancelled:
                 return
-            found.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._lookups))
-        call.reply(ListOffsetsReply(tuple(found)))
+            offsets.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._lookups))
+        call.reply(ListOffsetsReply(tuple(offsets)))
 
     def _answer(self, wanted: ListOffsetsPartition, *, committed: bool) -> "ListedOffset | Lookup":
-        found = self._partitions.serving((wanted.topic_id, wanted.partition))
-        if isinstance(found, Refusal):
-            return ListedOffset(found.error)
-        if error := refuse_client_epoch(wanted.current_leader_epoch, found.leader_epoch):
+        partition = self._partitions.serving((wanted.topic_id, wanted.partition))
+        if isinstance(partition, Refusal):
+            return ListedOffset(partition.error)
+        if error := refuse_client_epoch(wanted.current_leader_epoch, partition.leader_epoch):
             return ListedOffset(error)
-        return _find(found, wanted.timestamp, found.last_stable_offset if committed else found.high_watermark)
+        return _find(partition, wanted.timestamp, partition.last_stable_offset if committed else partition.high_watermark)
 
 
 @dataclass(slots=True)
 class Lookup:
-    """`end`: the first offset that the caller may not see. What lies at or past it counts as not found."""
+    """A search for a timestamp. `end` is the first offset that the caller may not see; records from there on are not found."""
 
-    hosted: Hosted
+    partition: Partition
     timestamp: int
     end: int
     search: TimestampSearch
     step: HeaderWalk | BatchOpening | None = None
-    """What comes next; None at first."""
+    """The next step; None before the first."""
 
-    def at_once(self) -> ListedOffset | None:
-        """None: it needs a thread, and `run` goes on from here."""
+    def nonblocking(self) -> ListedOffset | None:
+        """The answer without a thread. None: a step needs one, and `run` goes on from there."""
         try:
             self.step = next(self.search)
             while True:
-                self.step = self.search.send(self.step.at_once())
+                self.step = self.search.send(self.step.nonblocking())
         except StopIteration as done:
             return self._answer(done.value)
-        except WouldWait:
+        except WouldBlock:
             return None
         except (LogDamaged, OSError) as error:
             return self._failed(error)
@@ -103,30 +102,30 @@ class Lookup:
             return self._failed(error)
 
     def _failed(self, error: Exception) -> ListedOffset:
-        self.hosted.failed_reads.tell(self.hosted, error, timestamp=self.timestamp)
+        self.partition.failed_reads.report(self.partition, error, timestamp=self.timestamp)
         return ListedOffset(int(ErrorCode.KAFKA_STORAGE_ERROR))
 
-    def _answer(self, found: FoundTimestamp | None) -> ListedOffset:
-        if found is None:
+    def _answer(self, match: TimestampAndOffset | None) -> ListedOffset:
+        if match is None:
             return NOT_FOUND
-        if found.offset >= self.end:
-            return NOT_AVAILABLE if self.hosted.is_behind else NOT_FOUND
-        return ListedOffset(0, found.offset, found.timestamp, found.leader_epoch)
+        if match.offset >= self.end:
+            return NOT_AVAILABLE if self.partition.is_behind else NOT_FOUND
+        return ListedOffset(0, match.offset, match.timestamp, match.leader_epoch)
 
 
-def _find(hosted: Hosted, timestamp: int, end: int) -> ListedOffset | Lookup:
+def _find(partition: Partition, timestamp: int, end: int) -> ListedOffset | Lookup:
     if timestamp == LATEST:
-        if hosted.is_behind:
+        if partition.is_behind:
             return NOT_AVAILABLE
-        return ListedOffset(0, end, -1, hosted.leader_epoch)
+        return ListedOffset(0, end, -1, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):  # nothing is tiered: the earliest is local
-        start = hosted.log_start_offset
-        return ListedOffset(0, start, -1, hosted.log.epochs.epoch_for(start))
+        start = partition.log_start_offset
+        return ListedOffset(0, start, -1, partition.log.epochs.epoch_for(start))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
     if timestamp < MAX_TIMESTAMP:
         return ListedOffset(int(ErrorCode.UNSUPPORTED_VERSION))
     if timestamp == MAX_TIMESTAMP:
-        return Lookup(hosted, timestamp, end, hosted.log.search_max_timestamp())
-    searched = hosted.log_end_offset if hosted.is_behind else end
-    return Lookup(hosted, timestamp, end, hosted.log.search_timestamp(timestamp, searched))
+        return Lookup(partition, timestamp, end, partition.log.search_max_timestamp())
+    searched = partition.log_end_offset if partition.is_behind else end
+    return Lookup(partition, timestamp, end, partition.log.search_timestamp(timestamp, searched))

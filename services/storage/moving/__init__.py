@@ -1,1 +1,2 @@
-"""Moves replicas between the log directories of this node: `moves.py` knows which and copies, `switching.py` changes over."""
+"""AlterReplicaLogDirs (KIP-113): a replica moves to another log directory of this node. It imports `reconcile`, `logs`, `disks`
+and `partition`."""

@@ -1,9 +1,9 @@
 """AlterReplicaLogDirs: moves replicas of this node to its other log directories, or notes where they are to be made.
 
-In Kafka's order: the directory is judged first, then the partition. Where a replica already is it stays, and a move of it ends.
+As in Kafka, the directory is checked first, then the partition. A request for a replica's present directory ends its move.
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from libs.rpc.call import Call
@@ -11,33 +11,36 @@ from libs.rpc.contracts.storage import AlterLogDirs, AlterLogDirsReply
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage.core.leadership import hosts
-from services.storage.disks import Disk, Disks
-from services.storage.hosted import Key
+from services.storage.core.replication.leadership import hosts
+from services.storage.disks.disks import Disk, Disks
+from services.storage.disks.requested_directories import RequestedDirectories
 from services.storage.moving.moves import Moves
-from services.storage.moving.wanted import WantedDirectories
-from services.storage.partitions import Partitions
-from services.storage.residents import Residents
+from services.storage.partition.open_logs import OpenLogs
+from services.storage.partition.partition import Key, Partition
+from services.storage.partition.partition_table import PartitionTable
 
 
-class DirectoryChanges:
-    """`configured`: the paths of all log directories, also of those that do not open."""
+class LogDirAlterations:
+    """The requests. `configured` has the paths of all log directories, also of those that do not open."""
 
     def __init__(
         self,
         configured: Sequence[str],
-        partitions: Partitions,
+        partitions: PartitionTable,
         disks: Disks,
-        residents: Residents,
+        open_logs: OpenLogs[Disk],
         moves: Moves,
-        wanted: WantedDirectories,
+        requested: RequestedDirectories,
+        *,
+        released: Callable[[Partition], Awaitable[None]],
     ) -> None:
         self._configured = configured
         self._partitions = partitions
         self._disks = disks
-        self._residents = residents
+        self._open_logs = open_logs
+        self._released = released
         self._moves = moves
-        self._wanted = wanted
+        self._requested = requested
 
     def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:
@@ -61,25 +64,25 @@ class DirectoryChanges:
         if state is None or key[0] not in self._partitions.image.topics_by_id:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not hosts(state, self._partitions.node_id):
-            self._wanted.want(key, disk)
+            self._requested.request(key, disk)
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if key in self._partitions.broken:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return await self._move_here(disk, key)
 
     async def _move_here(self, disk: Disk, key: Key) -> ErrorCode:
-        home = self._residents.home(key)
-        if home is not None:
-            await self._residents.released(home[0])  # it may be elsewhere then, or gone
-            home = self._residents.home(key)
-        if home is None:
-            self._wanted.want(key, disk)
+        opened = self._open_logs.get(key)
+        if opened is not None:
+            await self._released(opened[0])  # afterwards it may lie elsewhere, or be gone
+            opened = self._open_logs.get(key)
+        if opened is None:
+            self._requested.request(key, disk)
             return ErrorCode.REPLICA_NOT_AVAILABLE
-        hosted, source = home
-        if hosted.offline:
+        partition, source = opened
+        if partition.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if source is disk:
-            self._moves.cancel(hosted)
+            self._moves.cancel(partition)
         else:
-            self._moves.start(hosted, source, disk)
+            self._moves.start(partition, source, disk)
         return ErrorCode.NONE

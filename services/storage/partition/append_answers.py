@@ -1,11 +1,12 @@
-"""`storage.append` as it travels: bare lists, in the field order of `contracts/storage.py`. A test holds them to the contract."""
+"""`storage.append` as it travels: bare lists, in the field order of `libs/rpc/contracts/storage.py`. A test holds them to the
+contract."""
 
 from typing import Any
 
-from libs.wire.batches import BatchError, NotABatch
 from libs.wire.errors import ErrorCode
-from libs.wire.opened_batches import RecordsRefused
-from services.storage.core.admission import Refusal
+from libs.wire.record_batches.batches import BatchError, NotABatch
+from libs.wire.record_batches.opened_batches import RecordsRefused
+from services.storage.core.produce.admission import Refusal
 
 Answer = list[object]
 """An `Appended`."""
@@ -31,7 +32,7 @@ def partitions_of(body: Any, payload_length: int) -> list[Any] | None:
             return None
         if length < 0:
             return None
-        for value in part[4:7]:  # an owner's
+        for value in part[4:7]:  # the three values of an owner
             if type(value) is not int:
                 return None
         total += length
@@ -64,7 +65,7 @@ def refused_as(refusal: Refusal, *, in_log: bool = False) -> Answer:
 
 
 def refused_batch(error: BatchError, log_start_offset: int) -> Answer:
-    # As in Kafka: who sent a sound batch at the wrong time hears where the log begins.
+    # As in Kafka: the producer of a sound batch at the wrong time learns where the log begins.
     known = not isinstance(error, NotABatch) and error.code not in SAY_NOTHING_OF_THE_LOG
     return refused(
         int(error.code),

@@ -1,10 +1,10 @@
-"""Reads of a log that failed: told once for each place, however many consumers come back to it."""
+"""Failed reads of a log: each place is reported once, however many consumers come back to it."""
 
 import errno
 import logging
 from collections.abc import Callable
 
-from libs.commitlog.errors import LogDamaged
+from libs.commitlog.model.errors import LogDamaged
 from libs.telemetry.logs import fields
 
 log = logging.getLogger(__name__)
@@ -13,29 +13,29 @@ PLACES_MAX = 100
 
 
 class FailedReads:
-    """Of one partition. An error's words name the place. `on_damage` hears of the first that shows that the log is damaged."""
+    """The failed reads of one partition. An error's message names the place. `on_damage` is called for the first damage."""
 
-    __slots__ = ("_told", "damaged", "on_damage")
+    __slots__ = ("_reported", "damaged", "on_damage")
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.damaged = False
         self.on_damage: Callable[[], None] | None = None
 
-    def tell(self, partition: object, error: Exception, **where: object) -> None:
+    def report(self, partition: object, error: Exception, **where: object) -> None:
         if not self.damaged and _is_damage(error):
             self.damaged = True
             if self.on_damage is not None:
                 self.on_damage()
-        words = str(error)
-        if words in self._told:
+        message = str(error)
+        if message in self._reported:
             return
-        if len(self._told) >= PLACES_MAX:
-            self._told.clear()
-        self._told.add(words)
+        if len(self._reported) >= PLACES_MAX:
+            self._reported.clear()
+        self._reported.add(message)
         log.error("read failed, and so will every read of this place", extra=fields(partition=partition, **where, reason=error))
 
 
 def _is_damage(error: Exception) -> bool:
-    """Any other error may be of a file that has just left the log, or of a process that has no descriptor to spare."""
+    """Any other error may be of a file that has just left the log, or of a process without free descriptors."""
     return isinstance(error, LogDamaged) or (isinstance(error, OSError) and error.errno == errno.EIO)

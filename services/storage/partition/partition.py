@@ -1,33 +1,41 @@
-"""A partition that lives on this node: its log, its numbers, and the appends that this turn has brought so far."""
+"""A partition on this node: its log, its replica's numbers, and the appends of this turn."""
+
+from collections.abc import Callable
+from functools import partial
+from weakref import ref
 
 from libs.cluster.configs.resolve import TopicConfig
-from libs.commitlog.log import BatchMeta, Log, Slice
-from libs.commitlog.segment import SegmentFile
-from libs.wire.batches import ProduceLimits
-from libs.wire.opened_batches import OpeningRules
-from services.storage.core.parked_produces import ParkedProduces
-from services.storage.core.replica import Replica
-from services.storage.failed_reads import FailedReads
-from services.storage.sync_scheduler import SyncScheduler
-from services.storage.topic_settings import log_config, opening_rules, produce_limits
-from services.storage.waiting import Staged
+from libs.commitlog.partition_log.log import BatchMeta, Log, Slice
+from libs.commitlog.segments.segment import SegmentFile
+from libs.wire.record_batches.batches import ProduceLimits
+from libs.wire.record_batches.opened_batches import OpeningRules
+from services.storage.core.produce.parked_produces import ParkedProduces
+from services.storage.core.replication.leader.replica import Replica
+from services.storage.partition.failed_reads import FailedReads
+from services.storage.partition.pending_append import Staged
+from services.storage.partition.sync_scheduler import SyncScheduler
+from services.storage.partition.topic_settings import log_config, opening_rules, produce_limits
 
 Key = tuple[bytes, int]
 """(topic id, partition index)."""
 
 
-class Hosted:
-    """Implements `PartitionView`. Used on the event loop only; a worker touches the log before it is here and after it left."""
+class Partition:
+    """A partition with an open log; a `PartitionView`. It is used on the event loop only.
+
+    Worker threads touch the log before the partition is made and after it is closed.
+    """
 
     __slots__ = (
+        "__weakref__",
         "batches",
         "buffers",
+        "cancel_move",
         "config",
         "failed_reads",
         "key",
         "limits",
         "log",
-        "moving",
         "next_offset",
         "offline",
         "opens",
@@ -39,45 +47,69 @@ class Hosted:
         "topic",
     )
 
-    def __init__(self, key: Key, topic: str, log: Log, replica: Replica, config: TopicConfig, sync: SyncScheduler) -> None:
+    def __init__(
+        self,
+        key: Key,
+        topic: str,
+        log: Log,
+        replica: Replica,
+        config: TopicConfig,
+        sync: SyncScheduler,
+        on_effects: Callable[["Partition"], None],
+    ) -> None:
+        """`on_effects` is called when the replica notes effects after its last were taken."""
         self.key = key
         self.topic = topic
         self.log = log
         self.replica = replica
+        # Weak, since a cycle would keep the files of a closed log open, and their space taken, until the collector runs.
+        replica.on_effects = partial(_notify, on_effects, ref(self))
         self.sync = sync
         self.failed_reads = FailedReads()
         self.offline = False
-        """The directory was retired, or the log takes no appends any more: everything is answered 56."""
-        self.moving = False
-        """To another log directory: what was copied must not be followed by what the cleaner left of it."""
+        """The directory was retired, or the log takes no appends any more: every request gets KAFKA_STORAGE_ERROR."""
+        self.cancel_move: Callable[[], None] | None = None
+        """Ends a pending move to another log directory; None without one."""
         self.parked: ParkedProduces[Staged] = ParkedProduces()
         self.next_offset = log.log_end_offset
-        """Where the next batch goes: the log's end, and past what is staged."""
+        """The offset of the next batch: behind the log's end and all staged batches."""
         self.staged: list[Staged] = []
         self.buffers: list[memoryview] = []
         self.batches: list[BatchMeta] = []
         self.config = config
         self.limits: ProduceLimits = produce_limits(config)
         self.rules: OpeningRules | None = opening_rules(config)
-        """What is asked of records; None: nothing, and batches stay closed."""
+        """The rules for records. None: there are none, and batches stay closed."""
         self.opens = self.rules is not None
-        """Whether a batch that comes may have to be opened, or wait for one that is."""
+        """Whether a batch may have to be opened, or wait for one that is being opened."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.key[1]}"
 
     def configure(self, config: TopicConfig) -> None:
-        """Holds from the next batch on. Index settings hold from the next segment on, as in Kafka."""
+        """Takes a changed configuration. It holds from the next batch on; index settings hold from the next segment on, as in
+        Kafka."""
         self.config = config
         self.limits = produce_limits(config)
         self.rules = opening_rules(config)
         self.opens = self.opens or self.rules is not None
         self.log.config = log_config(config)
 
+    def advance_start(self, offset: int) -> None:
+        """Moves the log start to `offset`, which is on the disk already."""
+        self.log.advance_start(offset)
+        self.replica.log_start_rose()
+
     def take_staged(self) -> tuple[list[Staged], list[memoryview], list[BatchMeta]]:
         taken = self.staged, self.buffers, self.batches
         self.staged, self.buffers, self.batches = [], [], []
         return taken
+
+    @property
+    def moving(self) -> bool:
+        """Whether the replica moves to another log directory. The cleaner waits: its output must not go behind what was
+        copied."""
+        return self.cancel_move is not None
 
     # -- PartitionView ------------------------------------------------------------------------------------------------
 
@@ -102,6 +134,11 @@ class Hosted:
         return self.log.log_end_offset
 
     @property
+    def log_epoch(self) -> int:
+        """The leader epoch of the last batch, deleted or not; -1 if there was none. An epoch without batches does not count."""
+        return self.log.epochs.epoch_for(self.log.log_end_offset - 1)
+
+    @property
     def high_watermark(self) -> int:
         return self.replica.high_watermark
 
@@ -121,8 +158,13 @@ class Hosted:
         return self.log.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
 
     def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        found = self.log.aborted_transactions(piece, offset, end_offset)
-        return tuple([(aborted.producer_id, aborted.first_offset) for aborted in found])
+        transactions = self.log.aborted_transactions(piece, offset, end_offset)
+        return tuple([(aborted.producer_id, aborted.first_offset) for aborted in transactions])
 
     def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
+
+
+def _notify(on_effects: Callable[[Partition], None], reference: "ref[Partition]") -> None:
+    if (partition := reference()) is not None:
+        on_effects(partition)

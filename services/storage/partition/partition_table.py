@@ -2,13 +2,13 @@
 
 from libs.cluster.image import ClusterImage
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal
-from services.storage.core.leadership import hosts
-from services.storage.hosted import Hosted, Key
+from services.storage.core.produce.admission import Refusal
+from services.storage.core.replication.leadership import hosts
+from services.storage.partition.partition import Key, Partition
 
 
-class Partitions:
-    """What this node hosts. Only whoever follows the image adds and removes; requests look up."""
+class PartitionTable:
+    """The partitions of this node. The reconciler adds and removes them; requests look them up."""
 
     __slots__ = ("broken", "by_key", "image", "incarnation", "node_id")
 
@@ -16,29 +16,29 @@ class Partitions:
         self.node_id = node_id
         self.incarnation = incarnation
         self.image = ClusterImage()
-        self.by_key: dict[Key, Hosted] = {}
+        self.by_key: dict[Key, Partition] = {}
         self.broken: set[Key] = set()
         """Partitions whose log could not be opened."""
 
-    def serving(self, key: Key) -> Hosted | Refusal:
-        """The partition if this node leads it and its disk works, else why not."""
-        hosted = self.by_key.get(key)
-        if hosted is not None:
-            if hosted.offline:
+    def serving(self, key: Key) -> Partition | Refusal:
+        """The partition, if this node leads it and its disk works; else the refusal."""
+        partition = self.by_key.get(key)
+        if partition is not None:
+            if partition.offline:
                 return _OFFLINE
-            if hosted.leading:
-                return hosted
+            if partition.leading:
+                return partition
         return self._refuse(key)
 
     def will_lead(self, key: Key, leader_epoch: int, revision: int) -> bool:
-        """Whether this node is behind a caller that takes it for the leader in this epoch, as its image at `revision` has it.
+        """Whether this node is behind a caller that takes it for the leader in this epoch, by the caller's image at `revision`.
 
-        Behind in what it has heard (then it may turn out to lead, or not), or in what is done: the log is being opened, or
-        the state names this node by an earlier incarnation, and the election that its restart costs is yet to come.
+        Its image may be older; then it may turn out to lead, or not. Or the log is being opened. Or the state names an older
+        incarnation of this node, and the election after its restart is yet to come.
         """
-        hosted = self.by_key.get(key)
-        if hosted is not None and hosted.leading:
-            return leader_epoch > hosted.leader_epoch
+        partition = self.by_key.get(key)
+        if partition is not None and partition.leading:
+            return leader_epoch > partition.leader_epoch
         if revision > self.image.revision:
             return True
         topic, state = self.image.topics_by_id.get(key[0]), self.image.partition(*key)
@@ -48,17 +48,17 @@ class Partitions:
 
     def debug(self) -> object:
         return {
-            str(hosted): {
-                "leading": hosted.leading,
-                "leader_epoch": hosted.leader_epoch,
-                "log_start": hosted.log_start_offset,
-                "high_watermark": hosted.high_watermark,
-                "durable": hosted.log.durable_offset,
-                "log_end": hosted.log_end_offset,
-                "parked_produces": len(hosted.parked),
-                "offline": hosted.offline,
+            str(partition): {
+                "leading": partition.leading,
+                "leader_epoch": partition.leader_epoch,
+                "log_start": partition.log_start_offset,
+                "high_watermark": partition.high_watermark,
+                "durable": partition.log.durable_offset,
+                "log_end": partition.log_end_offset,
+                "parked_produces": len(partition.parked),
+                "offline": partition.offline,
             }
-            for hosted in self.by_key.values()
+            for partition in self.by_key.values()
         }
 
     def _refuse(self, key: Key) -> Refusal:
@@ -73,7 +73,8 @@ class Partitions:
             return Refusal(int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         if key in self.broken and hosts(state, self.node_id):
             return _OFFLINE
-        # Named as leader and not leading yet: it is being opened, or the state names an older incarnation. No hint helps.
+        # The state names this node as leader, but it is still opening the log, or the state has an older incarnation. No hint
+        # helps.
         leader = -1 if state.leader == self.node_id else state.leader
         return Refusal(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None, leader, state.leader_epoch)
 

@@ -1,14 +1,14 @@
-"""What a fetch reads through: the committed part of one partition, wherever its numbers come from.
+"""The committed part of one partition, as a fetch reads it, wherever its numbers come from.
 
-Today they come from the leader's own memory (`Hosted`). A gateway on the same host can later serve the same view from the
-watermark page and the mapped indexes (DESIGN section 7), so nothing here may need more than that page and the files.
+Today they come from the leader's own memory (`Partition`). A gateway on the same host can later serve the same view from the
+watermark page and the mapped indexes. So nothing here may need more than that page and the files.
 """
 
 from typing import Protocol
 
-from libs.commitlog.reading import Slice
-from libs.commitlog.segment import SegmentFile
-from services.storage.failed_reads import FailedReads
+from libs.commitlog.segments.reading import Slice
+from libs.commitlog.segments.segment import SegmentFile
+from services.storage.partition.failed_reads import FailedReads
 
 
 class PartitionView(Protocol):
@@ -17,12 +17,12 @@ class PartitionView(Protocol):
 
     @property
     def leading(self) -> bool:
-        """False: it is followed here, and its ends rise when the leader tells."""
+        """Whether this node leads it. Else its ends rise when its leader reports them."""
         ...
 
     @property
     def node_id(self) -> int:
-        """Whose partition it is: the leader that a client with an old epoch is told of."""
+        """The leader, for a client with an old epoch."""
         ...
 
     @property
@@ -42,12 +42,12 @@ class PartitionView(Protocol):
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has not committed yet what was in the log when it began to lead: its ends will rise by themselves."""
+        """Whether records of earlier leader epochs are not committed yet. Then the high watermark will rise by itself."""
         ...
 
     @property
     def active_file(self) -> SegmentFile:
-        """Where the log grows. A read that ended in another file would bring no more by waiting."""
+        """The file where the log grows. A read that ended in another file would bring no more by waiting."""
         ...
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool) -> Slice | None:
@@ -58,7 +58,7 @@ class PartitionView(Protocol):
         ...
 
     def aborted_transactions(self, piece: Slice, offset: int, end_offset: int) -> tuple[tuple[int, int], ...]:
-        """(producer id, first offset) of those that may have batches in `piece`, which was read just now with these bounds.
+        """(producer id, first offset) of aborted transactions with batches in `piece`, which was just read with these bounds.
 
         Raises LogDamaged, OSError.
         """

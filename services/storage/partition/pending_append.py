@@ -1,12 +1,12 @@
-"""One Append call and the answers that it still waits for. It is answered once, when the last of its partitions is settled."""
+"""One Append call, and the answers of its partitions. It is answered once, when the last of them is settled."""
 
 from libs.rpc.call import Call
 from libs.rpc.envelope import EMPTY
-from services.storage.append_messages import Answer
+from services.storage.partition.append_answers import Answer
 
 
-class AppendRequest:
-    """The last `settle` answers the call."""
+class AppendCall:
+    """One Append call. It is answered when its last partition is settled."""
 
     __slots__ = ("_answers", "_call", "_waiting", "acks", "deadline", "received_at")
 
@@ -26,25 +26,25 @@ class AppendRequest:
             self._call.reply([self._answers])
 
     @property
-    def gone(self) -> bool:
-        """The caller hung up, or gave up: nobody would hear an answer."""
+    def cancelled(self) -> bool:
+        """Whether the caller hung up or gave up, so that no answer would be heard."""
         return self._call.cancelled
 
     def written(self) -> None:
-        """The bytes are where they belong: the receive buffer may be used again while this waits to be committed."""
+        """Frees the receive buffer: the bytes are in the log, and only the commit is awaited."""
         self._call.payload = EMPTY
 
 
 class Staged:
-    """An append that has its offsets and waits: for the write, then perhaps for the high watermark to reach `end_offset`."""
+    """An append with offsets. It waits for the write, then perhaps for the high watermark to reach `end_offset`."""
 
     __slots__ = ("_answer", "appended_at", "end_offset", "request", "slot")
 
-    def __init__(self, request: AppendRequest, slot: int, end_offset: int, answer: Answer) -> None:
+    def __init__(self, request: AppendCall, slot: int, end_offset: int, answer: Answer) -> None:
         self.request = request
         self.slot = slot
         self.end_offset = end_offset
-        self.appended_at = 0.0  # in loop time, once it waits for the high watermark
+        self.appended_at = 0.0  # loop time of the write, once it waits for the high watermark
         self._answer = answer
 
     def succeed(self) -> None:

@@ -1,4 +1,4 @@
-"""What a topic's configs mean to its logs, its batches and its replicas on this node."""
+"""The effect of a topic's configs on its logs, batches and replicas on this node."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,10 +7,10 @@ from typing import Final
 from libs.cluster.configs.resolve import TopicConfig, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.topic_names import INTERNAL_TOPICS
-from libs.commitlog.config import LogConfig
-from libs.wire.batch_layout import Codec
-from libs.wire.batches import ProduceLimits
-from libs.wire.opened_batches import OpeningRules
+from libs.commitlog.model.config import LogConfig
+from libs.wire.record_batches.batch_layout import Codec
+from libs.wire.record_batches.batches import ProduceLimits
+from libs.wire.record_batches.opened_batches import OpeningRules
 
 CODECS = {
     "producer": -1,
@@ -20,7 +20,7 @@ CODECS = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-"""What `compression.type` means; -1: whatever a batch comes with."""
+"""Codecs by `compression.type`. -1: the codec that a batch comes with."""
 
 ANY_MS: Final = (1 << 63) - 1
 
@@ -47,7 +47,7 @@ def produce_limits(config: TopicConfig) -> ProduceLimits:
 
 
 def opening_rules(config: TopicConfig) -> OpeningRules | None:
-    """None: batches of this topic are never opened."""
+    """The rules by which batches are opened. None: batches of this topic are never opened."""
     codec = CODECS[config.compression_type]
     compacted = "compact" in config.cleanup_policy
     every_batch = compacted or config.record_validation == "full"
@@ -72,11 +72,10 @@ def opening_rules(config: TopicConfig) -> OpeningRules | None:
 
 
 class TopicConfigs:
-    """The configs in force on this node, computed once for all topics that have the same of their own: it takes 0.4 ms, and a
-    change of any of them asks for those of each partition, on the event loop.
+    """The configs in force on this node, computed once for all topics with the same overrides.
 
-    Timestamps of internal topics have no bounds: a coordinator's clock need not agree with its leader's, and a refusal would be
-    told to a client who can do nothing about it.
+    One computation takes 0.4 ms, and a change of any config asks for those of each partition, on the event loop. Timestamps of
+    internal topics have no bounds: a coordinator's clock need not agree with its leader's, and no client could mend a refusal.
     """
 
     def __init__(self, node_id: int, static: Mapping[str, str]) -> None:
@@ -86,7 +85,7 @@ class TopicConfigs:
         self._cached: dict[tuple[bool, frozenset[tuple[str, str]]], TopicConfig] = {}
 
     def follow(self, image: ClusterImage) -> set[tuple[str, str]]:
-        """Whose overrides changed: (kind, name) of each."""
+        """The resources, as (kind, name), whose overrides changed."""
         before, after = self._image.overrides_by_resource, image.overrides_by_resource
         self._image = image
         if after is before:

@@ -1,34 +1,35 @@
-"""Answers acks=all appends whose time is up: 7 REQUEST_TIMED_OUT. They stay in the log, and may be committed later."""
+"""Timeouts of acks=all appends: the answer is REQUEST_TIMED_OUT. The records stay in the log, and may be committed later."""
 
 import asyncio
 
 from libs.wire.errors import ErrorCode
-from services.storage.append_messages import refused
-from services.storage.hosted import Hosted
 from services.storage.meters import Meters
+from services.storage.partition.append_answers import refused
+from services.storage.partition.partition import Partition
 
-TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
+REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
-class Expiry:
+class ProduceTimeouts:
     """One timer for all partitions: deadlines rarely differ, and appends that time out are rarer still."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, meters: Meters) -> None:
         self._loop = loop
         self._meters = meters
-        self._watched: dict[Hosted, None] = {}
+        self._watched: dict[Partition, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = 0.0
 
-    def watch(self, hosted: Hosted, deadline: float) -> None:
-        """Something was parked there until `deadline`."""
-        self._watched[hosted] = None
+    def watch(self, partition: Partition, deadline: float) -> None:
+        """Notes that an append was parked there until `deadline`."""
+        self._watched[partition] = None
         if self._timer is None or deadline < self._armed_for:
             self._arm(deadline)
 
-    def forget(self, hosted: Hosted) -> None:
-        """Nothing waits there any more: whoever is kept here keeps its files, and their space on a disk that may be full."""
-        self._watched.pop(hosted, None)
+    def forget(self, partition: Partition) -> None:
+        """Drops a partition where nothing waits. Kept here, it would keep its files, and their space on a disk that may be
+        full."""
+        self._watched.pop(partition, None)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -44,14 +45,14 @@ class Expiry:
         # The loop may call a timer up to one clock tick early.
         now = self._loop.time() + 0.001
         next_deadline: float | None = None
-        for hosted in list(self._watched):
-            for one in hosted.parked.expired(now):
+        for partition in list(self._watched):
+            for append in partition.parked.expired(now):
                 self._meters.expired_produces += 1
                 self._meters.failed_produces += 1
-                one.refuse(refused(TIMED_OUT))
-            deadline = hosted.parked.next_deadline()
+                append.refuse(refused(REQUEST_TIMED_OUT))
+            deadline = partition.parked.next_deadline()
             if deadline is None:
-                del self._watched[hosted]
+                del self._watched[partition]
             elif next_deadline is None or deadline < next_deadline:
                 next_deadline = deadline
         if next_deadline is not None:

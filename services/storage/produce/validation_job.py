@@ -1,25 +1,25 @@
-"""One batch that is opened, or waits behind one: what may be done at once, what was found, and what is appended for it."""
+"""One batch whose records are validated, or that waits behind one: the quick path, the findings, and the bytes to append."""
 
 import asyncio
 
-from libs.wire.batch_layout import CODEC_MASK
-from libs.wire.batches import BatchHeader, ProduceLimits, set_max_timestamp
 from libs.wire.errors import ErrorCode
-from libs.wire.opened_batches import OpenedBatch, OpeningRules, RecordsRefused, RefusedBatch
-from services.storage.hosted import Hosted
-from services.storage.waiting import AppendRequest
+from libs.wire.record_batches.batch_layout import CODEC_MASK
+from libs.wire.record_batches.batches import BatchHeader, ProduceLimits, set_max_timestamp
+from libs.wire.record_batches.opened_batches import OpenedBatch, OpeningRules, RecordsRefused, RefusedBatch
+from services.storage.partition.partition import Partition
+from services.storage.partition.pending_append import AppendCall
 
 INLINE_BYTES_MAX = 64 << 10
 INLINE_RECORDS_MAX = 64
 INLINE_HEADERS_MAX = 64
-"""About 50 µs on the event loop, 100 with all of the headers. A child costs it as much for a job, however little the job is."""
+"""About 50 µs on the event loop, 100 with all headers. Handing a job to a child costs as much, however small the job."""
 WAIT_S_MIN, WAIT_S_MAX = 0.5, 30.0
-"""However short a timeout is: it is meant for replicas, and with acks=1 for nothing at all."""
+"""The bounds of a wait. A short timeout is meant for replicas, and with acks=1 it is meant for nothing."""
 _UNLIMITED = 1 << 64
 
 
-class Opening:
-    """One batch. `outcome` is what the child said; a batch that need not be opened has None, and `done` at once."""
+class PendingBatch:
+    """A batch that waits for validation. `outcome` is the child's result. A batch that need not be opened is `done` at once."""
 
     __slots__ = (
         "arrived_at",
@@ -27,12 +27,12 @@ class Opening:
         "deadline",
         "done",
         "header",
-        "hosted",
         "job",
         "leader_epoch",
-        "left",
         "now_ms",
         "outcome",
+        "partition",
+        "removed",
         "request",
         "rules",
         "slot",
@@ -41,8 +41,8 @@ class Opening:
 
     def __init__(
         self,
-        hosted: Hosted,
-        request: AppendRequest,
+        partition: Partition,
+        request: AppendCall,
         slot: int,
         view: memoryview,
         header: BatchHeader,
@@ -50,7 +50,7 @@ class Opening:
         rules: OpeningRules | None,
         now_ms: int,
     ) -> None:
-        self.hosted, self.request, self.slot, self.view, self.header = hosted, request, slot, view, header
+        self.partition, self.request, self.slot, self.view, self.header = partition, request, slot, view, header
         self.leader_epoch = leader_epoch
         self.rules = rules
         self.now_ms = now_ms
@@ -58,13 +58,13 @@ class Opening:
         self.outcome: OpenedBatch | RefusedBatch | None = None
         self.job: Job | None = None
         self.attempts = 0
-        self.left = False
-        """Answered, or on its way: what a child says of it now is of no use."""
+        self.removed = False
+        """The batch was answered, or goes on: a child's result for it is of no use."""
         self.arrived_at = request.received_at
         self.deadline = request.received_at + min(max(request.deadline - request.received_at, WAIT_S_MIN), WAIT_S_MAX)
 
     def result(self) -> tuple[memoryview, BatchHeader]:
-        """What to append. Raises BatchError, RecordsRefused where records are to blame."""
+        """The bytes to append, and their header. Raises BatchError, or RecordsRefused for bad records."""
         outcome = self.outcome
         if outcome is None:
             return self.view, self.header
@@ -82,13 +82,13 @@ class Opening:
 class Job:
     __slots__ = ("batches", "future")
 
-    def __init__(self, batches: list[Opening]) -> None:
+    def __init__(self, batches: list[PendingBatch]) -> None:
         self.batches = batches
         self.future: asyncio.Future[list[OpenedBatch | RefusedBatch]] | None = None
 
 
 def header_limits(rules: OpeningRules) -> ProduceLimits:
-    """Of a batch that is about to be opened: times are its records', and its size may be another when it is rebuilt."""
+    """The limits for a batch that will be opened: its records have the times, and its size may change when it is rebuilt."""
     return ProduceLimits(
         max_message_bytes=rules.max_message_bytes,
         segment_bytes=_UNLIMITED,

@@ -1,4 +1,4 @@
-"""Directories of partitions that this node shall not have any more: renamed at once, removed when readers had their time."""
+"""Deletion of partition directories: renamed at once, removed when readers have had their time."""
 
 import asyncio
 import logging
@@ -6,16 +6,18 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from libs.telemetry.logs import fields
-from services.storage.disks import Disk
-from services.storage.hosted import Hosted
-from services.storage.timers import Timers
+from services.storage.disks.disks import Disk
+from services.storage.partition.partition import Partition
+from services.storage.threads.timers import Timers
 
 log = logging.getLogger(__name__)
 
 
-class Burials:
-    """`delay_ms`: log.segment.delete.delay.ms, as it is now. `before_removal` makes checkpoints forget what was buried: when its
-    files have gone, nothing else says that a topic of the same name lacks no records."""
+class LogDeletion:
+    """The deletions. `delay_ms` gives log.segment.delete.delay.ms. `before_removal` makes checkpoints forget deleted partitions.
+
+    Once their files have gone, nothing else tells that a later topic of the same name lacks no records.
+    """
 
     def __init__(self, delay_ms: Callable[[], int], before_removal: Callable[[], Awaitable[None]]) -> None:
         self._delay_ms = delay_ms
@@ -24,15 +26,15 @@ class Burials:
         self._timers = Timers()
         self._removals: set[asyncio.Task[None]] = set()
 
-    async def bury(self, hosted: Hosted, disk: Disk, *, told: str = "deleted") -> None:
-        """Its log there is closed, and the caller holds the lock of its name: afterwards that is free."""
+    async def delete_files(self, partition: Partition, disk: Disk, *, message: str = "deleted") -> None:
+        """Deletes files of a closed log. The caller holds the lock of its name, which is free afterwards."""
         try:
-            path = await disk.bury(hosted.key, hosted.topic)
+            path = await disk.delete_files(partition.key, partition.topic)
         except OSError as error:
-            log.error("partition cannot be deleted", extra=fields(partition=hosted, reason=error))
+            log.error("partition cannot be deleted", extra=fields(partition=partition, reason=error))
             return
-        log.info(told, extra=fields(partition=hosted, path=path))
-        # Kafka's choice too: the topic's own file.delete.delay.ms went with the topic.
+        log.info(message, extra=fields(partition=partition, path=path))
+        # As in Kafka: the topic's own file.delete.delay.ms went with the topic.
         self._timers.later(self._delay_ms() / 1000, partial(self._remove, disk, path))
 
     def _remove(self, disk: Disk, path: str) -> None:
@@ -48,7 +50,7 @@ class Burials:
             log.warning("files of a deleted partition stay", extra=fields(path=path, reason=error))
 
     async def close(self) -> None:
-        """What is not removed yet is, after the next start."""
+        """Ends removals. The rest is removed after the next start."""
         self._timers.close()
         for task in self._removals:
             task.cancel()

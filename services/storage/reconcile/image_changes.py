@@ -1,9 +1,9 @@
-"""Which partitions an image says something else of than the one before it."""
+"""The partitions about which an image differs from the one before it."""
 
 from collections.abc import Iterator
 
 from libs.cluster.image import ClusterImage
-from services.storage.hosted import Key
+from services.storage.partition.partition import Key
 
 
 def changed_keys(old: ClusterImage, new: ClusterImage) -> Iterator[Key]:

@@ -1,4 +1,4 @@
-"""Logs that have much to read after a crash, in child processes: side by side, a core each; the log says how far they are."""
+"""Recovery of long logs after a crash, in child processes, one a core. The node's log shows their progress."""
 
 import asyncio
 import errno
@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.commitlog.recovering import HowToOpen, Recovered, recover
+from libs.commitlog.partition_log.recovery_job import OpenLogRequest, Recovered, recover
 from libs.runtime.children import ChildDied, Children, ChildStalled
 from libs.telemetry.logs import fields
-from services.storage.quiet_times import quiet_s
+from services.storage.threads.quiet_times import quiet_s
 
 log = logging.getLogger(__name__)
 
-TELL_S = 2.0
+PROGRESS_S = 2.0
 MIB = 1 << 20
 
 
@@ -26,21 +26,23 @@ class _Job:
 
 
 class Recovery:
-    """The children start with the first log that needs one, and end with the last."""
+    """The recoveries. The children start with the first log that needs one, and end with the last."""
 
     def __init__(self, start_children: Callable[[], Children]) -> None:
         self._start_children = start_children
         self._children: Children | None = None
         self._jobs: set[_Job] = set()
-        self._told: asyncio.Task[None] | None = None
+        self._progress_task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._started_at = 0.0
         self._ended_logs = self._ended_bytes = 0
 
-    async def run(self, how: HowToOpen, total_bytes: int) -> Recovered | None:
-        """None: its process ended before it did, and the log is as it was. Raises LogDamaged, OSError (ETIMEDOUT: the process
-        hung), SyncFailed."""
-        job = _Job(f"{how.topic}-{how.partition}", total_bytes)
+    async def run(self, request: OpenLogRequest, total_bytes: int) -> Recovered | None:
+        """Recovers a log in a child. None: the child died, and the log is as before.
+
+        Raises LogDamaged, SyncFailed, OSError (ETIMEDOUT if the child hung).
+        """
+        job = _Job(f"{request.topic}-{request.partition}", total_bytes)
         children = self._begin(job)
         recovered: Recovered | None = None
 
@@ -50,10 +52,10 @@ class Recovery:
             job.read_bytes += read_bytes
 
         try:
-            recovered = await children.run(recover, how, progress, quiet_s=quiet_s(total_bytes))
-        except ChildStalled as stall:  # nor would it go on here, and a thread cannot be killed
+            recovered = await children.run(recover, request, progress, quiet_s=quiet_s(total_bytes))
+        except ChildStalled as stall:  # it would hang here too, and a thread cannot be killed
             log.error("recovery process hangs, it was killed and is tried again", extra=fields(partition=job.name, reason=stall))
-            raise OSError(errno.ETIMEDOUT, str(stall), how.path) from stall
+            raise OSError(errno.ETIMEDOUT, str(stall), request.path) from stall
         except ChildDied as death:
             log.error("recovery process died, recovering in this one", extra=fields(partition=job.name, reason=death))
         finally:
@@ -65,7 +67,7 @@ class Recovery:
             self._children = self._start_children()
             self._started_at = self._loop.time()
             self._ended_logs = self._ended_bytes = 0
-            self._told = self._loop.create_task(self._tell(), name="recovery progress")
+            self._progress_task = self._loop.create_task(self._log_progress(), name="recovery progress")
         self._jobs.add(job)
         return self._children
 
@@ -74,17 +76,17 @@ class Recovery:
         if recovered is not None:
             self._ended_logs += 1
             self._ended_bytes += recovered.read_bytes
-        if not self._jobs and self._children is not None and self._told is not None:
+        if not self._jobs and self._children is not None and self._progress_task is not None:
             self._children.close()
-            self._told.cancel()
+            self._progress_task.cancel()
             self._children = None
             seconds = self._loop.time() - self._started_at
             numbers = {"logs": self._ended_logs, "read_mib": self._ended_bytes // MIB, "seconds": round(seconds, 2)}
             log.info("recovery processes are done", extra=fields(**numbers))
 
-    async def _tell(self) -> None:
+    async def _log_progress(self) -> None:
         while True:
-            await asyncio.sleep(TELL_S)
+            await asyncio.sleep(PROGRESS_S)
             for job in self._jobs:
                 if job.begun:
                     numbers = {"read_mib": job.read_bytes // MIB, "of_mib": job.total_bytes // MIB}

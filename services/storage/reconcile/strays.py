@@ -1,29 +1,30 @@
-"""Partitions on the disks that the image does not ask of this node: deleted, or moved, while it was down."""
+"""Strays: partitions on the disks that the image does not ask of this node, since they were deleted or moved while it was
+down."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 
 from libs.telemetry.logs import fields
-from services.storage.disks import Disk, Disks
-from services.storage.hosted import Key
-from services.storage.partitions import Partitions
+from services.storage.disks.disks import Disk, Disks
+from services.storage.partition.partition import Key
+from services.storage.partition.partition_table import PartitionTable
 
 log = logging.getLogger(__name__)
 
 
 async def set_aside_strays(
-    disks: Disks, partitions: Partitions, is_asked_for: Callable[[Key], bool], name_lock: Callable[[str], asyncio.Lock]
+    disks: Disks, partitions: PartitionTable, is_wanted: Callable[[Key], bool], name_lock: Callable[[str], asyncio.Lock]
 ) -> None:
     for disk in disks.usable:
-        for topic_name, index in list(disk.scanned.gone):
-            found = partitions.image.topics.get(topic_name)
-            key = (bytes.fromhex(found.topic_id), index) if found is not None else None
-            if key is None or not is_asked_for(key) or disks.holding(key) is not None:
-                del disk.scanned.gone[topic_name, index]
+        for topic_name, index in list(disk.scanned.lost):
+            topic_record = partitions.image.topics.get(topic_name)
+            key = (bytes.fromhex(topic_record.topic_id), index) if topic_record is not None else None
+            if key is None or not is_wanted(key) or disks.holding(key) is not None:
+                del disk.scanned.lost[topic_name, index]
         for key, topic in disk.unopened():
             async with name_lock(f"{topic}-{key[1]}"):
-                if not is_asked_for(key) and disk.holds(key):
+                if not is_wanted(key) and disk.holds(key):
                     await _set_aside(disk, key, topic)
 
 

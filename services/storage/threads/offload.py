@@ -1,4 +1,4 @@
-"""Blocking work off the event loop. A seam: the simulator runs it inline after a drawn delay."""
+"""Blocking work off the event loop. The simulator runs it inline, after a drawn delay."""
 
 import asyncio
 import resource
@@ -13,21 +13,21 @@ T = TypeVar("T")
 
 class Offload(Protocol):
     def submit(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Runs `work` off the loop, begun in the order of submission."""
+        """Runs `work` off the loop. Work begins in the order of submission."""
         ...
 
     def run(self, work: Callable[[], T], ended: "Callable[[asyncio.Future[T]], None]") -> None:
-        """As `submit`. Where it can, `ended` is called with what it returned as soon as the loop hears of it, and not in the
-        iteration after that."""
+        """As `submit`, with a callback. Where possible, `ended` is called in the same iteration in which the loop hears of the
+        end."""
         self.submit(work).add_done_callback(ended)
 
     def close(self) -> None:
-        """Waits for nothing. Work that has not begun is dropped."""
+        """Drops work that has not begun, and waits for nothing."""
         ...
 
 
 class ThreadOffload(Offload):
-    """Threads start when there is work. With one thread, one thing at a time is done."""
+    """A pool whose threads start when there is work. One thread does one job at a time."""
 
     def __init__(self, name: str, threads: int = 1) -> None:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
@@ -39,18 +39,21 @@ class ThreadOffload(Offload):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Bunches(Offload):
-    """Many small pieces of work for a few threads: what is submitted together is done in `threads` rows, not piece by piece.
+class BatchedOffload(Offload):
+    """Many small jobs for a few threads: jobs that come together are done in `threads` batches, not one by one.
 
-    Handing a piece to a thread and back costs more than opening a log that was closed cleanly, and thousands are opened at once.
+    To hand a job to a thread and back costs more than to open a log that was closed cleanly, and thousands are opened at once.
     """
 
-    BUNCH_MAX = 64
+    BATCH_MAX = 64
     SLOW_S = 0.002
 
     def __init__(self, offload: Offload, threads: int, *, threads_max: int = 0) -> None:
-        """`threads_max`: up to so many if pieces wait for a slow disk. Those that wait for nothing only get into each other's
-        way: every system call lets go of the interpreter, and eight threads took twice as long as two."""
+        """`threads_max`: the number of threads for jobs that wait for a slow disk.
+
+        Jobs that wait for nothing hinder each other, since every system call releases the interpreter: eight threads took twice
+        as long as two.
+        """
         self._offload, self._threads, self._threads_max = offload, threads, max(threads, threads_max)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
@@ -75,10 +78,10 @@ class Bunches(Offload):
         self._starting = False
         while self._waiting and self._running < self._threads:
             rows = self._threads - self._running
-            size = min(-(-len(self._waiting) // rows), self.BUNCH_MAX)
-            bunch = [self._waiting.popleft() for _ in range(size)]
+            size = min(-(-len(self._waiting) // rows), self.BATCH_MAX)
+            batch = [self._waiting.popleft() for _ in range(size)]
             self._running += 1
-            works, futures = [work for work, _ in bunch], [future for _, future in bunch]
+            works, futures = [work for work, _ in batch], [future for _, future in batch]
             self._offload.submit(lambda works=works: _done(works)).add_done_callback(  # type: ignore[misc]
                 lambda done, futures=futures: self._ended(futures, done)  # type: ignore[misc]
             )
@@ -104,7 +107,7 @@ class Bunches(Offload):
 
 
 def _done(works: list[Callable[[], Any]]) -> tuple[list[tuple[Any, BaseException | None]], float]:
-    """And how long that took, if anything had to be read from a disk."""
+    """The results, and the seconds that they took if a disk was read."""
     began, read_before = time.monotonic(), _blocks_read()
     results: list[tuple[Any, BaseException | None]] = []
     for work in works:
@@ -116,5 +119,5 @@ def _done(works: list[Callable[[], Any]]) -> tuple[list[tuple[Any, BaseException
 
 
 def _blocks_read() -> int:
-    """By this thread, past the page cache."""
+    """Blocks that this thread read past the page cache."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock

@@ -1,4 +1,4 @@
-"""Work that is put off on the event loop, and forgotten if the node stops before."""
+"""Delayed calls on the event loop, which a stop cancels."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,13 +1,13 @@
-"""Loops over all partitions, on the event loop: whoever runs one lets others go first every few milliseconds."""
+"""Cooperative loops over all partitions: every few milliseconds they let other work go first."""
 
 import asyncio
 
 STRETCH_S = 0.005
-"""A partition costs microseconds, or milliseconds if its files must be opened first: a number of partitions bounds nothing."""
+"""The time between turns. A partition costs microseconds, or milliseconds if its files are opened, so counts bound nothing."""
 
 
 class Turns:
-    """`await turns.taken()` between two steps."""
+    """The turns: `await turns.taken()` between two steps."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

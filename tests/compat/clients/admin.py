@@ -13,7 +13,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clients.waiting import eventually
+from tests.support.polling import eventually
 
 REQUEST_S = 60.0
 

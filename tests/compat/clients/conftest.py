@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.admin import Admin
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
 
 
 @pytest.fixture(scope="session")
 def bootstrap(cluster: LocalCluster) -> str:
-    """Where clients of the shared cluster begin."""
+    """The bootstrap servers of the shared cluster."""
     return cluster.bootstrap
 
 

@@ -14,9 +14,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
-from tests.clients import kafka_python
-from tests.clients.waiting import rounds
-from tests.kafka.tools import run_kcat, run_tool
+from tests.compat.clients import kafka_python
+from tests.compat.kafka.tools import run_kcat, run_tool
+from tests.support.polling import rounds
 
 ANSWER_S = 120.0
 # librdkafka counts the batch's overhead too, and its default of 1,000,000 is less than a topic's.
@@ -154,7 +154,7 @@ class Kcat:
 
 
 def _sized(written: bytes) -> "list[Record]":
-    """Of `LENGTH LENGTH KEYVALUE` without anything between the records; a length of -1 is null."""
+    """The records of `LENGTH LENGTH KEYVALUE` lines without separators; a length of -1 is null."""
     records, position = [], 0
     while position < len(written):
         sizes = re.compile(rb"(-?\d+) (-?\d+) ").match(written, position)
@@ -200,7 +200,7 @@ LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 
 
 def read_by_all(bootstrap: str, topic: str, count: int) -> dict[str, list[Record]]:
-    """What each client reads of partition 0 from its beginning, all at the same time."""
+    """The records that each client reads of partition 0 from its beginning, all at the same time."""
     with ThreadPoolExecutor(len(CLIENTS)) as pool:
         going = {name: pool.submit(client.read, bootstrap, topic, count) for name, client in CLIENTS.items()}
         return {name: read.result() for name, read in going.items()}

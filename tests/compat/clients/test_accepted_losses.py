@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from libs.commitlog import __main__ as inspection
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_kcat, run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import run_kcat, run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 TOPIC = "lost"
 RECORDS, KEPT = 100, 95
@@ -29,7 +29,7 @@ def produce(cluster: LocalCluster, numbers: range) -> None:
 
 @pytest.fixture(scope="module")
 def cut() -> Iterator[LocalCluster]:
-    """With the partition served again, KEPT of whose RECORDS are left."""
+    """A served partition that kept KEPT of its RECORDS."""
     with LocalCluster() as cluster:
         Admin(cluster.bootstrap).create(TOPIC)
         produce(cluster, range(RECORDS))
@@ -39,7 +39,7 @@ def cut() -> Iterator[LocalCluster]:
         segment = path / f"{0:020d}.log"
         os.truncate(segment, cut_at(segment, KEPT))
         cluster.start("storage-1")
-        eventually(lambda: "partition is offline: what was synced is not there" in cluster.log("storage-1"))
+        eventually(lambda: "partition is offline: synced records are missing" in cluster.log("storage-1"))
         assert inspection.main(["accept-loss", str(path)]) == inspection.CLEAN
         eventually(lambda: not (path / "accept-loss").exists())
         yield cluster
@@ -51,7 +51,7 @@ def partition(cluster: LocalCluster) -> Path:
 
 
 def cut_at(segment: Path, offset: int) -> int:
-    """Where the batch of that offset begins."""
+    """The file position of the batch with that offset."""
     content, position = segment.read_bytes(), 0
     while int.from_bytes(content[position : position + 8], "big") < offset:
         position += 12 + int.from_bytes(content[position + 8 : position + 12], "big")

@@ -7,7 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
-from tests.clients.admin import Admin
+from tests.compat.clients.admin import Admin
 
 WAIT_S = 60.0
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually, rounds
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_kcat, run_tools
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import run_kcat, run_tools
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually, rounds
 
 KEYS = 800
 COMPACTED = {
@@ -83,7 +83,7 @@ class Writer:
         assert self._producer.flush(60) == 0
 
     def expected(self, cleaned_to: int) -> list[Record]:
-        """What compaction up to there leaves."""
+        """The records that compaction up to there leaves."""
         latest = {key: offset for offset, key, _ in sorted(self.acknowledged) if offset < cleaned_to}
         return sorted(record for record in self.acknowledged if record[0] >= cleaned_to or latest[record[1]] == record[0])
 
@@ -110,7 +110,7 @@ def wait_until_cleaned(cluster: LocalCluster, topic: str, offset: int) -> int:
 
 
 def read_all(bootstrap: str, topic: str, end: int) -> list[Record]:
-    """By a consumer from the beginning, up to the offset before `end`, which must not be in a gap."""
+    """All records up to the offset before `end`, which must not be in a gap, by a consumer from the beginning."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: list[Record] = []

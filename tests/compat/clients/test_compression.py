@@ -2,23 +2,11 @@
 
 import pytest
 
-from libs.wire.compression import Codec
-from libs.wire.records import iter_batches
-from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, Record, read_by_all
-from tests.cluster_harness import LocalCluster
-
-
-def records_of(client: str, count: int = 300) -> list[Record]:
-    return [Record(f"{client}-{number}".encode(), f"{client} says {number} ".encode() * 20) for number in range(count)]
-
-
-def codecs_on_disk(cluster: LocalCluster, topic: str) -> set[Codec]:
-    found = set()
-    for name in cluster.names:
-        for file in cluster.data_directory(name).glob(f"**/{topic}-0/*.log"):
-            found |= {Codec(batch.header.attributes & 7) for batch in iter_batches(memoryview(file.read_bytes()))}
-    return found
+from libs.wire.record_batches.compression import Codec
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.compressed_records import codecs_on_disk, records_of
+from tests.compat.clients.five_clients import CLIENTS, Record, read_by_all
+from tests.support.cluster_harness import LocalCluster
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])

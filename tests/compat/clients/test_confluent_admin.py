@@ -12,7 +12,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.clients.admin import Admin, code_of
+from tests.compat.clients.admin import Admin, code_of
 
 
 def test_a_topic_is_described_with_its_id_leaders_and_replicas(admin: Admin, topic: str) -> None:

@@ -6,9 +6,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.waiting import rounds
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.support.polling import rounds
 
 WAIT_S = 60.0
 

@@ -6,15 +6,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import ResourceType
 
-from tests.clients.admin import Admin, code_of
-from tests.clients.five_clients import consume
-from tests.clients.waiting import rounds
+from tests.compat.clients.admin import Admin, code_of
+from tests.compat.clients.five_clients import consume
+from tests.support.polling import rounds
 
 FLUSH_S = 60.0
 
 
 class Deliveries:
-    """What a producer's delivery reports said."""
+    """The delivery reports of a producer."""
 
     def __init__(self) -> None:
         self.delivered: list[Message] = []

@@ -6,15 +6,17 @@ from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.test_moving_replicas import Layout, fill, layout
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.faults.produce_run import ProduceRun
-from tests.kafka.tools import ToolResult, run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.compat.clients.replica_placement import Layout, fill, layout
+from tests.compat.kafka.tools import ToolResult, run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.system.faults.produce_run import ProduceRun
 
 WAIT_S = 60.0
+FORGETS = {"PENSTOCK_FENCED_BROKER_S_MAX": "0"}
+"""The setting of a gateway whose Metadata names only nodes that are alive, as librdkafka has no other list of them."""
 
 
 def configure(bootstrap: str, *arguments: str, check: bool = True) -> ToolResult:
@@ -35,7 +37,7 @@ def holders(found: Layout) -> set[int]:
 
 
 def test_a_node_is_emptied_under_load_nothing_is_lost_and_removing_the_config_undoes_it() -> None:
-    with LocalCluster(storage=4) as cluster:
+    with LocalCluster(storage=4, environment_of={"gateway-1": FORGETS}) as cluster:
         bootstrap, admin = cluster.bootstrap, Admin(cluster.bootstrap)
         admin.create("loaded", partitions=6, replicas=3)
         admin.create_all([NewTopic("alone", 2, replica_assignment=[[4], [4]])])
@@ -49,8 +51,8 @@ def test_a_node_is_emptied_under_load_nothing_is_lost_and_removing_the_config_un
             run.advance()
             run.finish()
         for topic in ("loaded", "alone"):
-            told = described(bootstrap, topic)
-            assert len(re.findall(r"Leader: [123]\tReplicas: [123,]+\tIsr: [123,]+\t", told)) == told.count("Partition: ")
+            output = described(bootstrap, topic)
+            assert len(re.findall(r"Leader: [123]\tReplicas: [123,]+\tIsr: [123,]+\t", output)) == output.count("Partition: ")
         assert {len(replicas) for replicas in layout(admin, "loaded").values()} == {3}
         admin.create("later", partitions=4, replicas=3)
         assert holders(layout(admin, "later")) == {1, 2, 3}
@@ -70,7 +72,7 @@ def test_a_node_is_emptied_under_load_nothing_is_lost_and_removing_the_config_un
 
 
 def test_a_node_that_joins_gets_its_share_where_self_balancing_applies() -> None:
-    with LocalCluster(storage=4) as cluster:
+    with LocalCluster(storage=4, environment_of={"gateway-1": FORGETS}) as cluster:
         bootstrap, admin = cluster.bootstrap, Admin(cluster.bootstrap)
         cluster.kill("storage-4")
         eventually(lambda: 4 not in admin.client.list_topics(timeout=WAIT_S).brokers, WAIT_S)

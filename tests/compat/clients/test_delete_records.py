@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.clients.admin import Admin, code_of
-from tests.kafka.tools import run_kcat, run_tool
+from tests.compat.clients.admin import Admin, code_of
+from tests.compat.kafka.tools import run_kcat, run_tool
 
 
 def fill(bootstrap: str, topic: str, partition: int, count: int) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from libs.cluster.configs.broker_table import RACK_AWARE
-from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, Record, consume
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import CLIENTS, Record, consume
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 RECORDS = [Record(b"%d" % number, b"value") for number in range(50)]

@@ -2,8 +2,8 @@
 
 import secrets
 
-from tests.clients.admin import Admin
-from tests.kafka.tools import run_tool, run_tools
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import run_tool, run_tools
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
@@ -32,8 +32,8 @@ def test_kafka_configs_alters_describes_and_deletes_those_of_a_group(bootstrap: 
     ]
     assert len(everything.text.splitlines()) == 12
     assert "  share.session.timeout.ms=45000 sensitive=false synonyms={DEFAULT_CONFIG:" in everything.text
-    told = f"InvalidConfigurationException: {SESSION} must be greater than or equal to group.consumer.min.session.timeout.ms"
-    assert (refused.returncode, told in refused.stderr.decode()) == (1, True)
+    message = f"InvalidConfigurationException: {SESSION} must be greater than or equal to group.consumer.min.session.timeout.ms"
+    assert (refused.returncode, message in refused.stderr.decode()) == (1, True)
     assert (unknown.returncode, "Unknown group config name: session.timeout.ms" in unknown.stderr.decode()) == (1, True)
 
     deleted = run_tool(*server, "--alter", *of_it, "--delete-config", f"{SESSION},{HEARTBEAT}").text
@@ -41,7 +41,7 @@ def test_kafka_configs_alters_describes_and_deletes_those_of_a_group(bootstrap: 
 
 
 def test_kafka_configs_describes_all_that_it_is_told_of(bootstrap: str, admin: Admin, topic: str) -> None:
-    """Without a name the tool first asks what there is: ListConfigResources."""
+    """Without a name the tool first sends ListConfigResources."""
     admin.create(topic)
     server = ("kafka-configs", "--bootstrap-server", bootstrap)
     group = f"listed-{secrets.token_hex(4)}"

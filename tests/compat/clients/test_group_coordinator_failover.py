@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.clients.kafka_python import KafkaConsumer
-from tests.clients.waiting import eventually, rounds
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.kafka_python import KafkaConsumer
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually, rounds
 
 WAIT_S = 60.0
 PARTITIONS = 4
@@ -100,7 +100,7 @@ class Group:
 
 @pytest.fixture(params=["classic", "consumer"])
 def group(request: pytest.FixtureRequest, pair: LocalCluster, admin: Admin, topic: str) -> Iterator[Group]:
-    """Of either protocol."""
+    """A group of either protocol."""
     admin.create(topic, PARTITIONS)
     made = Group(pair.bootstrap, topic, request.param)
     yield made

@@ -5,17 +5,17 @@ import json
 from confluent_kafka.admin import AdminClient
 
 from libs.cluster.topic_names import GROUP_TOPIC
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tools
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import run_tools
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 LEASE = {"PENSTOCK_MEMBER_TTL_S": "300"}
 """No shard is given to another because a lease ran out."""
 
 
 def shares(cluster: LocalCluster) -> list[int]:
-    """How many shards each owner has."""
+    """The number of shards of each owner."""
     shards = json.loads(cluster.admin("controller-1", "/debug/image"))["shards"]
     return sorted(shards.get(GROUP_TOPIC, {}).values())
 

@@ -4,9 +4,9 @@ import signal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import rounds
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import rounds
 
 WAIT_S = 60.0
 
@@ -33,7 +33,7 @@ def test_producers_and_consumers_go_on_and_nothing_is_lost_or_there_twice(three:
             failed.append(error)
 
     def go_on(what: str, count: int) -> None:
-        """Until so many more were delivered and read."""
+        """Works until so many more records were delivered and read."""
         nonlocal sent
         goal = len(delivered) + count
         for _ in rounds(what, within_s=WAIT_S):

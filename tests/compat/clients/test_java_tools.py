@@ -5,10 +5,10 @@ import re
 import pytest
 from confluent_kafka.admin import ResourceType
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.waiting import eventually
-from tests.kafka.tools import run_tool, run_tools
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.compat.kafka.tools import run_tool, run_tools
+from tests.support.polling import eventually
 
 
 def test_topics_are_created_described_listed_grown_and_deleted(bootstrap: str, admin: Admin, topic: str) -> None:
@@ -52,7 +52,7 @@ def test_the_console_producer_makes_a_topic_and_the_console_consumer_reads_it(bo
         "Partition:0\tOffset:1\th:2\tkéy\tvälue",
     ]
     times = ((), ("--time", "earliest"), ("--time", "max-timestamp"), ("--time", "0"))
-    offsets = [told.text.split() for told in run_tools(*(("kafka-get-offsets", *server, *time) for time in times))]
+    offsets = [result.text.split() for result in run_tools(*(("kafka-get-offsets", *server, *time) for time in times))]
     assert offsets == [[f"{topic}:0:{offset}"] for offset in (2, 0, 1, 0)]
 
 
@@ -86,7 +86,9 @@ def test_configs_of_topics_brokers_and_the_whole_cluster_are_altered_and_describ
         )
         configs("--alter", *of_topic, "--delete-config", "max.message.bytes")
         of_2 = ("--entity-type", "brokers", "--entity-name", "2")
-        of_it, described = (told.text for told in run_tools((*server, "--describe", *of_topic), (*server, "--describe", *of_2)))
+        of_it, described = (
+            result.text for result in run_tools((*server, "--describe", *of_topic), (*server, "--describe", *of_2))
+        )
         assert "retention.ms=80000000" in of_it
         assert "max.message.bytes" not in of_it
         assert f"DYNAMIC_BROKER_CONFIG:{name}=8000000000, DYNAMIC_DEFAULT_BROKER_CONFIG:{name}=7000000000" in described

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import Record, consume
-from tests.clients.kafka_python import (
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import Record, consume
+from tests.compat.clients.kafka_python import (
     ConfigResource,
     KafkaAdminClient,
     KafkaConsumer,
@@ -18,7 +18,7 @@ from tests.clients.kafka_python import (
     TopicPartition,
     errors,
 )
-from tests.clients.waiting import rounds
+from tests.support.polling import rounds
 
 WAIT_S = 60.0
 

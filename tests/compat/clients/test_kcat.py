@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.kafka.tools import run_kcat
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import run_kcat
+from tests.support.polling import eventually
 
 
 def test_a_listing_shows_brokers_topics_and_leaders(bootstrap: str, admin: Admin, topic: str) -> None:

@@ -3,17 +3,16 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.test_moving_replicas import fill, place, reassign
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.compat.clients.log_directories import directories, elsewhere, where
+from tests.compat.clients.replica_placement import fill, place, reassign
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 FASTER = 1 << 40
 
@@ -36,32 +35,6 @@ def admin(two: LocalCluster) -> Iterator[Admin]:
     opened.close()
 
 
-class Found(NamedTuple):
-    lag: int
-    is_future: bool
-
-
-def directories(bootstrap: str, topic: str) -> dict[int, dict[str, Found | None]]:
-    """By broker and path: what lies there of the topic's first partition."""
-    said = run_tool("kafka-log-dirs", "--bootstrap-server", bootstrap, "--describe", "--topic-list", topic).text
-    found: dict[int, dict[str, Found | None]] = {}
-    for broker in json.loads(said.splitlines()[-1])["brokers"]:
-        for directory in broker["logDirs"]:
-            assert directory["error"] is None
-            there = [Found(one["offsetLag"], one["isFuture"]) for one in directory["partitions"]]
-            found.setdefault(broker["broker"], {})[directory["logDir"]] = there[0] if there else None
-    return found
-
-
-def where(bootstrap: str, topic: str, node: int) -> str:
-    return next(path for path, one in directories(bootstrap, topic)[node].items() if one is not None and not one.is_future)
-
-
-def elsewhere(bootstrap: str, topic: str, node: int) -> str:
-    here = directories(bootstrap, topic)[node]
-    return next(path for path, one in here.items() if one is None)
-
-
 def plan(path: Path, topic: str, replicas: list[int], log_dirs: list[str]) -> str:
     partition = {"topic": topic, "partition": 0, "replicas": replicas, "log_dirs": log_dirs}
     path.write_text(json.dumps({"version": 1, "partitions": [partition]}))
@@ -79,7 +52,7 @@ class Going:
 
     def more(self) -> None:
         for _ in range(100):
-            self._producer.produce(self._topic, b"%d" % self.sent, on_delivery=self._told)
+            self._producer.produce(self._topic, b"%d" % self.sent, on_delivery=self._on_delivery)
             self.sent += 1
         self._producer.poll(0.01)
 
@@ -88,7 +61,7 @@ class Going:
         assert self.failed == []
         return self.sent
 
-    def _told(self, error: KafkaError | None, message: Message) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             self.failed.append(error)
 

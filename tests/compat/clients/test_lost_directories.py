@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.test_moving_replicas import fill, place
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.compat.clients.replica_placement import fill, place
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 WAIT_S = 60.0
 

@@ -1,13 +1,13 @@
-"""What Kafka's tools show of partitions with three replicas while nodes are gone."""
+"""The output of Kafka's tools for partitions with three replicas while nodes are gone."""
 
 import re
 
 from confluent_kafka.admin import PartitionMetadata
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool, run_tools
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import run_tool, run_tools
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 WAIT_S = 60.0
 LINE = re.compile(r"Partition: (\d+)\tLeader: (\w+)\tReplicas: ([\d,]+)\tIsr: ([\d,]*)")
@@ -18,14 +18,14 @@ Shown = dict[int, tuple[str, set[str], set[str]]]
 
 
 def shown(bootstrap: str, *questions: tuple[str, ...]) -> list[Shown]:
-    """What `kafka-topics --describe` answers to each of these arguments."""
+    """The output of `kafka-topics --describe` for each of these arguments."""
     describe = ("kafka-topics", "--bootstrap-server", bootstrap, "--describe")
     return [
         {
             int(index): (leader, set(replicas.split(",")), {node for node in isr.split(",") if node})
-            for index, leader, replicas, isr in LINE.findall(told.text)
+            for index, leader, replicas, isr in LINE.findall(result.text)
         }
-        for told in run_tools(*((*describe, *question) for question in questions))
+        for result in run_tools(*((*describe, *question) for question in questions))
     ]
 
 

@@ -15,13 +15,13 @@ from libs.wire.messages.alter_replica_log_dirs import (
     write_request,
 )
 from libs.wire.primitives import Writer
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.test_moving_directories import Found, directories, elsewhere, where
-from tests.clients.test_moving_replicas import fill, place
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.compat.clients.log_directories import ReplicaAt, directories, elsewhere, where
+from tests.compat.clients.replica_placement import fill, place
 from tests.gateway.kafka_client import frame
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 ALTER_REPLICA_LOG_DIRS = 34
 COUNT = 1000
@@ -42,7 +42,7 @@ def admin(one: LocalCluster) -> Iterator[Admin]:
     opened.close()
 
 
-def tell_to_move(admin: Admin, topic: str, path: str) -> None:
+def request_move(admin: Admin, topic: str, path: str) -> None:
     """Kafka's tool would ask the controller first."""
     broker = admin.client.list_topics(timeout=60).brokers[1]
     writer = Writer()
@@ -61,8 +61,8 @@ def test_what_was_acknowledged_is_there_after_the_loss_of_a_directory_that_the_c
     source, target = where(bootstrap, topic, 1), elsewhere(bootstrap, topic, 1)
     one.kill(controller)  # not only stopped: it would hear of it when it goes on
     try:
-        tell_to_move(admin, topic, target)
-        eventually(lambda: directories(bootstrap, topic)[1][target] == Found(0, is_future=True))
+        request_move(admin, topic, target)
+        eventually(lambda: directories(bootstrap, topic)[1][target] == ReplicaAt(0, is_future=True))
         fill(bootstrap, topic, COUNT)
         assert where(bootstrap, topic, 1) == source
         one.kill("storage-1")
@@ -82,8 +82,8 @@ def test_a_move_that_waits_for_the_controller_ends_when_it_is_back(one: LocalClu
     target = elsewhere(bootstrap, topic, 1)
     one.kill(controller, signal.SIGSTOP)
     try:
-        tell_to_move(admin, topic, target)
-        eventually(lambda: directories(bootstrap, topic)[1][target] == Found(0, is_future=True))
+        request_move(admin, topic, target)
+        eventually(lambda: directories(bootstrap, topic)[1][target] == ReplicaAt(0, is_future=True))
     finally:
         one.kill(controller, signal.SIGCONT)
     eventually(lambda: where(bootstrap, topic, 1) == target)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.admin import Admin
-from tests.kafka.tools import run_kcat, run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import run_kcat, run_tool
 
 MB = 1_000_000
 LINE_BYTES_MAX = 1_000_000

@@ -4,40 +4,18 @@ import json
 import re
 from pathlib import Path
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic, ResourceType
+from confluent_kafka.admin import ResourceType
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.waiting import eventually
-from tests.kafka.tools import ToolResult, run_tool
-
-Layout = dict[int, list[int]]
-
-
-def layout(admin: Admin, topic: str) -> Layout:
-    return {index: list(p.replicas) for index, p in admin.client.list_topics(topic, timeout=60).topics[topic].partitions.items()}
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.compat.clients.replica_placement import Layout, fill, layout, place, reassign
+from tests.compat.kafka.tools import run_tool
+from tests.support.polling import eventually
 
 
 def plan_of(topic: str, wanted: Layout) -> str:
     partitions = [{"topic": topic, "partition": index, "replicas": replicas} for index, replicas in wanted.items()]
     return json.dumps({"version": 1, "partitions": partitions})
-
-
-def reassign(bootstrap: str, *arguments: str, check: bool = True) -> ToolResult:
-    return run_tool("kafka-reassign-partitions", "--bootstrap-server", bootstrap, *arguments, check=check)
-
-
-def place(admin: Admin, topic: str, wanted: list[list[int]]) -> None:
-    admin.create_all([NewTopic(topic, len(wanted), replica_assignment=wanted)])
-
-
-def fill(bootstrap: str, topic: str, count: int, *, partitions: int = 1) -> None:
-    """Numbers, one partition after the other."""
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for number in range(count):
-        producer.produce(topic, f"{number}", partition=number % partitions)
-    assert producer.flush(60) == 0
 
 
 def test_kafkas_tool_plans_a_reassignment_carries_it_out_and_verifies_it(

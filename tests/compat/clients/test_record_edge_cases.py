@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, LIBRARIES, Kcat, Record
-from tests.kafka.tools import run_kcat
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import CLIENTS, LIBRARIES, Kcat, Record
+from tests.compat.kafka.tools import run_kcat
 
 HEADERS = (("trace", b"00-ab"), ("trace", b"again"), ("ünï", "wert ✓".encode()), ("empty", b""))
 ODD = [

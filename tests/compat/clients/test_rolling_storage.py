@@ -5,9 +5,9 @@ import signal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import rounds
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import rounds
 
 WAIT_S = 60.0
 PARTITIONS = 3

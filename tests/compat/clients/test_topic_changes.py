@@ -11,13 +11,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, Record, consume
-from tests.clients.kafka_python import KafkaProducer
-from tests.clients.waiting import eventually, rounds
-from tests.kafka.jars import KafkaJars
-from tests.kafka.tools import SHORT_LIVED, TOOLS
-from tests.requirements import ROOT, require
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import CLIENTS, Record, consume
+from tests.compat.clients.kafka_python import KafkaProducer
+from tests.compat.kafka.jars import KafkaJars
+from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
+from tests.support.polling import eventually, rounds
+from tests.support.requirements import ROOT, require
 
 WAIT_S = 60.0
 REFRESH_MS = 300
@@ -156,7 +156,7 @@ def test_javas_producer_sees_added_partitions_and_outlives_its_topics_deletion(
 
 
 def rounds_of(said: "Iterator[dict[str, object]]", wanted: "Callable[[dict[str, object]], bool]") -> Iterator[int]:
-    """Until one of them is wanted."""
+    """Rounds of polls until one of the records is wanted."""
     for number in rounds("the producer says what we wait for", within_s=60):
         if wanted(next(said)):
             return

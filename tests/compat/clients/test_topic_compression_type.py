@@ -5,19 +5,19 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import ResourceType
 
-from libs.wire.compression import Codec
-from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, Record, read_by_all
-from tests.clients.test_compression import codecs_on_disk, records_of
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
+from libs.wire.record_batches.compression import Codec
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.compressed_records import codecs_on_disk, records_of
+from tests.compat.clients.five_clients import CLIENTS, Record, read_by_all
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
 
 KEPT = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 LEVELS = {"gzip": "9", "lz4": "12", "zstd": "10"}
 
 
 def dumped(cluster: LocalCluster, topic: str) -> str:
-    """What all replicas have alike: an acks=all answer came when they had it."""
+    """The dump of the replicas, which are alike: the acks=all answer came when all had the record."""
     files = [found for name in cluster.names for found in cluster.data_directory(name).glob(f"**/{topic}-0/*.log")]
     file, *others = files
     assert len(others) == 2

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually, rounds
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually, rounds
 
 WAIT_S = 60.0
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import CLIENTS, Record, consume
-from tests.clients.waiting import eventually, rounds
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import CLIENTS, Record, consume
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually, rounds
 
 WAIT_S = 60.0
 STORAGE = 4
@@ -21,7 +21,7 @@ def pair() -> Iterator[LocalCluster]:
 
 
 def ports(admin: Admin) -> dict[int, int]:
-    """Of each broker, as clients hear of it."""
+    """The port of each broker, as clients see it."""
     return {broker.id: broker.port for broker in admin.client.list_topics(timeout=WAIT_S).brokers.values()}
 
 
@@ -44,16 +44,16 @@ def test_one_gateway_is_enough_to_reach_every_partition(pair: LocalCluster, topi
 
 
 def test_brokers_are_spread_over_the_gateways_and_both_tell_the_same(pair: LocalCluster) -> None:
-    told = []
+    advertised = []
     for gateway in (1, 2):
         admin = Admin(f"127.0.0.1:{port_base(pair, gateway)}")
-        told.append(ports(admin))
+        advertised.append(ports(admin))
         admin.close()
-    assert told[0] == told[1]
+    assert advertised[0] == advertised[1]
     first, second = (port_base(pair, gateway) for gateway in (1, 2))
-    for node, port in told[0].items():
+    for node, port in advertised[0].items():
         assert port in (first + node, second + node)
-    assert len({port - node for node, port in told[0].items()}) == 2
+    assert len({port - node for node, port in advertised[0].items()}) == 2
 
 
 def test_a_producer_and_a_consumer_go_on_when_a_gateway_dies_and_comes_back(pair: LocalCluster, topic: str) -> None:

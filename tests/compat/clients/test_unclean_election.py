@@ -3,11 +3,11 @@
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic, PartitionMetadata
 
-from tests.clients.admin import Admin
-from tests.clients.five_clients import consume
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.five_clients import consume
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 TOPIC = "given-up"
 WAIT_S = 60.0

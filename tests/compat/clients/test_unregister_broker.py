@@ -2,10 +2,10 @@
 
 import shutil
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import ToolResult, run_tool
+from tests.compat.clients.admin import Admin
+from tests.compat.kafka.tools import ToolResult, run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
 
 WAIT_S = 60.0
 
@@ -16,7 +16,7 @@ def unregister(cluster: LocalCluster, node_id: int) -> ToolResult:
 
 
 def listed(cluster: LocalCluster) -> str:
-    """With those that are registered and dead."""
+    """The listed brokers, also registered ones that are dead."""
     arguments = ("list-endpoints", "--bootstrap-server", cluster.bootstrap, "--include-fenced-brokers")
     return run_tool("kafka-cluster", *arguments).text
 

@@ -1,16 +1,15 @@
 """Apache Kafka and Penstock side by side, one broker each, with the topics that the scenarios need."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from types import TracebackType
 from typing import Any
 
-from libs.runtime.shards.placement import shard_of
-from tests.differential.comparison import Path, differences, normalise
-from tests.differential.scenario import Fields, Scenario, Step, World
-from tests.differential.systems import KAFKA, PATIENCE_S, Awaited, System
+from libs.coordinator.shard_hashing import shard_of
+from tests.compat.differential.comparison import Path, differences, normalise
+from tests.compat.differential.scenario import Fields, Scenario, Step, World
+from tests.compat.differential.systems import KAFKA, TIMEOUT_S, PendingResponse, System
+from tests.support.polling import eventually
 
 TOPICS_AT_ONCE = 50
 READY_WITHIN_S = 120.0
@@ -20,7 +19,7 @@ A_GROUP_FOR_EACH_SHARD = list({shard_of(str(number), 50): str(number) for number
 Difference = tuple[Path, Any, Any]
 
 
-class Pair:
+class BothSystems:
     def __init__(self, kafka: System, penstock: System) -> None:
         self.kafka = kafka
         self.penstock = penstock
@@ -40,7 +39,7 @@ class Pair:
             for found in differences(kafka, penstock):
                 yield version, found
 
-    def __enter__(self) -> "Pair":
+    def __enter__(self) -> "BothSystems":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -54,22 +53,20 @@ def _answer(system: System, scenario: Scenario, version: int) -> Any:
     try:
         for step in steps:
             _take(system, world, step)
-        return _told(system, scenario, world, [step.left for step in steps])
+        return _results(system, scenario, world, [step.left for step in steps])
     finally:
-        for awaited in world.told:
-            awaited.close()
+        for response in world.responses:
+            response.close()
 
 
 def _take(system: System, world: World, step: Step) -> None:
     fields = step.fields(world) if callable(step.fields) else step.fields
     if not step.parked_in:
-        world.told.append(Awaited(step.api, step.version, told=system.ask(step.api, step.version, fields)))
+        world.responses.append(PendingResponse(step.api, step.version, response=system.ask(step.api, step.version, fields)))
         return
-    world.told.append(system.park(step.api, step.version, fields))
-    deadline = time.monotonic() + PATIENCE_S
-    while (state := _state_of(system, fields["group_id"])) != step.parked_in:
-        assert time.monotonic() < deadline, f"{system.name}: group {fields['group_id']} is {state}, not {step.parked_in}"
-        Event().wait(0.01)
+    world.responses.append(system.park(step.api, step.version, fields))
+    group = fields["group_id"]
+    eventually(lambda: _state_of(system, group) == step.parked_in, TIMEOUT_S)
 
 
 def _state_of(system: System, group_id: str) -> str:
@@ -78,20 +75,20 @@ def _state_of(system: System, group_id: str) -> str:
     return str(described["groups"][0]["group_state"])
 
 
-def _told(system: System, scenario: Scenario, world: World, left: list[bool]) -> Any:
+def _results(system: System, scenario: Scenario, world: World, left: list[bool]) -> Any:
     version = world.version
     asked = scenario.ask(world)
-    patience_s = scenario.patience_s if system.name == KAFKA else PATIENCE_S
+    patience_s = scenario.patience_s if system.name == KAFKA else TIMEOUT_S
     if isinstance(asked, bytes):
         answered_in = version if scenario.answer_version is None else scenario.answer_version
         answer: Any = system.ask_raw(scenario.api, answered_in, asked, patience_s=patience_s)
     else:
         answer = system.ask(scenario.api, version, asked, patience_s=patience_s)
-    told = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.told) if not left[i]}
+    results = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.responses) if not left[i]}
     answer = normalise(answer, system)
-    if not told:
+    if not results:
         return answer
-    return {**told, **(answer if isinstance(answer, dict) else {"answer": answer})}
+    return {**results, **(answer if isinstance(answer, dict) else {"answer": answer})}
 
 
 def _new_topic(name: str, partitions: int, values: Mapping[str, str]) -> Fields:
@@ -106,21 +103,22 @@ def _create(system: System, topics: list[Fields]) -> None:
         for topic in answer["topics"]:
             assert topic["error_code"] == 0, f"{system.name}: {topic}"
             system.topic_ids[topic["name"]] = topic["topic_id"]
-    deadline = time.monotonic() + READY_WITHIN_S
-    while time.monotonic() < deadline:
-        # Kafka gets its first block of producer ids when the first of them is asked for.
+
+    def gives_producer_ids() -> bool:
+        """Kafka gets its first block of producer ids when the first of them is asked for."""
         given = system.ask("init_producer_id", 0, {"transactional_id": None, "transaction_timeout": 1000})
-        if isinstance(given, dict) and not given["error_code"]:
-            break
-        Event().wait(0.05)
+        return isinstance(given, dict) and not given["error_code"]
+
+    eventually(gives_producer_ids, READY_WITHIN_S)
     # The topic of groups is made when somebody first looks for a coordinator. Then each of its shards is to be loaded.
     system.ask("find_coordinator", 3, {"key": "g", "key_type": 0})
     everywhere = [{"group_id": name, "member_id": None, "member_epoch": -1, "topics": None} for name in A_GROUP_FOR_EACH_SHARD]
-    while time.monotonic() < deadline:
+
+    def has_loaded_its_shards() -> bool:
         fetched = system.ask("offset_fetch", 9, {"groups": everywhere, "require_stable": False})
-        if isinstance(fetched, dict) and not any(found["error_code"] for found in fetched["groups"]):
-            break
-        Event().wait(0.1)
+        return isinstance(fetched, dict) and not any(group["error_code"] for group in fetched["groups"])
+
+    eventually(has_loaded_its_shards, READY_WITHIN_S)
     cluster = system.ask("describe_cluster", 0, {})
     assert isinstance(cluster, dict)
     system.cluster_id = cluster["cluster_id"]
@@ -129,11 +127,10 @@ def _create(system: System, topics: list[Fields]) -> None:
         {"name": name, "partitions": [{"partition_index": i, "timestamp": -1} for i in indexes]}
         for name, indexes in partitions.items()
     ]
-    while time.monotonic() < deadline:
+
+    def serves_all_partitions() -> bool:
         listed = system.ask("list_offsets", OFFSETS_VERSION, {"replica_id": -1, "topics": ends})
         assert isinstance(listed, dict), f"{system.name}: {listed}"
-        not_yet = [(t["name"], p) for t in listed["topics"] for p in t["partitions"] if p["error_code"]]
-        if not not_yet:
-            return
-        Event().wait(0.1)
-    raise AssertionError(f"{system.name} does not serve {not_yet[:3]}")
+        return not any(partition["error_code"] for topic in listed["topics"] for partition in topic["partitions"])
+
+    eventually(serves_all_partitions, READY_WITHIN_S)

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.differential.scenario import ABSENT, UNKNOWN_ID
-from tests.differential.systems import System
+from tests.compat.differential.scenario import ABSENT, UNKNOWN_ID
+from tests.compat.differential.systems import System
 
 Path = tuple[str, ...]
 

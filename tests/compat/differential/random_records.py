@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-from tests.differential.batches import batch, varint
+from tests.compat.differential.batches import batch, varint
 
 SEED = 20
 

@@ -1,13 +1,13 @@
-"""What a scenario is: a request over versions, what must be there before, and the listed differences that it shows."""
+"""Scenarios: a request over versions, its preconditions, and the listed differences that it shows."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.gateway.handlers import APIS
-from tests.differential.messages import message_class, versions_of
-from tests.differential.systems import PATIENCE_S, Awaited, System
+from libs.wire.apis import APIS
+from tests.compat.differential.messages import message_class, versions_of
+from tests.compat.differential.systems import TIMEOUT_S, PendingResponse, System
 
 Fields = dict[str, Any]
 ANY = object()
@@ -16,13 +16,13 @@ ABSENT = "(absent)"
 
 @dataclass(frozen=True)
 class World:
-    """Where and for what a request is being built."""
+    """The system, topic and version for which a request is being built."""
 
     system: System
     version: int
     topic: str
     """The scenario's own topic; of this version if the scenario says so."""
-    told: list[Awaited] = field(default_factory=list)
+    responses: list[PendingResponse] = field(default_factory=list)
     """Answers to the steps before, in order; to wait for a parked one may take as long as the others let it."""
 
     @property
@@ -30,13 +30,13 @@ class World:
         return self.system.topic_ids[self.topic]
 
     def names(self, field_name: str = "name", topic: str | None = None) -> Fields:
-        """How to name a topic: by name, and by id where the version has ids."""
+        """The ways to name a topic: by name, and by id where the version has ids."""
         name = self.topic if topic is None else topic
         return {field_name: name, "topic_id": self.system.topic_ids.get(name, UNKNOWN_ID)}
 
     def member_id(self, step: int = 0) -> str:
         """Which that step was answered with."""
-        answer = self.told[step].answer()
+        answer = self.responses[step].answer()
         assert isinstance(answer, dict), answer
         return str(answer["member_id"])
 
@@ -46,7 +46,7 @@ UNKNOWN_ID = bytes.fromhex("00112233445566778899aabbccddeeff")
 
 @dataclass(frozen=True)
 class Differs:
-    """A listed difference (`services/gateway/differences.py`) where a scenario shows it.
+    """A listed difference (`services/gateway/protocol_docs/differences.py`) where a scenario shows it.
 
     `at` is a path into the answer: `*` is any one step, `**` any rest, `a|b` either, "" the answer as a whole. A dot in a name
     is written `_`.
@@ -96,7 +96,7 @@ class Scenario:
     differs: tuple[Differs, ...] = ()
     answer_version: int | None = None
     """The version of the answer, where it is not that of the request."""
-    patience_s: float = PATIENCE_S
+    patience_s: float = TIMEOUT_S
     """For an answer of Kafka; after it, it counts as stuck."""
 
     @property
@@ -114,7 +114,7 @@ class Scenario:
 
 
 def served_versions(api: str) -> list[int]:
-    """What our table says, so that a version that is served and not compared cannot be."""
+    """The versions in our table: a version that is served and not compared cannot exist."""
     key = message_class(api, "request", versions_of(api)[0]).__api_key__
     row = next(row for row in APIS.values() if int(row.key) == key)
     return list(range(row.min_version, row.max_version + 1))

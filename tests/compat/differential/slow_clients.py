@@ -5,8 +5,8 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.differential.messages import encode_request
-from tests.differential.systems import System
+from tests.compat.differential.messages import encode_request
+from tests.compat.differential.systems import System
 
 UNREAD_BYTES = 64 * 1024 * 1024
 
@@ -42,7 +42,7 @@ def _answers_left_unread(system: System) -> socket.socket:
 
 
 def is_closed(connection: socket.socket, *, within_s: float) -> bool:
-    """Without reading: what was sent before the end would have to be read first."""
+    """Whether the connection is closed, found without reading: bytes before the end would have to be read first."""
     poll = select.poll()
     poll.register(connection, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
     return bool(poll.poll(within_s * 1000))

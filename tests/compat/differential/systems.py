@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.differential.messages import decode_response, encode_request
+from tests.compat.differential.messages import decode_response, encode_request
 
 KAFKA = "Apache Kafka"
 CLOSED = "the connection closed"
@@ -15,7 +15,7 @@ SILENT = "no answer"
 STUCK = "no answer, and none to what comes after it"
 
 ASKED, PROBED = 7, 0x7F000001
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @dataclass
@@ -29,16 +29,16 @@ class System:
     member_ids: dict[str, int] = field(default_factory=dict)
     """Of members of the scenario's groups, in the order in which they were told."""
 
-    def ask(self, api: str, version: int, fields: dict[str, Any], *, patience_s: float = PATIENCE_S) -> dict[str, Any] | str:
+    def ask(self, api: str, version: int, fields: dict[str, Any], *, patience_s: float = TIMEOUT_S) -> dict[str, Any] | str:
         """The decoded answer, CLOSED or SILENT."""
         return self.ask_raw(api, version, encode_request(api, version, fields, correlation_id=ASKED), patience_s=patience_s)
 
-    def ask_raw(self, api: str, version: int, frame: bytes, *, patience_s: float = PATIENCE_S) -> dict[str, Any] | str:
+    def ask_raw(self, api: str, version: int, frame: bytes, *, patience_s: float = TIMEOUT_S) -> dict[str, Any] | str:
         """The same, of a frame that says it is that API and version."""
         data = self.exchange(frame, patience_s=patience_s)
         return data if isinstance(data, str) else decode_response(api, version, data)
 
-    def exchange(self, frame: bytes, *, patience_s: float = PATIENCE_S) -> bytes | str:
+    def exchange(self, frame: bytes, *, patience_s: float = TIMEOUT_S) -> bytes | str:
         """The answer to one frame. A probe follows it on the same connection, and tells silence from a closed connection."""
         probe = encode_request("api_versions", 0, {}, correlation_id=PROBED)
         with socket.create_connection(("127.0.0.1", self.port), timeout=patience_s) as connection:
@@ -59,33 +59,33 @@ class System:
             except TimeoutError:
                 return STUCK
 
-    def park(self, api: str, version: int, fields: dict[str, Any]) -> "Awaited":
+    def park(self, api: str, version: int, fields: dict[str, Any]) -> "PendingResponse":
         """Sends, on a connection of its own, what is not answered at once."""
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S)
         connection.sendall(encode_request(api, version, fields, correlation_id=ASKED))
-        return Awaited(api, version, connection)
+        return PendingResponse(api, version, connection)
 
 
 @dataclass
-class Awaited:
+class PendingResponse:
     """A request, and its answer when somebody asks for it."""
 
     api: str
     version: int
     connection: socket.socket | None = None
-    told: dict[str, Any] | str | None = None
+    response: dict[str, Any] | str | None = None
 
     def answer(self) -> dict[str, Any] | str:
-        if self.told is None:
+        if self.response is None:
             assert self.connection is not None, "nobody was asked"
             try:
                 frame = read_frame(self.connection)
-                self.told = CLOSED if frame is None else decode_response(self.api, self.version, frame)
+                self.response = CLOSED if frame is None else decode_response(self.api, self.version, frame)
             except ConnectionResetError:
-                self.told = CLOSED
+                self.response = CLOSED
             except TimeoutError:
-                self.told = STUCK
-        return self.told
+                self.response = STUCK
+        return self.response
 
     def close(self) -> None:
         if self.connection is not None:

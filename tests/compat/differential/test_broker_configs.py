@@ -1,19 +1,19 @@
-"""What brokers are told at their start, by server.properties there and PENSTOCK_BROKER_CONFIGS here: both describe the same."""
+"""Configs at the start of brokers, by server.properties there and PENSTOCK_BROKER_CONFIGS here: both describe the same."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.differential.comparison import differences, normalise
-from tests.differential.systems import KAFKA, System
-from tests.kafka.broker import QUICK, KafkaBroker
-from tests.requirements import require
+from tests.compat.differential.comparison import differences, normalise
+from tests.compat.differential.systems import KAFKA, System
+from tests.compat.kafka.broker import QUICK, KafkaBroker
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.support.requirements import require
 
 TOPIC, BROKER = 2, 4
 NAME = "started-with"
-TOLD = {
+STARTED_WITH = {
     "log.retention.hours": "3",
     "log.retention.minutes": "90",
     "log.roll.hours": "48",
@@ -46,9 +46,9 @@ FORGOTTEN = {
 @pytest.fixture(scope="module")
 def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, System]]:
     require("java", "kafka", "etcd")
-    environment = {"PENSTOCK_BROKER_CONFIGS": ",".join(f"{name}={value}" for name, value in TOLD.items())}
+    environment = {"PENSTOCK_BROKER_CONFIGS": ",".join(f"{name}={value}" for name, value in STARTED_WITH.items())}
     with (
-        KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=TOLD, options=QUICK) as kafka,
+        KafkaBroker(tmp_path_factory.mktemp("kafka"), properties=STARTED_WITH, options=QUICK) as kafka,
         LocalCluster(storage=1, gateways=1, environment_of={"storage-1": environment}) as penstock,
     ):
         both = System(KAFKA, kafka.port), System("Penstock", penstock.shape.port + 1)
@@ -63,7 +63,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, 
 def described(system: System) -> object:
     asked = [
         {"resource_type": TOPIC, "resource_name": NAME, "configuration_keys": OF_TOPICS},
-        {"resource_type": BROKER, "resource_name": "1", "configuration_keys": sorted({*TOLD, *CHANGED})},
+        {"resource_type": BROKER, "resource_name": "1", "configuration_keys": sorted({*STARTED_WITH, *CHANGED})},
     ]
     answer = system.ask("describe_configs", 4, {"resources": asked, "include_synonyms": True})
     assert isinstance(answer, dict)

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.gateway.differences import DIFFERENCES
-from services.gateway.handlers import APIS
-from tests.cluster_harness import LocalCluster
-from tests.differential import slow_clients
-from tests.differential.messages import message_class, versions_of
-from tests.differential.pair import Pair
-from tests.differential.scenario import Scenario
-from tests.differential.scenarios import ALL
-from tests.differential.systems import KAFKA, System
-from tests.kafka.broker import QUICK, KafkaBroker
-from tests.requirements import require
+from libs.wire.apis import APIS
+from services.gateway.protocol_docs.differences import DIFFERENCES
+from tests.compat.differential import slow_clients
+from tests.compat.differential.both_systems import BothSystems
+from tests.compat.differential.messages import message_class, versions_of
+from tests.compat.differential.scenario import Scenario
+from tests.compat.differential.scenarios import ALL
+from tests.compat.differential.systems import KAFKA, System
+from tests.compat.kafka.broker import QUICK, KafkaBroker
+from tests.support.cluster_harness import LocalCluster
+from tests.support.requirements import require
 
 IMPATIENT = {"PENSTOCK_HALF_FRAME_S_MAX": "5", "PENSTOCK_UNREAD_ANSWERS_S_MAX": "5"}
 """What takes 30 s takes 5 s here. No other scenario is as slow as that."""
@@ -22,13 +22,13 @@ SMALL_GROUPS = {"group.max.size": "2", "group.consumer.max.size": "2"}
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothSystems]:
     """Neither the session's cluster nor its Kafka: here both must hold the same topics, and each have one broker."""
     require("java", "kafka", "etcd")
     with (
         KafkaBroker(tmp_path_factory.mktemp("kafka"), options=QUICK, properties=SMALL_GROUPS) as kafka,
         LocalCluster(storage=1, gateways=1, environment_of={"gateway-1": IMPATIENT}) as penstock,
-        Pair(
+        BothSystems(
             System(KAFKA, kafka.port),
             System("Penstock", penstock.shape.port + 1),
         ) as both,
@@ -48,7 +48,7 @@ def configure(penstock: System, values: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=[scenario.slug for scenario in ALL])
-def test_penstock_answers_as_kafka_does_but_for_what_is_listed(pair: Pair, scenario: Scenario) -> None:
+def test_penstock_answers_as_kafka_does_but_for_what_is_listed(pair: BothSystems, scenario: Scenario) -> None:
     unseen = list(scenario.differs)
     unlisted = []
     for version, (path, kafka, penstock) in pair.compare(scenario):
@@ -62,7 +62,7 @@ def test_penstock_answers_as_kafka_does_but_for_what_is_listed(pair: Pair, scena
 
 
 @pytest.mark.parametrize("behaviour", slow_clients.ALL, ids=lambda behaviour: behaviour.difference)
-def test_slow_clients_lose_their_connection_here_and_not_there(pair: Pair, behaviour: slow_clients.Behaviour) -> None:
+def test_slow_clients_lose_their_connection_here_and_not_there(pair: BothSystems, behaviour: slow_clients.Behaviour) -> None:
     with behaviour.begin(pair.kafka) as there, behaviour.begin(pair.penstock) as here:
         assert slow_clients.is_closed(here, within_s=60.0)
         assert not slow_clients.is_closed(there, within_s=0.0)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pytest
 
 from libs.wire.errors import ErrorCode
-from tests.cluster_harness import LocalCluster
-from tests.differential.systems import KAFKA, System
-from tests.differential.three_nodes import Side, Story, differing, tell
-from tests.kafka.trio import KafkaTrio
-from tests.requirements import require
+from tests.compat.differential.systems import KAFKA, System
+from tests.compat.differential.three_nodes import Side, Story, differing, run_story
+from tests.compat.kafka.trio import KafkaTrio
+from tests.support.cluster_harness import LocalCluster
+from tests.support.requirements import require
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -36,7 +36,7 @@ def threes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Threes]:
 
 @pytest.fixture(scope="module")
 def without_3(threes: Threes) -> Threes:
-    """For the rest of this module: node 3 is dead, and what is to go there never arrives."""
+    """Both clusters with node 3 dead for the rest of this module: replicas that are to go there never arrive."""
     for side in (Side(system, "on-node-3-alone") for system in (threes.kafka, threes.penstock)):
         side.place([3])
     threes.trio.kill(3)
@@ -235,7 +235,7 @@ def elected_without_anybody(side: Side) -> None:
 
 @pytest.mark.parametrize("story", [added, removed, moved, of_different_factors, moved_to_where_it_is, refused, named_twice])
 def test_among_three_that_live_the_answers_are_kafkas(threes: Threes, story: Story) -> None:
-    kafka, penstock = tell(story, threes.kafka, threes.penstock)
+    kafka, penstock = run_story(story, threes.kafka, threes.penstock)
     assert differing(kafka, penstock) == {}
 
 
@@ -253,7 +253,7 @@ def test_among_three_that_live_the_answers_are_kafkas(threes: Threes, story: Sto
     ],
 )
 def test_with_one_of_three_dead_the_answers_are_kafkas(without_3: Threes, story: Story) -> None:
-    kafka, penstock = tell(story, without_3.kafka, without_3.penstock)
+    kafka, penstock = run_story(story, without_3.kafka, without_3.penstock)
     assert differing(kafka, penstock) == {}
 
 
@@ -279,11 +279,11 @@ def test_another_target_midway_starts_from_the_original_replicas(
     without_3: Threes, story: Story, difference: dict[str, tuple[object, object]]
 ) -> None:
     """The difference reassign-another-target."""
-    kafka, penstock = tell(story, without_3.kafka, without_3.penstock)
+    kafka, penstock = run_story(story, without_3.kafka, without_3.penstock)
     assert differing(kafka, penstock) == difference
 
 
 def test_what_is_unregistered_is_as_in_kafka_but_for_a_node_that_is_alive(without_3: Threes) -> None:
     """The difference unregister-alive. The last test: Kafka loses a broker by it."""
-    kafka, penstock = tell(unregistered, without_3.kafka, without_3.penstock)
+    kafka, penstock = run_story(unregistered, without_3.kafka, without_3.penstock)
     assert differing(kafka, penstock) == {"7 unregister 2 error_code": (0, ErrorCode.INVALID_REQUEST)}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.differential.systems import System
-from tests.differential.three_nodes import Side
+from tests.compat.differential.systems import System
+from tests.compat.differential.three_nodes import Side
 
 ASKINGS = 5
 
@@ -48,4 +48,4 @@ def test_a_broker_that_has_not_heard_of_a_move_is_waited_for() -> None:
     side.done()
     side.alter([3, 1])
     side.layout()
-    assert [answer for what, answer in side.told if what == "layout"] == [[(2, [2, 1], [1, 2])], [(3, [3, 1], [1, 3])]]
+    assert [answer for what, answer in side.results if what == "layout"] == [[(2, [2, 1], [1, 2])], [(3, [3, 1], [1, 3])]]

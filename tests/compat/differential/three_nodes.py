@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.clients.waiting import eventually
-from tests.differential.comparison import differences, normalise
-from tests.differential.systems import System
+from tests.compat.differential.comparison import differences, normalise
+from tests.compat.differential.systems import System
+from tests.support.polling import eventually
 
 WAIT_S = 60.0
 
 Target = list[int] | None
 Layout = list[tuple[int, list[int], list[int]]]
 """Of each partition its leader, its replicas, and its ISR in order."""
-Told = list[tuple[str, Any]]
+Results = list[tuple[str, Any]]
 
 
 class Side:
@@ -23,7 +23,7 @@ class Side:
     def __init__(self, system: System, topic: str) -> None:
         self.system = system
         self.topic = topic
-        self.told: Told = []
+        self.results: Results = []
         self._marks = 0
 
     def place(self, *replicas: list[int]) -> None:
@@ -38,35 +38,35 @@ class Side:
         wanted = [{"partition_index": index, "replicas": nodes} for index, nodes in targets]
         topics = [{"name": self.topic if topic is None else topic, "partitions": wanted}]
         fields = {"timeout": 30_000, "allow_replication_factor_change": allow, "topics": topics}
-        self._tell(f"alter {targets}", self._ask("alter_partition_reassignments", 1, fields))
+        self._record(f"alter {targets}", self._ask("alter_partition_reassignments", 1, fields))
 
     def listed(self) -> None:
-        self._tell("listed", self._list())
+        self._record("listed", self._list())
 
     def elect(self, kind: int, *partitions: int, topic: str | None = None) -> None:
         wanted = [{"topic": self.topic if topic is None else topic, "partitions": list(partitions)}]
         fields = {"election_type": kind, "topic_partitions": wanted, "timeout": 30_000}
-        self._tell(f"elect {kind} {partitions}", self._ask("elect_leaders", 2, fields))
+        self._record(f"elect {kind} {partitions}", self._ask("elect_leaders", 2, fields))
 
     def unregister(self, node: int) -> None:
-        self._tell(f"unregister {node}", self._ask("unregister_broker", 0, {"broker_id": node}))
+        self._record(f"unregister {node}", self._ask("unregister_broker", 0, {"broker_id": node}))
 
     def done(self, *isr: int) -> None:
         """Waits until nothing of the topic is being moved; tells where it lies once its ISR is that, or all of its replicas."""
         eventually(lambda: not self._list()["topics"], WAIT_S)
-        self._tell_layout(lambda found: all(p[2] == sorted(isr or p[1]) for p in found))
+        self._record_layout(lambda found: all(p[2] == sorted(isr or p[1]) for p in found))
 
     def layout(self, *isr: int) -> None:
         """Tells where the topic lies, once its ISR is that if there is one."""
-        self._tell_layout(lambda found: not isr or all(p[2] == sorted(isr) for p in found))
+        self._record_layout(lambda found: not isr or all(p[2] == sorted(isr) for p in found))
 
     def wait_for(self, holds: Callable[[Layout], bool]) -> Layout:
         return eventually(lambda: found if holds(found := self._layout()) else [], WAIT_S)
 
-    def _tell_layout(self, holds: Callable[[Layout], bool]) -> None:
-        """Once all are led."""
+    def _record_layout(self, holds: Callable[[Layout], bool]) -> None:
+        """Records the layout once all partitions have a leader."""
         self._catch_up()
-        self._tell("layout", self.wait_for(lambda found: all(p[0] >= 0 for p in found) and holds(found)))
+        self._record("layout", self.wait_for(lambda found: all(p[0] >= 0 for p in found) and holds(found)))
 
     def _catch_up(self) -> None:
         """Reassignments are answered and listed by a controller. A broker tells what it has heard of, which may be a moment
@@ -101,26 +101,26 @@ class Side:
         assert isinstance(answer, dict), f"{self.system.name}: {answer}"
         return answer
 
-    def _tell(self, what: str, answer: Any) -> None:
-        self.told.append((what, normalise(answer, self.system)))
+    def _record(self, what: str, answer: Any) -> None:
+        self.results.append((what, normalise(answer, self.system)))
 
 
 Story = Callable[[Side], None]
 
 
-def tell(story: Story, kafka: System, penstock: System) -> tuple[Told, Told]:
+def run_story(story: Story, kafka: System, penstock: System) -> tuple[Results, Results]:
     sides = [Side(system, story.__name__.replace("_", "-")) for system in (kafka, penstock)]
     with ThreadPoolExecutor(len(sides)) as pool:
         list(pool.map(functools.partial(_run, story), sides))
-    return sides[0].told, sides[1].told
+    return sides[0].results, sides[1].results
 
 
 def _run(story: Story, side: Side) -> None:
     story(side)
 
 
-def differing(kafka: Told, penstock: Told) -> dict[str, tuple[Any, Any]]:
-    """What differs: by the number of the answer, what was asked, and the last step of the path to it."""
+def differing(kafka: Results, penstock: Results) -> dict[str, tuple[Any, Any]]:
+    """The differences, by the number of the answer, the question, and the last step of the path."""
     found = {}
     for number, ((asked, there), (_, here)) in enumerate(zip(kafka, penstock, strict=True)):
         for path, one, other in _differences(there, here):

@@ -1,4 +1,4 @@
-"""What a JVM learns of Kafka's classes when it first runs a main class, kept: the next start of that class takes half as long."""
+"""Class data archives of Kafka's main classes: with one, the next start of that class takes half as long."""
 
 import fcntl
 import shutil
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.kafka.jars import KafkaJars
+from tests.compat.kafka.jars import KafkaJars
 
 SILENT = "-Xlog:disable"  # a JVM that cannot use an archive goes on without it: no tool's output shall say so
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from tests.kafka.jars import KafkaJars
-from tests.ports import reserve_ports
-from tests.requirements import ROOT
+from tests.compat.kafka.jars import KafkaJars
+from tests.support.ports import reserve_ports
+from tests.support.requirements import ROOT
 
 CLUSTER_ID = "cGVuc3RvY2stdGVzdHMtMQ"  # any 16 bytes in base64url
 READY_WITHIN_S = 120.0
@@ -134,7 +134,7 @@ class KafkaBroker:
 
 
 def _answers(port: int) -> bool:
-    """It has a listener from early on, but answers a request only when it serves."""
+    """Whether the broker answers a request. Its listener is open from early on, before it serves."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5.0) as connection:
             connection.sendall(len(API_VERSIONS_V0).to_bytes(4, "big") + API_VERSIONS_V0)

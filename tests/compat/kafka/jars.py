@@ -13,7 +13,7 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies
 
 
 class KafkaJars:
-    """What a POM names: the broker and its tools in .tools/kafka/libs, what `connect.xml` names in .tools/kafka-connect/libs."""
+    """The jars that a POM names: broker and tools in .tools/kafka/libs, those of `connect.xml` in .tools/kafka-connect/libs."""
 
     def __init__(self, root: Path, pom: Path = BROKER) -> None:
         here = root / ".tools" / ("kafka" if pom == BROKER else f"kafka-{pom.stem}")

@@ -1,6 +1,6 @@
 """The other side of every comparison works: Apache Kafka starts here, and its tools and kcat reach it."""
 
-from tests.kafka.tools import run_kcat, run_tool
+from tests.compat.kafka.tools import run_kcat, run_tool
 
 
 def test_kafka_keeps_what_its_own_console_tools_write(kafka, topic):

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from tests.kafka.archives import archived
-from tests.kafka.jars import COMPACTION_TESTER, KafkaJars
-from tests.requirements import ROOT, require
+from tests.compat.kafka.archives import archived
+from tests.compat.kafka.jars import COMPACTION_TESTER, KafkaJars
+from tests.support.requirements import ROOT, require
 
 TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
@@ -97,7 +97,7 @@ def run_compaction_tester(*arguments: str, timeout_s: float = 120.0) -> str:
 
 
 def run_tools(*runs: tuple[str, ...]) -> list[ToolResult]:
-    """As `run_tool` of each, as many at once as there are cores: most of a tool's life is the start of its JVM."""
+    """The results of `run_tool` for each, as many at once as there are cores: JVM starts take most of a tool's time."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda run: run_tool(*run), runs))
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
-from tests.kafka.broker import KafkaBroker
-from tests.ports import reserve_ports
+from tests.compat.kafka.broker import KafkaBroker
+from tests.support.ports import reserve_ports
 
 NODES = (1, 2, 3)
 
@@ -52,7 +52,7 @@ class KafkaTrio:
         self._brokers[node].stop(number=signal.SIGKILL)
 
     def restart(self, node: int) -> None:
-        """After `kill`; returns when it answers."""
+        """Starts a broker after `kill`, and returns when it answers."""
         self._brokers[node].start()
 
     def __enter__(self) -> "KafkaTrio":

@@ -1,4 +1,4 @@
-"""Groups of every shape for assignors, and what is true of whatever they return."""
+"""Groups of every shape for assignors, and the properties of all results."""
 
 from dataclasses import replace
 from random import Random
@@ -73,7 +73,7 @@ def _assigned(random: Random, topics: dict[bytes, TopicSpec], members: int) -> d
 
 
 def sound(spec: GroupSpec) -> GroupSpec:
-    """Without what Kafka never passes on: unknown topics, partitions that are not there, two who have the same."""
+    """The spec without what Kafka never passes on: unknown topics, missing partitions, and partitions of two members."""
     taken: set[tuple[bytes, int]] = set()
     members = {}
     for member_id, member in spec.members.items():
@@ -88,7 +88,7 @@ def sound(spec: GroupSpec) -> GroupSpec:
 
 
 def before(spec: GroupSpec) -> dict[tuple[bytes, int], str]:
-    """Who had what, where that is certain."""
+    """The former owner of each partition that had exactly one."""
     holders: dict[tuple[bytes, int], list[str]] = {}
     for member_id, member in spec.members.items():
         for known, partitions in member.assigned.items():
@@ -99,15 +99,15 @@ def before(spec: GroupSpec) -> dict[tuple[bytes, int], str]:
 
 def owners(assignment: Assignment) -> dict[tuple[bytes, int], str]:
     """Fails if two have the same."""
-    found: dict[tuple[bytes, int], str] = {}
+    result: dict[tuple[bytes, int], str] = {}
     for member_id, topics in assignment.items():
         for known, partitions in topics.items():
             assert partitions, "a topic without partitions is not to be named"
             assert list(partitions) == sorted(set(partitions))
             for partition in partitions:
-                assert (known, partition) not in found, f"{partition} belongs to {found[known, partition]} and {member_id}"
-                found[known, partition] = member_id
-    return found
+                assert (known, partition) not in result, f"{partition} belongs to {result[known, partition]} and {member_id}"
+                result[known, partition] = member_id
+    return result
 
 
 def loads(assignment: Assignment) -> dict[str, int]:
@@ -115,13 +115,13 @@ def loads(assignment: Assignment) -> dict[str, int]:
 
 
 def check_valid(spec: GroupSpec, assignment: Assignment) -> None:
-    """Each partition that somebody subscribes to has one owner, who subscribes to it; nothing else has one."""
+    """Each subscribed partition has one owner, which subscribes to it. No other partition has an owner."""
     assert assignment.keys() == spec.members.keys()
-    found = owners(assignment)
-    for (known, _), member_id in found.items():
+    result = owners(assignment)
+    for (known, _), member_id in result.items():
         assert known in spec.members[member_id].subscribed
-    wanted = {known for member in spec.members.values() for known in member.subscribed} & spec.topics.keys()
-    assert found.keys() == {(known, partition) for known in wanted for partition in range(spec.topics[known].partitions)}
+    expected = {known for member in spec.members.values() for known in member.subscribed} & spec.topics.keys()
+    assert result.keys() == {(known, partition) for known in expected for partition in range(spec.topics[known].partitions)}
 
 
 def check_no_better_move(spec: GroupSpec, assignment: Assignment) -> None:

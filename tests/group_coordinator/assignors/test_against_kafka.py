@@ -11,9 +11,9 @@ import pytest
 
 from services.group_coordinator.core.consumer.assignors import assign
 from services.group_coordinator.core.consumer.assignors.spec import Assignment, GroupSpec
+from tests.compat.kafka.jars import KafkaJars
 from tests.group_coordinator.assignors.specs import after, check_valid, loads, moved, plain, random_spec, sound
-from tests.kafka.jars import KafkaJars
-from tests.requirements import ROOT, require
+from tests.support.requirements import ROOT, require
 
 HERE = Path(__file__).parent
 GROUPS = 400
@@ -23,13 +23,13 @@ GROUPS = 400
 def groups() -> list[GroupSpec]:
     """Such as Kafka passes on."""
     random = Random(20261122)
-    found = [sound(random_spec(random, **_size(random))) for _ in range(GROUPS)]
+    result = [sound(random_spec(random, **_size(random))) for _ in range(GROUPS)]
     settled = plain(10, 50, topics=2)
     settled = after(settled, assign("uniform", settled))
     newcomer = replace(settled.members["m0000"], assigned={})
-    found.append(replace(settled, members={**settled.members, "new": newcomer}))
-    found.append(replace(settled, members={k: v for k, v in settled.members.items() if k != "m0003"}))
-    return found
+    result.append(replace(settled, members={**settled.members, "new": newcomer}))
+    result.append(replace(settled, members={k: v for k, v in settled.members.items() if k != "m0003"}))
+    return result
 
 
 def _size(random: Random) -> dict[str, int | bool]:
@@ -45,10 +45,10 @@ def _size(random: Random) -> dict[str, int | bool]:
 @pytest.fixture(scope="module")
 def by_kafka(groups: list[GroupSpec]) -> dict[str, list[Assignment]]:
     require("java", "kafka")
-    asked = [_as_json(name, spec) for name in ("range", "uniform") for spec in groups]
+    request = [_as_json(name, spec) for name in ("range", "uniform") for spec in groups]
     jars = KafkaJars(ROOT).command("KafkaAssignors")
     argv = [*jars[:-1], str(HERE / "KafkaAssignors.java")]
-    done = subprocess.run(argv, input="\n".join(asked), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(argv, input="\n".join(request), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     answers = [_from_json(line) for line in done.stdout.splitlines()]
     return {"range": answers[: len(groups)], "uniform": answers[len(groups) :]}

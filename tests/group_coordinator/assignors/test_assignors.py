@@ -1,4 +1,4 @@
-"""Server-side assignors: what is true of whatever they are given."""
+"""Server-side assignors: the properties of their results."""
 
 from dataclasses import replace
 from itertools import permutations
@@ -89,7 +89,7 @@ def test_with_equal_subscriptions_no_fewer_partitions_could_move(spec: GroupSpec
         if (known, partition) not in held
     }
     if not spec.members or any(known in topics and partition < spec.topics[known].partitions for known, partition in disputed):
-        return  # held by two: who keeps it is a matter of order
+        return  # held by two members: their order decides
     quota, more = divmod(total, len(spec.members))
     had = {
         member_id: sum(
@@ -185,7 +185,7 @@ def test_racks_move_nothing() -> None:
 
 @given(any_spec())
 def test_racks_cost_neither_balance_nor_stickiness(spec: GroupSpec) -> None:
-    spec = sound(spec)  # who keeps what two have is a matter of order
+    spec = sound(spec)  # the order of members decides which one keeps it
     blind = replace(spec, members={k: replace(v, rack_id=None) for k, v in spec.members.items()})
     with_racks, without = assign("uniform", spec), assign("uniform", blind)
     assert sorted(loads(with_racks).values()) == sorted(loads(without).values())

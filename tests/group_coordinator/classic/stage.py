@@ -3,26 +3,26 @@
 from collections.abc import Iterable
 from typing import Any
 
-from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.tables import Journal
+from libs.coordinator.timers import TimerKey
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from services.group_coordinator.core import record_codec
-from services.group_coordinator.core.asked import Asked
+from services.group_coordinator.core.classic.classic_groups import Classic
 from services.group_coordinator.core.classic.group import Group
-from services.group_coordinator.core.classic.part import Classic
-from services.group_coordinator.core.classic.settings import ClassicSettings
-from tests.group_coordinator.one_shard import Asking, OneShard
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.record_formats import record_codec
+from tests.group_coordinator.one_shard import CoordinatorRequest, OneShard
 
 
 class ClassicMachine:
     def __init__(self, journal: Journal, settings: ClassicSettings) -> None:
         self.classic = Classic(journal, lambda: settings)
 
-    def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Any, Any]:
+    def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any]:
         if isinstance(event, Expired):
             return self.classic.expired(event.key, now_ms)
         match event.request:
@@ -67,10 +67,10 @@ class Stage(OneShard):
             for member_id, generation in members:
                 self.heartbeat(member_id, generation, name=name)
 
-    def ask(self, request: Any, version: int, client_id: str = "c") -> Asking:
-        asking = Asking(request)
-        self.submit(asking, version, client_id)
-        return asking
+    def ask(self, request: Any, version: int, client_id: str = "c") -> CoordinatorRequest:
+        pending = CoordinatorRequest(request)
+        self.submit(pending, version, client_id)
+        return pending
 
     def join(
         self,
@@ -84,12 +84,12 @@ class Stage(OneShard):
         session_ms: int = 10_000,
         rebalance_ms: int = 60_000,
         reason: str | None = None,
-    ) -> Asking:
+    ) -> CoordinatorRequest:
         offered = [JoinGroupRequestProtocol(protocol, metadata) for protocol, metadata in protocols]
         return self.ask(JoinGroupRequest(name, session_ms, rebalance_ms, member_id, instance, kind, offered, reason), version)
 
-    def come(self, **how: Any) -> tuple[str, Asking]:
-        """A dynamic member: asks for its id, and joins with that."""
+    def come(self, **how: Any) -> tuple[str, CoordinatorRequest]:
+        """Joins a dynamic member: it gets its id first, and joins with that."""
         refused = self.join(**how)
         assert refused.error == 79, refused.error
         member_id = refused.reply.member_id
@@ -105,7 +105,7 @@ class Stage(OneShard):
         instance: str | None = None,
         kind: str | None = None,
         protocol: str | None = None,
-    ) -> Asking:
+    ) -> CoordinatorRequest:
         given = [SyncGroupRequestAssignment(who, what) for who, what in (assignments or {}).items()]
         version = 4 if kind is None or protocol is None else 5
         return self.ask(SyncGroupRequest(name, generation, member_id, instance, kind, protocol, given), version)
@@ -114,7 +114,7 @@ class Stage(OneShard):
         return self.ask(HeartbeatRequest(name, generation, member_id, instance), 4).error
 
     def leave(self, *who: str | tuple[str, str | None], name: str = "g", reason: str | None = None) -> LeaveGroupResponse:
-        members = [MemberIdentity(one, None, reason) if isinstance(one, str) else MemberIdentity(*one, reason) for one in who]
+        members = [MemberIdentity(item, None, reason) if isinstance(item, str) else MemberIdentity(*item, reason) for item in who]
         reply = self.ask(LeaveGroupRequest(name, members), 5).reply
         assert isinstance(reply, LeaveGroupResponse)
         return reply
@@ -124,9 +124,9 @@ class Stage(OneShard):
     @property
     def classic(self) -> Classic:
         machine: Any = self.shard.machine
-        found = machine.classic
-        assert isinstance(found, Classic)
-        return found
+        result = machine.classic
+        assert isinstance(result, Classic)
+        return result
 
     @property
     def groups(self) -> dict[str, Group]:
@@ -149,9 +149,9 @@ class Stage(OneShard):
             self.wait(self.settings.initial_delay_ms)
         return self.agree(askings)
 
-    def agree(self, joins: list[Asking]) -> tuple[list[str], int]:
+    def agree(self, joins: list[CoordinatorRequest]) -> tuple[list[str], int]:
         """All of these were answered as one generation: they sync."""
-        replies: list[JoinGroupResponse] = [asking.reply for asking in joins]
+        replies: list[JoinGroupResponse] = [pending.reply for pending in joins]
         assert [reply.error_code for reply in replies] == [0] * len(joins)
         (generation,) = {reply.generation_id for reply in replies}
         (leader,) = {reply.leader for reply in replies}
@@ -160,9 +160,9 @@ class Stage(OneShard):
         name = joins[0].request.group_id
         followers = [self.sync(member_id, generation, name=name) for member_id in ids[1:]]
         led = self.sync(leader, generation, given, name=name)
-        for number, asking in enumerate([led, *followers]):
-            assert isinstance(asking.reply, SyncGroupResponse)
-            assert asking.error == 0
-            assert asking.reply.assignment == str(number).encode()
+        for number, pending in enumerate([led, *followers]):
+            assert isinstance(pending.reply, SyncGroupResponse)
+            assert pending.error == 0
+            assert pending.reply.assignment == str(number).encode()
         assert self.state(name) == "Stable"
         return ids, generation

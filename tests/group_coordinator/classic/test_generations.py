@@ -1,23 +1,23 @@
-"""Syncs, heartbeats and leaves: what a generation is told, who belongs to it, and how it ends."""
+"""Syncs, heartbeats and leaves: the answers of a generation, its members, and its end."""
 
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from libs.wire.messages.leave_group import LeaveGroupRequest
-from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.classic.commits import commit_error, subscribed_topics
-from services.group_coordinator.core.classic.draft import join_park
-from services.group_coordinator.core.classic.views import described, listed, listed_where, missing
-from services.group_coordinator.core.record_codec import decode, encode
-from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved
+from services.group_coordinator.core.classic.group_decision import join_park
+from services.group_coordinator.core.classic.views import describe, list_where, listed, missing
+from services.group_coordinator.core.model.records import ClassicGroupChanged, ClassicGroupRemoved
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.record_formats.record_codec import decode, encode
 from tests.group_coordinator.classic.stage import Stage
 
 
 def begun(stage: Stage, size: int = 2, **how: object) -> list[str]:
-    """A new generation that nobody has synced, the leader first."""
+    """A new generation without a SyncGroup yet, the leader first."""
     stage.stopped = True
     joins = [stage.join(version=3, **how) for _ in range(size)]  # type: ignore[arg-type]
     stage.stopped = False
     stage.settle()
-    return sorted([joined.reply.member_id for joined in joins], key=lambda one: one != joins[0].reply.leader)
+    return sorted([joined.reply.member_id for joined in joins], key=lambda item: item != joins[0].reply.leader)
 
 
 def test_the_leader_is_told_of_a_generation_before_those_who_wait_for_its_assignment() -> None:
@@ -27,8 +27,8 @@ def test_the_leader_is_told_of_a_generation_before_those_who_wait_for_its_assign
     stage.join(first, protocols=(("range", b"other"),))
     stage.join(leader)
     offered = [JoinGroupRequestProtocol("range", b"t")]
-    asked = Asked(JoinGroupRequest("g", 10_000, 60_000, last, None, "consumer", offered), 9, "c", "/127.0.0.1", "")
-    decision = stage.classic.decide_join(asked, asked.request, stage.now_ms)  # type: ignore[arg-type]
+    request = RequestEvent(JoinGroupRequest("g", 10_000, 60_000, last, None, "consumer", offered), 9, "c", "/127.0.0.1", "")
+    decision = stage.classic.decide_join(request, request.request, stage.now_ms)  # type: ignore[arg-type]
     former, *others = [key for key, _ in decision.wakes]
     assert (former, others) == (join_park("g", last), [join_park("g", leader), join_park("g", first)])
 
@@ -306,7 +306,7 @@ def test_a_loaded_group_that_is_too_large_gets_smaller() -> None:
     assert stage.heartbeat(ids[0], generation) == 27
     askings = [stage.join(member_id) for member_id in ids]
     stage.wait(60_000)
-    assert sorted(asking.error for asking in askings) == [0, 0, 81]
+    assert sorted(in_flight.error for in_flight in askings) == [0, 0, 81]
 
 
 def test_a_removed_group_leaves_nothing_behind_and_a_new_one_may_take_its_name() -> None:
@@ -326,14 +326,14 @@ def test_a_removed_group_leaves_nothing_behind_and_a_new_one_may_take_its_name()
 def test_groups_are_described_as_their_state_has_it() -> None:
     stage = Stage()
     (leader, _), _ = stage.stable(2)
-    shown = described(stage.group())
+    shown = describe(stage.group())
     assert (shown.group_state, shown.protocol_type, shown.protocol_data) == ("Stable", "consumer", "range")
     assert {(member.client_id, member.client_host, member.member_metadata) for member in shown.members} == {
         ("c", "/127.0.0.1", b"t")
     }
     assert sorted(bytes(member.member_assignment) for member in shown.members) == [b"0", b"1"]
     stage.join(leader, protocols=(("range", b"u"),))
-    shown = described(stage.group())
+    shown = describe(stage.group())
     assert (shown.group_state, shown.protocol_data) == ("PreparingRebalance", "")
     assert {bytes(member.member_metadata) for member in shown.members} == {b""}
     assert sorted(bytes(member.member_assignment) for member in shown.members) == [b"0", b"1"]
@@ -349,10 +349,10 @@ def test_groups_are_listed_by_state_and_type_whatever_the_case() -> None:
     stage.stable()
     shown = listed(stage.group())
     assert (shown.group_id, shown.protocol_type, shown.group_state, shown.group_type) == ("g", "consumer", "Stable", "classic")
-    assert listed_where([stage.group()], [], []) == [listed(stage.group())]
-    assert listed_where([stage.group()], ["stable", "Empty"], ["Classic"]) == [listed(stage.group())]
-    assert listed_where([stage.group()], ["Empty"], []) == []
-    assert listed_where([stage.group()], [], ["consumer"]) == []
+    assert list_where([stage.group()], [], []) == [listed(stage.group())]
+    assert list_where([stage.group()], ["stable", "Empty"], ["Classic"]) == [listed(stage.group())]
+    assert list_where([stage.group()], ["Empty"], []) == []
+    assert list_where([stage.group()], [], ["consumer"]) == []
 
 
 def test_commits_are_let_in_as_the_group_has_it() -> None:
@@ -384,20 +384,20 @@ def test_topics_are_read_out_of_what_consumers_say() -> None:
 
 def test_only_an_empty_group_may_be_removed() -> None:
     stage = Stage()
-    assert stage.classic.removal_error("g") == 69
+    assert stage.classic.deletion_error("g") == 69
     (only,), _ = stage.stable()
-    assert stage.classic.removal_error("g") == 68
+    assert stage.classic.deletion_error("g") == 68
     stage.leave(only)
-    assert stage.classic.removal_error("g") == 0
+    assert stage.classic.deletion_error("g") == 0
     stage.fail_over()
-    assert stage.classic.removal_error("g") == 0
+    assert stage.classic.deletion_error("g") == 0
 
 
 def test_views_are_of_one_shard() -> None:
     stage = Stage()
     stage.stable()
-    assert stage.classic.described("g", 6).group_state == "Stable"
-    assert stage.classic.described("h", 6).error_code == 69
+    assert stage.classic.describe("g", 6).group_state == "Stable"
+    assert stage.classic.describe("h", 6).error_code == 69
     assert [shown.group_id for shown in stage.classic.listed([], ["classic"])] == ["g"]
     assert stage.classic.listed(["Empty"], []) == []
 

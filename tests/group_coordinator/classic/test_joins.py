@@ -1,4 +1,4 @@
-"""Who may join a classic group, and what a join begins."""
+"""Joins to a classic group: which ones are accepted, and what they begin."""
 
 import pytest
 
@@ -99,10 +99,10 @@ def test_a_member_id_of_a_full_group_is_refused_with_an_empty_member_id() -> Non
 def test_while_joins_are_waited_for_the_last_to_come_find_a_full_group() -> None:
     stage = Stage(size_max=3, initial_delay_ms=3000)
     joins = [stage.join(version=3) for _ in range(4)]
-    assert [asking.waits for asking in joins] == [True, True, True, False]
+    assert [pending.waits for pending in joins] == [True, True, True, False]
     assert joins[3].error == 81
     stage.wait(6000)
-    assert [asking.error for asking in joins[:3]] == [0, 0, 0]
+    assert [pending.error for pending in joins[:3]] == [0, 0, 0]
 
 
 def test_a_pending_member_that_finds_no_room_is_not_waited_for() -> None:
@@ -131,7 +131,7 @@ def test_the_initial_delay_is_extended_while_members_come_up_to_the_rebalance_ti
         askings.append(stage.join(version=3, rebalance_ms=7000))
         stage.wait(2000)
     assert askings[0].answered is (stage.now_ms >= 1_007_000)
-    assert [asking.error for asking in askings] == [0] * 4
+    assert [pending.error for pending in askings] == [0] * 4
     assert stage.group().facts.since_ms == 1_007_000
 
 
@@ -149,7 +149,7 @@ def test_a_protocol_is_chosen_by_votes_among_those_that_all_offer() -> None:
     offers = [("a", "b", "c"), ("b", "c"), ("c", "b", "a"), ("d", "b", "c")]
     askings = [stage.join(version=3, protocols=tuple([(name, b"") for name in names])) for names in offers]
     stage.wait(60_000)
-    assert {asking.reply.protocol_name for asking in askings} == {"b"}
+    assert {pending.reply.protocol_name for pending in askings} == {"b"}
 
 
 def test_a_member_joins_a_stable_group_and_all_join_again() -> None:

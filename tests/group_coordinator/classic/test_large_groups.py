@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.group_coordinator.core.overlay import Overlay
+from services.group_coordinator.core.model.overlay import Overlay
 from tests.group_coordinator.classic.stage import Stage
 
 
@@ -29,7 +29,7 @@ def rows_changed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             lambda: stage.leave(ids[2]),
         ):
             stage.holds = True
-            journal = stage.shard._journal
+            journal = stage.shard.journal
             before = journal._forgotten + len(journal)
             ask()
             changed.append(journal._forgotten + len(journal) - before)

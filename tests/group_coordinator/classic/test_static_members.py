@@ -2,7 +2,7 @@
 
 from services.group_coordinator.core.classic.member import Offered
 from tests.group_coordinator.classic.stage import Stage
-from tests.group_coordinator.one_shard import Asking
+from tests.group_coordinator.one_shard import CoordinatorRequest
 
 
 def pair(stage: Stage, **how: object) -> tuple[list[str], int]:
@@ -14,7 +14,7 @@ def pair(stage: Stage, **how: object) -> tuple[list[str], int]:
     return stage.agree(joins)
 
 
-def back(stage: Stage, instance: str, **how: object) -> Asking:
+def back(stage: Stage, instance: str, **how: object) -> CoordinatorRequest:
     return stage.join(instance=instance, **how)  # type: ignore[arg-type]
 
 

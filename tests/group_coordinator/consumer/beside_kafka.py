@@ -8,8 +8,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from libs.runtime.shards.placement import shard_of
-from libs.wire.api import ApiKey
+from libs.coordinator.shard_hashing import shard_of
+from libs.wire.api_keys import ApiKey
+from libs.wire.errors import ErrorCode
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
 from libs.wire.messages import (
     consumer_group_describe,
@@ -21,16 +22,21 @@ from libs.wire.messages import (
 )
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.primitives import Reader, Writer
-from services.group_coordinator.core import record_codec, records
-from services.group_coordinator.core.records import CurrentAssignmentChanged, RegularExpressionResolved, TargetAssignmentChanged
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.records import (
+    CurrentAssignmentChanged,
+    RegularExpressionResolved,
+    TargetAssignmentChanged,
+)
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.record_formats import record_codec
+from tests.compat.kafka.broker import KafkaBroker
 from tests.group_coordinator.consumer.stage import Stage
-from tests.kafka.broker import KafkaBroker
 
 CLIENT_ID = "beside"
 SHARDS = 50
 _NUMBERS = itertools.count()
-LOADING = (14, 15, 16)
+LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 
 class Both:
@@ -54,9 +60,9 @@ class Both:
         return f"{topic}-{self.run}"
 
     def create(self, **topics: int) -> None:
-        wanted = [create_topics.CreatableTopic(self.real(name), count, 1) for name, count in topics.items()]
-        if wanted:
-            answer = self._call(ApiKey.CREATE_TOPICS, 7, create_topics.CreateTopicsRequest(wanted), create_topics)
+        expected = [create_topics.CreatableTopic(self.real(name), count, 1) for name, count in topics.items()]
+        if expected:
+            answer = self._call(ApiKey.CREATE_TOPICS, 7, create_topics.CreateTopicsRequest(expected), create_topics)
             for made in answer.topics:
                 assert made.error_code == 0, made
                 self.ids[made.name.removesuffix(f"-{self.run}")] = made.topic_id
@@ -65,9 +71,9 @@ class Both:
         self._kafka_knows()
 
     def grow(self, topic: str, count: int) -> None:
-        wanted = [create_partitions.CreatePartitionsTopic(self.real(topic), count, None)]
+        expected = [create_partitions.CreatePartitionsTopic(self.real(topic), count, None)]
         answer = self._call(
-            ApiKey.CREATE_PARTITIONS, 3, create_partitions.CreatePartitionsRequest(wanted, 30_000), create_partitions
+            ApiKey.CREATE_PARTITIONS, 3, create_partitions.CreatePartitionsRequest(expected, 30_000), create_partitions
         )
         assert [result.error_code for result in answer.results] == [0]
         self.partitions[topic] = count
@@ -109,7 +115,7 @@ class Both:
         rack: str | None = None,
         version: int = 1,
     ) -> tuple[Any, Any]:
-        """(Kafka's, ours), in the same words. `topics`: names, with spaces between them."""
+        """The answers (Kafka's, ours) in the same terms. `topics`: names, separated by spaces."""
         request = ConsumerGroupHeartbeatRequest(
             self.group if group is None else group,
             member,
@@ -147,20 +153,20 @@ class Both:
             return answer.error_code, answer.error_message
         return answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms, assigned
 
-    def described(self, group: str | None = None) -> tuple[Any, Any]:
+    def describe(self, group: str | None = None) -> tuple[Any, Any]:
         """Of ConsumerGroupDescribe."""
         name = self.group if group is None else group
         request = consumer_group_describe.ConsumerGroupDescribeRequest([name])
         (theirs,) = self._call(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request, consumer_group_describe).groups
-        return _in_order(theirs), _in_order(self.stage.consumer.described(name))
+        return _in_order(theirs), _in_order(self.stage.consumer.describe(name))
 
-    def described_as_classic(self) -> tuple[Any, Any]:
+    def describe_as_classic(self) -> tuple[Any, Any]:
         """Of DescribeGroups, which is for others."""
         answers = []
         for version in (5, 6):
             request = describe_groups.DescribeGroupsRequest([self.group])
             answers += self._call(ApiKey.DESCRIBE_GROUPS, version, request, describe_groups).groups
-        return answers, [self.stage.consumer.described_as_classic(self.group, version) for version in (5, 6)]
+        return answers, [self.stage.consumer.describe_as_classic(self.group, version) for version in (5, 6)]
 
     def _call(self, key: ApiKey, version: int, request: Any, module: Any) -> Any:
         writer = Writer()
@@ -184,19 +190,19 @@ class Both:
     # -- records ------------------------------------------------------------------------------------------------------------
 
     def kafkas_records(self) -> list[Any]:
-        """Of this group, as they stand in Kafka's log."""
+        """The records of this group in Kafka's log."""
         consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "reads-records", "enable.partition.eof": True})
         consumer.assign([TopicPartition("__consumer_offsets", shard_of(self.group, SHARDS), 0)])
-        found = []
+        matches = []
         try:
             while True:
                 message = consumer.poll(30)
                 assert message is not None, "Kafka's log cannot be read"
                 if message.error() is not None:  # the end
-                    return found
+                    return matches
                 record = record_codec.decode(message.key(), message.value())
                 if record is not None and record.group == self.group:
-                    found.append(_comparable(record))
+                    matches.append(_comparable(record))
         finally:
             consumer.close()
 
@@ -226,5 +232,5 @@ def _comparable(record: Any) -> Any:
     return record
 
 
-def _sorted(found: tuple[records.TopicPartitions, ...]) -> tuple[records.TopicPartitions, ...]:
-    return tuple(records.TopicPartitions(topic, tuple(sorted(partitions))) for topic, partitions in sorted(found))
+def _sorted(matches: tuple[records.TopicPartitions, ...]) -> tuple[records.TopicPartitions, ...]:
+    return tuple(records.TopicPartitions(topic, tuple(sorted(partitions))) for topic, partitions in sorted(matches))

@@ -1,17 +1,17 @@
-"""What holds in every group of the consumer protocol, whatever happened."""
+"""The invariants of every consumer group."""
 
 from collections import Counter, deque
 from dataclasses import fields
 from typing import Any
 
-from libs.runtime.shards.decisions import KeyValue
-from libs.runtime.shards.tables import Journal
-from services.group_coordinator.core import record_codec
-from services.group_coordinator.core.consumer.draft import revocation_key, session_key
+from libs.coordinator.decisions import KeyValue
+from libs.coordinator.tables import Journal
 from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.group_decision import revocation_key, session_key
 from services.group_coordinator.core.consumer.partitions import each
 from services.group_coordinator.core.consumer.states import TRANSITIONS, State
-from services.group_coordinator.core.records import MemberState
+from services.group_coordinator.core.model.records import MemberState
+from services.group_coordinator.core.record_formats import record_codec
 from tests.group_coordinator.consumer.stage import ConsumerMachine, Stage
 
 KEPT = ("epoch", "metadata_hash", "assignment_epoch", "topics_seen")
@@ -33,7 +33,9 @@ def agrees(group: Group) -> None:
     assert set(group.regexes) == set(group.regex_members), "each expression that is asked for is resolved, and no other"
     facts = group.facts
     assert facts.assignment_epoch <= facts.epoch
-    assert set(group.unsettled) == {member.member_id for member in members if not member.has_reached(facts.assignment_epoch)}
+    assert set(group.unreconciled) == {
+        member.member_id for member in members if not member.is_reconciled_to(facts.assignment_epoch)
+    }
     targets = [partition for target in group.targets.values() for partition in each(target)]
     assert len(set(targets)) == len(targets), "a partition is meant for two"
     assert set(group.targets) <= set(group.members)
@@ -44,8 +46,8 @@ def agrees(group: Group) -> None:
 
 
 def is_looked_at_again(stage: Stage, group: Group) -> None:
-    """Nobody is forgotten: whoever may stay away has a deadline."""
-    timers = stage.shard._timers
+    """Every member that may stay away has a deadline."""
+    timers = stage.shard.timers
     for member in group.members.values():
         assert timers.deadline(session_key(group.name, member.member_id)) is not None
         waits = member.state is MemberState.UNREVOKED_PARTITIONS and not member.is_away
@@ -55,14 +57,14 @@ def is_looked_at_again(stage: Stage, group: Group) -> None:
 
 def leads_to(before: State, after: State) -> bool:
     """Along arrows of the table."""
-    found, ahead = {before}, deque([before])
+    result, ahead = {before}, deque([before])
     while ahead:
         state = ahead.popleft()
         for (origin, _), goal in TRANSITIONS.items():
-            if origin is state and goal not in found:
-                found.add(goal)
+            if origin is state and goal not in result:
+                result.add(goal)
                 ahead.append(goal)
-    return after in found
+    return after in result
 
 
 def kept(groups: dict[str, Group]) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def kept(groups: dict[str, Group]) -> dict[str, Any]:
             dict(group.statics),
             dict(group.regexes),
             dict(group.subscriptions),
-            set(group.unsettled),
+            set(group.unreconciled),
         )
         for name, group in groups.items()
     }
@@ -90,7 +92,7 @@ def compacted(log: list[KeyValue], *, tombstones: bool) -> list[KeyValue]:
 
 
 def loaded(stage: Stage, log: list[KeyValue]) -> dict[str, Any]:
-    """What an owner knows who reads that."""
+    """The state of an owner that loads this log."""
     machine = ConsumerMachine(Journal(), stage)
     for record in log:
         machine.replay(record_codec.decode(*record))
@@ -100,7 +102,7 @@ def loaded(stage: Stage, log: list[KeyValue]) -> dict[str, Any]:
 
 
 def survives(stage: Stage) -> None:
-    """With nothing under way."""
+    """The checks of a group at rest."""
     known = kept(stage.groups)
     assert loaded(stage, stage.log) == known
     assert loaded(stage, compacted(stage.log, tombstones=True)) == known

@@ -3,25 +3,25 @@
 from collections.abc import Iterable
 from typing import Any
 
-from libs.runtime.shards.decisions import Decision, Expired, KeyValue
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision, Expired, KeyValue
+from libs.coordinator.tables import Journal
+from libs.coordinator.timers import TimerKey
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from services.group_coordinator.core import record_codec
-from services.group_coordinator.core.asked import Asked
+from services.group_coordinator.core.consumer.consumer_groups import Consumer
 from services.group_coordinator.core.consumer.group import Group
-from services.group_coordinator.core.consumer.part import Consumer
-from services.group_coordinator.core.consumer.settings import ConsumerSettings
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.core.record_formats import record_codec
 from tests.group_coordinator.named_topics import Owned, given, topic_id, topic_name, view_of
-from tests.group_coordinator.one_shard import Asking, OneShard
+from tests.group_coordinator.one_shard import CoordinatorRequest, OneShard
 
 
 class ConsumerMachine:
     def __init__(self, journal: Journal, stage: "Stage") -> None:
         self.consumer = Consumer(journal, lambda: stage.settings, lambda name: stage.configs.get(name, {}), lambda: stage.topics)
 
-    def decide(self, event: Asked | Expired, now_ms: int) -> Decision[Any, Any]:
+    def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any]:
         if isinstance(event, Expired):
             return self.consumer.expired(event.key, now_ms)
         assert isinstance(event.request, ConsumerGroupHeartbeatRequest)
@@ -40,7 +40,7 @@ class ConsumerMachine:
         return self.consumer.timers(now_ms)
 
 
-class Heartbeat(Asking):
+class Heartbeat(CoordinatorRequest):
     @property
     def epoch(self) -> int:
         assert self.error == 0, (self.error, self.reply)
@@ -108,9 +108,11 @@ class Stage(OneShard):
         rebalance_ms: int = -1,
         assignor: str | None = None,
     ) -> Heartbeat:
-        said = None if owned is None else [TopicPartitions(topic_id(name), list(numbers)) for name, numbers in owned.items()]
+        reported = None if owned is None else [TopicPartitions(topic_id(name), list(numbers)) for name, numbers in owned.items()]
         return self.ask(
-            ConsumerGroupHeartbeatRequest(group, member_id, epoch, instance, None, rebalance_ms, topics, regex, assignor, said)
+            ConsumerGroupHeartbeatRequest(
+                group, member_id, epoch, instance, None, rebalance_ms, topics, regex, assignor, reported
+            )
         )
 
     def leave(self, member_id: str, *, group: str = "g", instance: str | None = None, epoch: int = -1) -> Heartbeat:
@@ -134,6 +136,6 @@ class Stage(OneShard):
     def state(self, name: str = "g") -> str:
         return self.group(name).state.value
 
-    def has(self, member_id: str, name: str = "g") -> dict[str, list[int]]:
+    def assignment_record(self, member_id: str, name: str = "g") -> dict[str, list[int]]:
         assigned = self.group(name).members[member_id].assigned
-        return {topic_name(found): sorted(assigned[found]) for found in sorted(assigned)}
+        return {topic_name(result): sorted(assigned[result]) for result in sorted(assigned)}

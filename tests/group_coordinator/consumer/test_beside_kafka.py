@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
     ConsumerGroupChanged,
     ConsumerMemberChanged,
     RegularExpressionResolved,
     TargetAssignmentChanged,
 )
+from tests.compat.kafka.broker import KafkaBroker
 from tests.group_coordinator.consumer.beside_kafka import Both
-from tests.kafka.broker import KafkaBroker
 
 
 @pytest.fixture
@@ -34,15 +34,15 @@ def same_records(both: Both) -> None:
 
 def _sorted_targets(records: list[Any]) -> list[Any]:
     """Kafka writes targets of one assignment in the order of its hash map."""
-    found: list[Any] = []
+    result: list[Any] = []
     run: list[TargetAssignmentChanged] = []
     for record in [*records, None]:
         if isinstance(record, TargetAssignmentChanged):
             run.append(record)
             continue
-        found += [*sorted(run, key=lambda target: target.member_id), record]
+        result += [*sorted(run, key=lambda target: target.member_id), record]
         run = []
-    return found[:-1]
+    return result[:-1]
 
 
 def test_a_life_of_two_members(both: Both) -> None:
@@ -182,13 +182,13 @@ def test_groups_are_described_alike(both: Both) -> None:
     same(both.join("a", "t u", instance="i", rack="r"))
     same(both.join("b", "t"))
     same(both.ask("a", 1, instance="i", owned={"t": [0, 1, 2, 3], "u": [0, 1]}))
-    theirs, ours = both.described()
+    theirs, ours = both.describe()
     assert theirs == ours
-    theirs, ours = both.described("nowhere")
+    theirs, ours = both.describe("nowhere")
     assert theirs == ours
-    theirs, ours = both.described_as_classic()
+    theirs, ours = both.describe_as_classic()
     assert theirs == ours
     same(both.ask("b", -1))
-    assert both.described()[0] == both.described()[1]
+    assert both.describe()[0] == both.describe()[1]
     same(both.ask("a", -1, instance="i"))
-    assert both.described()[0] == both.described()[1]
+    assert both.describe()[0] == both.describe()[1]

@@ -1,7 +1,7 @@
-"""Who may commit and fetch, what operators see, and how a group is removed."""
+"""Checks of commits and fetches, views for operators, and the removal of a group."""
 
 from libs.wire.errors import ErrorCode
-from services.group_coordinator.core import records
+from services.group_coordinator.core.model import records
 from tests.group_coordinator.consumer.checks import compacted, loaded
 from tests.group_coordinator.consumer.stage import Stage
 
@@ -41,7 +41,7 @@ def test_a_group_is_described_with_its_epochs_and_targets() -> None:
     stage = Stage(t=2)
     stage.join("a", "t", assignor="range", rack="r")
     stage.join("b", "t", instance="i")
-    group = stage.consumer.described("g")
+    group = stage.consumer.describe("g")
     assert (group.error_code, group.group_state, group.group_epoch, group.assignment_epoch) == (0, "Reconciling", 2, 2)
     assert group.assignor_name == "range"
     a, b = sorted(group.members, key=lambda member: member.member_id)
@@ -54,14 +54,14 @@ def test_a_group_is_described_with_its_epochs_and_targets() -> None:
 
 def test_a_group_that_is_not_there_is_not_found() -> None:
     consumer = Stage().consumer
-    assert consumer.described("x").error_message == "Group x not found."
-    assert consumer.described("x").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert consumer.describe("x").error_message == "Group x not found."
+    assert consumer.describe("x").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_to_describe_groups_it_is_no_group() -> None:
     stage = Stage()
     stage.join("a", "t")
-    old, new = (stage.consumer.described_as_classic("g", version) for version in (5, 6))
+    old, new = (stage.consumer.describe_as_classic("g", version) for version in (5, 6))
     assert (old.error_code, old.group_state) == (0, "Dead")
     assert (new.error_code, new.error_message) == (69, "Group g is not a classic group.")
 
@@ -83,17 +83,17 @@ def test_groups_are_listed_by_state_and_kind() -> None:
 def test_only_an_empty_group_is_removed() -> None:
     stage = Stage()
     stage.join("a", "t")
-    assert stage.consumer.removal_error("g") == ErrorCode.NON_EMPTY_GROUP
+    assert stage.consumer.deletion_error("g") == ErrorCode.NON_EMPTY_GROUP
     stage.leave("a")
-    assert stage.consumer.removal_error("g") == ErrorCode.NONE
-    assert stage.consumer.removal_error("x") == ErrorCode.GROUP_ID_NOT_FOUND
+    assert stage.consumer.deletion_error("g") == ErrorCode.NONE
+    assert stage.consumer.deletion_error("x") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_nothing_is_left_of_a_removed_group() -> None:
     stage = Stage(t=2)
     stage.join("a", regex="t")
     stage.leave("a")
-    removal = stage.consumer.removal("g")
+    removal = stage.consumer.tombstones("g")
     assert removal == [
         records.TargetEpochRemoved("g"),
         records.ConsumerTopicsRemoved("g"),
@@ -139,7 +139,7 @@ def test_what_a_member_has_may_stand_before_what_it_asks_for() -> None:
 def test_a_member_whose_state_nobody_knows_begins_anew() -> None:
     stage = Stage(t=2)
     stage.join("a", "t")
-    has = stage.group().members["a"].has("g")
+    has = stage.group().members["a"].assignment_record("g")
     stage.consumer.replay(
         records.CurrentAssignmentChanged("g", "a", 1, 1, records.MemberState.UNKNOWN, has.assigned, has.pending_revocation)
     )

@@ -6,8 +6,8 @@ import pytest
 
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from services.group_coordinator.core.consumer.group import Group
-from services.group_coordinator.core.consumer.settings import ConsumerSettings
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
+from services.group_coordinator.core.model.records import (
     ConsumerGroupChanged,
     ConsumerMemberChanged,
     ConsumerMemberRemoved,

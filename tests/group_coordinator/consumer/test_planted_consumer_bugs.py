@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from libs.runtime.shards.decisions import Decision
+from libs.coordinator.decisions import Decision
 from services.group_coordinator.core.consumer import expiries, heartbeats, leaves, reconciliation, subscriptions, target
-from services.group_coordinator.core.consumer.draft import Draft
 from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.group_decision import GroupDecision
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import NONE
-from services.group_coordinator.core.records import MemberState, RegularExpressionRemoved, TargetAssignmentRemoved
-from tests.group_coordinator.consumer.test_consumer_model import random_run
+from services.group_coordinator.core.model.records import MemberState, RegularExpressionRemoved, TargetAssignmentRemoved
+from tests.group_coordinator.consumer.consumer_model import random_run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -42,15 +42,15 @@ def any_epoch_is_good(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_do_not_go_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Draft, "heard_of", lambda self, member_id: None)
+    patch.setattr(GroupDecision, "schedule_session_timeout", lambda self, member_id: None)
 
 
 def nobody_has_to_give_up_in_time(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Draft, "awaits_revocation", lambda self, member: None)
+    patch.setattr(GroupDecision, "schedule_rebalance_timeout", lambda self, member: None)
 
 
 def who_is_silent_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(expiries, "session_over", lambda draft, member_id: Decision())
+    patch.setattr(expiries, "on_session_timeout", lambda group_decision, member_id: Decision())
 
 
 def what_a_member_had_is_held_when_it_is_gone(patch: pytest.MonkeyPatch) -> None:
@@ -68,49 +68,57 @@ def nobody_looks_at_topics_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def others_get_nothing_of_who_left(patch: pytest.MonkeyPatch) -> None:
-    def fence(draft: Draft, member: Member, why: str, reason: str) -> None:
-        leaves.remove(draft, member, why)
-        subscriptions.without(draft, member)
+    def fence(group_decision: GroupDecision, member: Member, why: str, reason: str) -> None:
+        leaves.remove(group_decision, member, why)
+        subscriptions.without(group_decision, member)
 
     patch.setattr(leaves, "fence", fence)
     patch.setattr(expiries, "fence", fence)
 
 
 def a_static_member_that_comes_back_is_there_twice(patch: pytest.MonkeyPatch) -> None:
-    real = heartbeats.take_over
+    real = heartbeats.replace_static_member
 
-    def take_over(draft: Draft, former: Member, member_id: str) -> Member:
+    def replace_static_member(group_decision: GroupDecision, former: Member, member_id: str) -> Member:
         with pytest.MonkeyPatch.context() as within:
-            within.setattr(leaves, "remove", lambda draft, member, why: None)
-            return real(draft, former, member_id)
+            within.setattr(leaves, "remove", lambda group_decision, member, why: None)
+            return real(group_decision, former, member_id)
 
-    patch.setattr(heartbeats, "take_over", take_over)
+    patch.setattr(heartbeats, "replace_static_member", replace_static_member)
 
 
 def only_who_joins_hears_what_it_has(patch: pytest.MonkeyPatch) -> None:
     real = heartbeats.answer
-    patch.setattr(heartbeats, "answer", lambda draft, request, member, told: real(draft, request, member, told=False))
+    patch.setattr(
+        heartbeats, "answer", lambda group_decision, request, member, told: real(group_decision, request, member, told=False)
+    )
 
 
 def regular_expressions_stay_for_ever(patch: pytest.MonkeyPatch) -> None:
-    real = Draft.put
-    patch.setattr(Draft, "put", lambda self, record: None if isinstance(record, RegularExpressionRemoved) else real(self, record))
+    real = GroupDecision.put
+    patch.setattr(
+        GroupDecision, "put", lambda self, record: None if isinstance(record, RegularExpressionRemoved) else real(self, record)
+    )
 
 
 def targets_of_who_left_stay(patch: pytest.MonkeyPatch) -> None:
-    real = Draft.put
-    patch.setattr(Draft, "put", lambda self, record: None if isinstance(record, TargetAssignmentRemoved) else real(self, record))
+    real = GroupDecision.put
+    patch.setattr(
+        GroupDecision, "put", lambda self, record: None if isinstance(record, TargetAssignmentRemoved) else real(self, record)
+    )
 
 
 def a_target_is_made_for_who_asks_alone(patch: pytest.MonkeyPatch) -> None:
     """And those who had it before keep theirs."""
     real = target.make
 
-    def make(draft: Draft) -> None:
+    def make(group_decision: GroupDecision) -> None:
         with pytest.MonkeyPatch.context() as within:
-            put = Draft.put
-            within.setattr(Draft, "put", lambda self, record: put(self, record) if getattr(record, "assigned", 1) else None)
-            real(draft)
+            put = GroupDecision.put
+            within.setattr(
+                GroupDecision, "put", lambda self, record: put(self, record) if getattr(record, "assigned", 1) else None
+            )
+            real(group_decision)
 
     patch.setattr(target, "make", make)
 

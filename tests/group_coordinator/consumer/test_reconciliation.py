@@ -1,15 +1,16 @@
-"""Nobody gets what another has not given up; who gives up goes on; who does not is removed."""
+"""Reconciliation: a partition is assigned only after it was revoked. A member that revokes goes on; one that does
+not is removed."""
 
-from services.group_coordinator.core.records import MemberState
+from services.group_coordinator.core.model.records import MemberState
 from tests.group_coordinator.consumer.stage import Stage
 
 
 def two(stage: Stage) -> None:
-    """a has all, b waits for half of it, and a was told to give that up."""
+    """`a` has all partitions, `b` waits for half of them, and `a` was told to revoke these."""
     stage.join("a", "t")
     stage.join("b", "t")
-    told = stage.beat("a", 1, {"t": [0, 1, 2, 3]})
-    assert (told.epoch, told.assigned) == (1, {"t": [0, 1]})
+    answer = stage.beat("a", 1, {"t": [0, 1, 2, 3]})
+    assert (answer.epoch, answer.assigned) == (1, {"t": [0, 1]})
 
 
 def test_a_newcomer_waits_for_what_others_have() -> None:
@@ -128,8 +129,8 @@ def test_the_former_epoch_does_not_do_for_who_says_not_what_it_owns() -> None:
 def test_a_member_that_asks_for_less_gives_it_up_before_a_new_target_is_made_for_others() -> None:
     stage = Stage(t=2, u=2)
     stage.join("a", "t", "u")
-    told = stage.beat("a", 1, {"t": [0, 1], "u": [0, 1]}, topics=["t"])
-    assert (told.epoch, told.assigned) == (1, {"t": [0, 1]})
+    answer = stage.beat("a", 1, {"t": [0, 1], "u": [0, 1]}, topics=["t"])
+    assert (answer.epoch, answer.assigned) == (1, {"t": [0, 1]})
     done = stage.beat("a", 1, {"t": [0, 1]})
     assert (done.epoch, done.assigned) == (2, None)
     assert stage.group().facts.reason == "member a asks for other topics"

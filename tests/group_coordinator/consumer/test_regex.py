@@ -13,31 +13,54 @@ from services.group_coordinator.core.consumer.regex import (
     InvalidRegularExpression,
     matching_topics,
 )
-from tests.kafka.jars import KafkaJars
-from tests.requirements import ROOT, require
+from tests.compat.kafka.jars import KafkaJars
+from tests.support.requirements import ROOT, require
 
 NAMES = sorted(
     ["orders", "orders.eu", "orders-2024", "Orders", "payments", "a", "aa", "ab", "b", "x_1", "x.1", "__consumer_offsets"]
 )
 PATTERNS = [
-    *(
-        "orders",
-        "orders.*",
-        r"orders\..*",
-        "(?i)orders",
-        "order",
-        ".*",
-        "",
-        "a|ab",
-        "(a|b)+",
-        "[^_].*",
-        r"x[._]\d",
-        r"\w+",
-        "^a$",
-    ),
-    *(r"\Qorders.eu\E", r"\pL+", "a{2}", "a{1,}b?", "(?P<n>a)b", "(?:a)b", r"\x61", "[[:alpha:]]+", "o.+?s", r"\Aa\z", r"\ba\b"),
-    *("(a", "[a", "a**", "*a", "a{1001}", "(?=a)", "(?!a)b", "\\", r"\y", "(?P<1-)", "a{2,1}", "[z-a]", r"\1", "[[:foo:]]"),
-    *(r"\pX", "a++", "(?#c)a"),
+    "orders",
+    "orders.*",
+    r"orders\..*",
+    "(?i)orders",
+    "order",
+    ".*",
+    "",
+    "a|ab",
+    "(a|b)+",
+    "[^_].*",
+    r"x[._]\d",
+    r"\w+",
+    "^a$",
+    r"\Qorders.eu\E",
+    r"\pL+",
+    "a{2}",
+    "a{1,}b?",
+    "(?P<n>a)b",
+    "(?:a)b",
+    r"\x61",
+    "[[:alpha:]]+",
+    "o.+?s",
+    r"\Aa\z",
+    r"\ba\b",
+    "(a",
+    "[a",
+    "a**",
+    "*a",
+    "a{1001}",
+    "(?=a)",
+    "(?!a)b",
+    "\\",
+    r"\y",
+    "(?P<1-)",
+    "a{2,1}",
+    "[z-a]",
+    r"\1",
+    "[[:foo:]]",
+    r"\pX",
+    "a++",
+    "(?#c)a",
 ]
 
 

@@ -1,6 +1,6 @@
-"""Who has an instance id may leave for a while and come back, under another member id, to what it had."""
+"""Static members: they may leave for a while and return to their assignment under another member id."""
 
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
     ConsumerMemberChanged,
     ConsumerMemberRemoved,
     CurrentAssignmentChanged,

@@ -1,7 +1,7 @@
 """KIP-1101: the numbers are those that Kafka's own library (hash4j) gave for the same topics."""
 
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes, topic_hash
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 from tests.group_coordinator.named_topics import topic_id
 
 T = TopicView(topic_id("t"), "t", 2, (frozenset({"r2", "r1"}), frozenset()))

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
     ConsumerGroupChanged,
     ConsumerMemberChanged,
     ConsumerTopicsRemoved,
@@ -13,7 +13,7 @@ from services.group_coordinator.core.records import (
     TargetAssignmentChanged,
     TargetEpochChanged,
 )
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 from tests.group_coordinator.consumer.stage import Stage
 from tests.group_coordinator.named_topics import topic_id
 
@@ -49,8 +49,8 @@ def test_a_deleted_topic_is_given_up() -> None:
     stage = Stage(t=2, u=1)
     stage.join("a", "t", "u")
     stage.set_topics(u=1)
-    told = stage.beat("a", 1, {"t": [0, 1], "u": [0]})
-    assert (told.epoch, told.assigned) == (1, {"u": [0]})
+    answer = stage.beat("a", 1, {"t": [0, 1], "u": [0]})
+    assert (answer.epoch, answer.assigned) == (1, {"u": [0]})
     assert stage.beat("a", 1, {"u": [0]}).epoch == 2
     assert stage.group().facts.reason == "topic t is gone"
 
@@ -183,7 +183,7 @@ def test_an_empty_expression_is_none() -> None:
     stage.join("a", regex="t")
     stage.beat("a", 1, topics=["t"], regex="")
     assert not stage.group().regexes
-    assert stage.has("a") == {"t": [0]}
+    assert stage.assignment_record("a") == {"t": [0]}
 
 
 def test_a_record_of_topics_that_kafka_wrote_before_4_1_is_removed() -> None:

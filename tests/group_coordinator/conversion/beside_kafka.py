@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -17,16 +17,16 @@ from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
     ClassicGroupChanged,
     ConsumerMemberChanged,
     CurrentAssignmentChanged,
     TargetAssignmentChanged,
 )
+from tests.compat.kafka.broker import KafkaBroker
 from tests.group_coordinator.consumer import beside_kafka
 from tests.group_coordinator.consumer.beside_kafka import CLIENT_ID
 from tests.group_coordinator.conversion.stage import Stage
-from tests.kafka.broker import KafkaBroker
 
 ASSIGNS_ITSELF_BELOW = 4
 Topics = dict[str, list[int]]
@@ -59,8 +59,8 @@ class Both(beside_kafka.Both):
     ) -> tuple[Any, Any]:
         """Version 3 knows no ids before it has joined, 9 does. `anew`: it does not know its id."""
         has = tuple([TopicPartition(self.real(topic), tuple(numbers)) for topic, numbers in (owned or {}).items()])
-        wanted = ConsumerProtocolSubscription(tuple([self.real(topic) for topic in topics.split()]), None, has)
-        offered = [JoinGroupRequestProtocol(protocol, write_subscription(wanted)) for protocol in protocols.split()]
+        expected = ConsumerProtocolSubscription(tuple([self.real(topic) for topic in topics.split()]), None, has)
+        offered = [JoinGroupRequestProtocol(protocol, write_subscription(expected)) for protocol in protocols.split()]
 
         def request(ids: dict[str, str]) -> JoinGroupRequest:
             member_id = "" if anew else ids.get(name, "")
@@ -115,8 +115,8 @@ class Both(beside_kafka.Both):
         if not data:
             return b""
         given = read_assignment(data)
-        told = {one.topic.removesuffix(f"-{self.run}"): sorted(one.partitions) for one in given.assigned_partitions}
-        return dict(sorted(told.items()))
+        answer = {item.topic.removesuffix(f"-{self.run}"): sorted(item.partitions) for item in given.assigned_partitions}
+        return dict(sorted(answer.items()))
 
     def beat(self, name: str, generation: int, *, instance: str | None = None) -> tuple[int, int]:
         def request(ids: dict[str, str]) -> HeartbeatRequest:
@@ -131,20 +131,20 @@ class Both(beside_kafka.Both):
 
         theirs = self._call(ApiKey.LEAVE_GROUP, 5, request(self.theirs), leave_group)
         ours = self.stage.ask(request(self.ours), 5, CLIENT_ID).reply
-        return [int(one.error_code) for one in theirs.members], [int(one.error_code) for one in ours.members]
+        return [int(item.error_code) for item in theirs.members], [int(item.error_code) for item in ours.members]
 
     # -- records ------------------------------------------------------------------------------------------------------------
 
     def kafkas_records(self) -> list[Any]:
-        """Without those of classic groups that nobody is in yet: here they are not in the log."""
-        found = [self._named(record) for record in super().kafkas_records()]
-        return self._in_order([one for one in found if not (isinstance(one, ClassicGroupChanged) and one.generation == 0)])
+        """Kafka's records, without those of classic groups that have no members yet: our log does not have them."""
+        records = [self._named(record) for record in super().kafkas_records()]
+        return self._in_order([item for item in records if not (isinstance(item, ClassicGroupChanged) and item.generation == 0)])
 
     def our_records(self) -> list[Any]:
         return self._in_order([self._named(record) for record in super().our_records()])
 
     def _named(self, record: Any) -> Any:
-        """Who leads a group that was just downgraded is nobody here (see `downgrade`), and anybody in Kafka."""
+        """The record without the leader of a freshly downgraded group: ours has none (see `downgrade`), Kafka's has any."""
         names = self.names
         if isinstance(record, ClassicGroupChanged):
             members = [
@@ -161,14 +161,14 @@ class Both(beside_kafka.Both):
             record = replace(record, member_id=names.get(record.member_id, record.member_id))
         return record
 
-    def _in_order(self, found: list[Any]) -> list[Any]:
-        """Kafka writes what concerns all members in the order of its hash maps."""
+    def _in_order(self, records: list[Any]) -> list[Any]:
+        """Records in a fixed order: Kafka writes those about all members in the order of its hash maps."""
         kinds = (ConsumerMemberChanged, TargetAssignmentChanged, CurrentAssignmentChanged)
         ordered: list[Any] = []
         run: list[Any] = []
-        for record in [*found, None]:
+        for record in [*records, None]:
             if run and type(record) is not type(run[0]):
-                ordered += sorted(run, key=lambda one: one.member_id) if hasattr(run[0], "member_id") else run
+                ordered += sorted(run, key=lambda item: item.member_id) if hasattr(run[0], "member_id") else run
                 run = []
             if isinstance(record, kinds) or type(record).__name__.endswith("Removed"):
                 run.append(record)

@@ -7,31 +7,37 @@ from collections.abc import Iterable
 from typing import Any
 
 from libs.wire.consumer_protocol import read_subscription
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
 from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told
 from tests.group_coordinator.named_topics import topic_id
-from tests.group_coordinator.one_shard import Asking
+from tests.group_coordinator.one_shard import CoordinatorRequest
 
 Partition = tuple[str, int]
-LOST = (22, 25, 82, 110)
-"""Whoever hears one of them has nothing any more."""
+LOST = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+)
+"""Errors after which a client owns nothing."""
 
 
 def by_topic(owned: Iterable[Partition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    by_topic_name: dict[str, list[int]] = {}
     for topic, number in sorted(owned):
-        found.setdefault(topic, []).append(number)
-    return found
+        by_topic_name.setdefault(topic, []).append(number)
+    return by_topic_name
 
 
-def each(found: dict[str, list[int]]) -> set[Partition]:
-    return {(topic, number) for topic, numbers in found.items() for number in numbers}
+def each(by_topic_name: dict[str, list[int]]) -> set[Partition]:
+    return {(topic, number) for topic, numbers in by_topic_name.items() for number in numbers}
 
 
 def claimed(subscription: bytes) -> set[Partition]:
-    return {(one.topic, number) for one in read_subscription(subscription).owned_partitions for number in one.partitions}
+    return {(item.topic, number) for item in read_subscription(subscription).owned_partitions for number in item.partitions}
 
 
 class Client:
@@ -41,30 +47,30 @@ class Client:
         self.instance = instance
         self.topics: tuple[str, ...] = ("t",)
         self.owned: set[Partition] = set()
-        self.asking: Asking | None = None
+        self.asking: CoordinatorRequest | None = None
         self.busy = True
         """There is more for it to do."""
 
     def step(self) -> None:
-        """Takes the answer that it waits for, or asks."""
+        """Handles the answer that it waits for, or sends the next request."""
         if self.asking is not None and not self.asking.answered:
             return
-        asking, self.asking = self.asking, None
-        self.busy = asking is not None
-        if asking is not None:
-            self.hears(asking)
+        pending, self.asking = self.asking, None
+        self.busy = pending is not None
+        if pending is not None:
+            self.hears(pending)
         else:
-            self.asks()
+            self.metadata_record()
 
-    def asks(self) -> None: ...
+    def metadata_record(self) -> None: ...
 
-    def hears(self, asking: Asking) -> None: ...
+    def hears(self, pending: CoordinatorRequest) -> None: ...
 
     def stop(self) -> None:
         """As it should."""
 
     def crash(self) -> None:
-        """All that it knew is gone, and nobody was told."""
+        """The client restarts without its state, and without leaving."""
         self.owned, self.asking = set(), None
 
 
@@ -88,7 +94,7 @@ class Classic(Client):
     def protocol(self) -> str:
         return "cooperative-sticky" if self.cooperative else "range"
 
-    def asks(self) -> None:
+    def metadata_record(self) -> None:
         if not self.in_it or self.leads not in (None, self._count):
             self._join()
         else:
@@ -108,53 +114,53 @@ class Classic(Client):
         if error != 22:
             self.member_id = ""
 
-    def hears(self, asking: Asking) -> None:
-        error = asking.error
-        if isinstance(asking.request, HeartbeatRequest):
+    def hears(self, pending: CoordinatorRequest) -> None:
+        error = pending.error
+        if isinstance(pending.request, HeartbeatRequest):
             self.busy = False
             if error == 27:
                 self._join()
             elif error in LOST:
                 self._lose(error)
-        elif isinstance(asking.request, JoinGroupRequest):
-            self._hears_of_join(asking)
+        elif isinstance(pending.request, JoinGroupRequest):
+            self._hears_of_join(pending)
         elif error in LOST:
             self._lose(error)
         elif not error:
-            data = asking.reply.assignment
+            data = pending.reply.assignment
             got = each(told(data)) if data else set()
             gives_up = self.owned - got
             self.owned, self.in_it = got, True
             if gives_up:
                 self._join()
 
-    def _hears_of_join(self, asking: Asking) -> None:
-        error = asking.error
+    def _hears_of_join(self, pending: CoordinatorRequest) -> None:
+        error = pending.error
         if error:
             if error == 79:
-                self.member_id = asking.reply.member_id
+                self.member_id = pending.reply.member_id
             elif error in LOST or error in (23, 81):
                 self._lose(error)
             return
-        reply, self.leads = asking.reply, None
+        reply, self.leads = pending.reply, None
         self.member_id, self.generation = reply.member_id, reply.generation_id
         given = self._assign(reply) if reply.leader == self.member_id and not reply.skip_assignment else {}
         self.asking = self.stage.sync(self.member_id, self.generation, given, instance=self.instance)
 
     def _assign(self, reply: Any) -> dict[str, bytes]:
-        """What one owns nobody else gets before it has given it up."""
+        """A partition of one client goes to no other before it is revoked."""
         count = self.leads = self._count
         members = sorted(member.member_id for member in reply.members)
         has = {
             member.member_id: each(
-                {one.topic: list(one.partitions) for one in read_subscription(member.metadata).owned_partitions}
+                {item.topic: list(item.partitions) for item in read_subscription(member.metadata).owned_partitions}
             )
             for member in reply.members
         }
         due = {member_id: {("t", number) for number in range(at, count, len(members))} for at, member_id in enumerate(members)}
         taken = {partition: member_id for member_id, those in has.items() for partition in those}
         return {
-            member_id: assignment(**by_topic(one for one in due[member_id] if taken.get(one, member_id) == member_id))
+            member_id: assignment(**by_topic(item for item in due[member_id] if taken.get(item, member_id) == member_id))
             for member_id in members
         }
 
@@ -177,18 +183,18 @@ class Consumer(Client):
         self.epoch = 0
         self.target: set[Partition] | None = None
         self.unheard = False
-        """An answer was lost: it says everything anew, and is told everything."""
+        """An answer was lost: the next heartbeat is a full one, and so is its answer."""
 
     @property
     def member_id(self) -> str:
         return f"consumer-{self.number}-{self.lives}"
 
-    def asks(self) -> None:
+    def metadata_record(self) -> None:
         if self.target is not None:
             self.owned, self.target, self.busy = self.target, None, True
         self.asking = self._beat(self.epoch)
 
-    def _beat(self, epoch: int) -> Asking:
+    def _beat(self, epoch: int) -> CoordinatorRequest:
         owned = [TopicPartitions(topic_id(topic), numbers) for topic, numbers in by_topic(self.owned).items()]
         says_all = epoch == 0 or self.unheard
         request = ConsumerGroupHeartbeatRequest(
@@ -196,27 +202,27 @@ class Consumer(Client):
         )
         return self.stage.ask(request, 1)
 
-    def hears(self, asking: Asking) -> None:
-        self.busy = self.unheard = asking.failure != 0
+    def hears(self, pending: CoordinatorRequest) -> None:
+        self.busy = self.unheard = pending.failure != 0
         if self.unheard:
             return
-        if asking.error:
+        if pending.error:
             self.busy = True
-            if asking.error in LOST or asking.error == 69:
+            if pending.error in LOST or pending.error == 69:
                 self.owned, self.target, self.epoch = set(), None, 0
-            if asking.error in (82, 111):
+            if pending.error in (82, 111):
                 self.lives += 1
         else:
-            reply = asking.reply
+            reply = pending.reply
             if reply.member_epoch < 0:
                 return
             self.busy = reply.member_epoch != self.epoch
             self.epoch = reply.member_epoch
             if reply.assignment is not None:
                 got = {
-                    (one.topic_id.rstrip(b".").decode(), number)
-                    for one in reply.assignment.topic_partitions
-                    for number in one.partitions
+                    (item.topic_id.rstrip(b".").decode(), number)
+                    for item in reply.assignment.topic_partitions
+                    for number in item.partitions
                 }
                 if got != self.owned:
                     self.target, self.busy = got, True

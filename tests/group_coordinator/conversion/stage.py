@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from libs.runtime.shards.tables import Journal
+from libs.coordinator.tables import Journal
 from libs.wire.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -14,14 +14,14 @@ from libs.wire.consumer_protocol import (
     write_subscription,
 )
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from services.group_coordinator.core.classic.settings import ClassicSettings
 from services.group_coordinator.core.consumer.group import Group as ConsumerGroup
-from services.group_coordinator.core.machine import GroupMachine
-from services.group_coordinator.core.settings import GroupSettings, MigrationPolicy
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.settings import GroupSettings, MigrationPolicy
+from services.group_coordinator.core.model.topics_view import TopicsView
 from tests.group_coordinator.classic.stage import Stage as ClassicStage
 from tests.group_coordinator.named_topics import Owned, topic_id, view_of
-from tests.group_coordinator.one_shard import Asking
+from tests.group_coordinator.one_shard import CoordinatorRequest
 
 
 def subscription(
@@ -37,7 +37,7 @@ def offers(*topics: str, owned: Owned | None = None, protocols: tuple[str, ...] 
 
 def told(data: bytes) -> dict[str, list[int]]:
     """An assignment, as a client reads it."""
-    return {one.topic: list(one.partitions) for one in read_assignment(data).assigned_partitions}
+    return {item.topic: list(item.partitions) for item in read_assignment(data).assigned_partitions}
 
 
 class Stage(ClassicStage):
@@ -68,9 +68,9 @@ class Stage(ClassicStage):
         name: str = "g",
         regex: str | None = None,
         rebalance_ms: int = 60_000,
-    ) -> Asking:
+    ) -> CoordinatorRequest:
         """A ConsumerGroupHeartbeat. With epoch 0: it joins."""
-        said = [TopicPartitions(topic_id(one), list(numbers)) for one, numbers in (owned or {}).items()]
+        reported = [TopicPartitions(topic_id(item), list(numbers)) for item, numbers in (owned or {}).items()]
         joins = epoch == 0
         return self.ask(
             ConsumerGroupHeartbeatRequest(
@@ -83,7 +83,7 @@ class Stage(ClassicStage):
                 list(topics) if topics else None,
                 regex,
                 None,
-                said if joins or owned is not None else None,
+                reported if joins or owned is not None else None,
             ),
             1,
         )

@@ -1,7 +1,7 @@
 """Clients of the classic protocol in a group of the consumer protocol. Codes are Kafka 4.2's."""
 
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from services.group_coordinator.core.consumer.settings import ConsumerSettings
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
 from tests.group_coordinator.conversion.stage import Stage, offers, subscription, told
 from tests.group_coordinator.named_topics import given
 
@@ -69,10 +69,10 @@ def test_it_waits_without_joining_again_while_others_have_what_it_is_to_get() ->
 
 def test_a_new_dynamic_member_is_given_an_id_first_and_an_old_client_is_not() -> None:
     stage, _ = grown()
-    asked = stage.join(protocols=offers("t"))
-    assert asked.error == 79
-    assert asked.reply.member_id
-    assert asked.reply.member_id not in stage.consumer().members
+    request = stage.join(protocols=offers("t"))
+    assert request.error == 79
+    assert request.reply.member_id
+    assert request.reply.member_id not in stage.consumer().members
     old = stage.join(protocols=offers("t"), version=3)
     assert old.error == 0
     assert old.reply.member_id in stage.consumer().members
@@ -166,13 +166,13 @@ def test_who_asks_for_its_assignment_in_time_stays() -> None:
         stage.wait_alive(30_000, (member_id, 2))
         stage.beat("new", 2)
     assert set(stage.consumer().members) == {member_id, "new"}
-    assert not stage.machine.mixed._awaited
+    assert not stage.machine.mixed._expected
 
 
 def test_it_leaves_and_others_get_what_it_had() -> None:
     stage, member_id = grown()
     reply = stage.leave(member_id, "nobody")
-    assert [(one.member_id, one.error_code) for one in reply.members] == [(member_id, 0), ("nobody", 25)]
+    assert [(item.member_id, item.error_code) for item in reply.members] == [(member_id, 0), ("nobody", 25)]
     assert given(stage.beat("new", 2).reply) == {"t": [0, 1]}
     assert stage.heartbeat(member_id, 1) == 25
 
@@ -187,7 +187,7 @@ def test_an_operator_removes_a_static_member_of_either_protocol() -> None:
     stage, member_id = grown()
     stage.beat("static", 0, "t", instance="i")
     reply = stage.ask(LeaveGroupRequest("g", [MemberIdentity("", "i"), MemberIdentity("", "j")]), 5).reply
-    assert [one.error_code for one in reply.members] == [0, 25]
+    assert [item.error_code for item in reply.members] == [0, 25]
     assert set(stage.consumer().members) == {member_id, "new"}
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.compat.kafka.broker import KafkaBroker
 from tests.group_coordinator.conversion.beside_kafka import Both
-from tests.kafka.broker import KafkaBroker
 
 ALL = {"t": [0, 1, 2, 3]}
 

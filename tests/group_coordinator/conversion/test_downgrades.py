@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.group_coordinator.core import records
-from services.group_coordinator.core.settings import MigrationPolicy
+from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.settings import MigrationPolicy
 from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told
 from tests.group_coordinator.named_topics import given
 
@@ -73,14 +73,14 @@ def test_what_a_member_has_not_given_up_yet_is_not_assigned_to_another() -> None
     stage = Stage(t=2)
     cooperative = ("cooperative-sticky",)
     assert given(stage.beat("new", 0, "u").reply) == {}
-    one = stage.join(protocols=offers("t", protocols=cooperative), version=3).reply.member_id
-    assert told(stage.sync(one, 2).reply.assignment) == {"t": [0, 1]}
+    item = stage.join(protocols=offers("t", protocols=cooperative), version=3).reply.member_id
+    assert told(stage.sync(item, 2).reply.assignment) == {"t": [0, 1]}
     other = stage.join(protocols=offers("t", protocols=cooperative), version=3).reply.member_id
     assert told(stage.sync(other, 3).reply.assignment) == {}
     since = len(stage.log)
     stage.beat("new", -1)
     (record,) = [record for record in stage.written(since) if isinstance(record, records.ClassicGroupChanged)]
-    assert {member.member_id: told(member.assignment) for member in record.members} == {one: {"t": [0, 1]}, other: {}}
+    assert {member.member_id: told(member.assignment) for member in record.members} == {item: {"t": [0, 1]}, other: {}}
     stage.beat("newer", 0, "t")
     stage.join(other, protocols=offers("t", protocols=cooperative))
     assert stage.consumer().members[other].assigned == {}
@@ -140,7 +140,7 @@ def test_a_static_member_that_goes_back_to_the_classic_protocol_takes_the_group_
     member_id = joined.reply.member_id
     assert stage.sync(member_id, 1, instance="i").error == 27
     again = stage.join(member_id, instance="i", protocols=offers("t"))
-    assert (again.reply.generation_id, again.reply.leader) == (2, member_id)  # so that somebody watches the topics
+    assert (again.reply.generation_id, again.reply.leader) == (2, member_id)  # so that a client watches the topics
 
 
 def test_with_other_topics_it_takes_the_group_along_by_a_rebalance() -> None:
@@ -196,7 +196,7 @@ def test_a_group_goes_there_and_back_as_often_as_its_clients_do() -> None:
 
 
 def test_what_a_member_owed_the_former_group_is_not_asked_of_it_in_the_next_one() -> None:
-    """It joined, and never asked for its assignment there; that group is gone long before its time is over."""
+    """A member that joined and never sent SyncGroup: that group is gone long before the deadline."""
     stage = Stage(t=2)
     stage.beat("new", 0, "t", instance="i")
     member_id = stage.join(instance="i", protocols=offers("t")).reply.member_id

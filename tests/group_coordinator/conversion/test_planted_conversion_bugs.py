@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from services.group_coordinator.core.consumer import classic_members, downgrade, heartbeats, mixed, upgrade
-from services.group_coordinator.core.consumer.mixed import Mixed
+from services.group_coordinator.core.consumer import heartbeats
 from services.group_coordinator.core.consumer.partitions import NONE
-from services.group_coordinator.core.records import MemberState
-from tests.group_coordinator.conversion.test_mixed_model import random_run
+from services.group_coordinator.core.migration import classic_members, downgrade, upgrade
+from services.group_coordinator.core.migration import mixed_groups as mixed
+from services.group_coordinator.core.migration.mixed_groups import Mixed
+from services.group_coordinator.core.model.records import MemberState
+from tests.group_coordinator.conversion.mixed_model import random_run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -25,12 +27,12 @@ def who_waits_is_forgotten_by_the_upgrade(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_log_does_not_hear_that_the_classic_group_is_gone(patch: pytest.MonkeyPatch) -> None:
-    real = upgrade.removal
+    real = upgrade.tombstones
 
-    def removal(group: Any) -> list[object]:
+    def tombstones(group: Any) -> list[object]:
         return real(group)[1:]
 
-    patch.setattr(upgrade, "removal", removal)
+    patch.setattr(upgrade, "tombstones", tombstones)
 
 
 def cooperative_members_are_taken_to_own_nothing_when_they_join(patch: pytest.MonkeyPatch) -> None:
@@ -40,8 +42,8 @@ def cooperative_members_are_taken_to_own_nothing_when_they_join(patch: pytest.Mo
 def cooperative_members_are_taken_to_own_everything_when_they_join(patch: pytest.MonkeyPatch) -> None:
     real = heartbeats.reconcile
 
-    def reconcile(draft: Any, member: Any, owned: Any, *, changed: str) -> Any:
-        return real(draft, member, None if member.classic else owned, changed=changed)
+    def reconcile(group_decision: Any, member: Any, owned: Any, *, changed: str) -> Any:
+        return real(group_decision, member, None if member.classic else owned, changed=changed)
 
     patch.setattr(heartbeats, "reconcile", reconcile)
 
@@ -49,14 +51,14 @@ def cooperative_members_are_taken_to_own_everything_when_they_join(patch: pytest
 def classic_members_are_told_their_target_before_it_is_free(patch: pytest.MonkeyPatch) -> None:
     real = classic_members.assignment
 
-    def decide(self: Mixed, asked: Any, request: Any, now_ms: int) -> Any:
+    def decide(self: Mixed, sent: Any, request: Any, now_ms: int) -> Any:
         group = self._consumer.groups.get(request.group_id)
         if group is None:
-            return sync(self, asked, request, now_ms)
+            return sync(self, sent, request, now_ms)
         target = group.target(request.member_id)
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(classic_members, "assignment", lambda assigned, topics, data: real(target, topics, data))
-            return sync(self, asked, request, now_ms)
+            return sync(self, sent, request, now_ms)
 
     sync = Mixed.decide_sync
     patch.setattr(Mixed, "decide_sync", decide)
@@ -80,23 +82,23 @@ def the_group_stays_when_the_last_member_of_the_consumer_protocol_goes(patch: py
 
 def a_downgrade_begins_no_rebalance(patch: pytest.MonkeyPatch) -> None:
     """As Kafka does where a static member is replaced."""
-    real = downgrade.begin
+    real = downgrade.first_rebalance
 
     def begin(record: Any, settings: Any, now_ms: int) -> Any:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(downgrade.rebalances, "begin", lambda draft, reason: None)
+            inner.setattr(downgrade.rebalances, "prepare_rebalance", lambda group_decision, reason: None)
             return real(record, settings, now_ms)
 
-    patch.setattr(downgrade, "begin", begin)
+    patch.setattr(downgrade, "first_rebalance", begin)
 
 
 def a_downgrade_leaves_the_consumer_group_in_the_log(patch: pytest.MonkeyPatch) -> None:
-    real = mixed.Consumer.removal
+    real = mixed.Consumer.tombstones
 
-    def removal(self: Any, name: str, group: Any = None) -> Any:
+    def tombstones(self: Any, name: str, group: Any = None) -> Any:
         return real(self, name, group)[:-1]
 
-    patch.setattr(mixed.Consumer, "removal", removal)
+    patch.setattr(mixed.Consumer, "tombstones", tombstones)
 
 
 def a_downgrade_assigns_what_others_may_still_own(patch: pytest.MonkeyPatch) -> None:
@@ -121,7 +123,7 @@ def a_downgrade_forgets_the_generation(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_is_to_join_again_is_waited_for_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Mixed, "_came", lambda self, decision, awaited: decision)
+    patch.setattr(Mixed, "_arrived", lambda self, decision, expected: decision)
 
 
 PLANTED: list[Plant] = [

@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.group_coordinator.core import records
-from services.group_coordinator.core.consumer.settings import ConsumerSettings
-from services.group_coordinator.core.settings import MigrationPolicy
+from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
+from services.group_coordinator.core.model.settings import MigrationPolicy
 from tests.group_coordinator.conversion.stage import Stage, assignment, offers, subscription, told
 from tests.group_coordinator.named_topics import given, topic_id
 
@@ -49,7 +49,7 @@ def test_the_log_says_it_as_kafkas_does() -> None:
     ]
     classic = stage.written(since)[1]
     assert isinstance(classic, records.ConsumerMemberChanged)
-    assert classic.classic == records.SpeaksClassic(10_000, (records.ClassicProtocol("range", subscription("t")),))
+    assert classic.classic == records.ClassicMemberMetadata(10_000, (records.ClassicProtocol("range", subscription("t")),))
     assert classic.subscribed_topics == ("t",)
     before = stage.consumer()
     stage.fail_over()
@@ -149,7 +149,7 @@ def test_members_that_wait_for_others_join_again_when_the_group_is_upgraded() ->
     again = stage.join(second, protocols=offers("t", "u"))
     assert again.error == 0
     assert again.reply.generation_id == 2
-    assert not stage.shard._pending.parked
+    assert not stage.shard.pending.parked
 
 
 def test_members_that_wait_for_the_leader_join_again_when_the_group_is_upgraded() -> None:
@@ -165,7 +165,7 @@ def test_members_that_wait_for_the_leader_join_again_when_the_group_is_upgraded(
     assert stage.beat("new", 0, "t").error == 0
     assert waiting.error == 27
     assert stage.sync(joins[0].reply.leader, 1, {}).error == 27
-    assert not stage.shard._pending.parked
+    assert not stage.shard.pending.parked
 
 
 def test_a_member_whose_id_was_given_by_the_classic_group_may_still_join() -> None:
@@ -178,7 +178,7 @@ def test_a_member_whose_id_was_given_by_the_classic_group_may_still_join() -> No
 
 
 def test_what_a_member_may_still_own_is_held_for_it() -> None:
-    """A cooperative member that has not heard of its new assignment owns what it had when it joined. Who has heard says so."""
+    """A cooperative member without its new assignment owns the partitions that it had when it joined. One with it reports so."""
     stage = Stage(t=4)
     first, second = stage.classic_group("t", cooperative=True)
     third = stage.join(protocols=offers("t", protocols=COOPERATIVE)).reply.member_id
@@ -237,9 +237,9 @@ def test_an_upgrade_that_the_log_refuses_changes_nothing() -> None:
     first, second = stage.classic_group("t")
     waiting = stage.join(second, protocols=offers("t", "u"))
     stage.holds = True
-    asked = stage.beat("new", 0, "t")
+    request = stage.beat("new", 0, "t")
     stage.refuse(19)
-    assert asked.error == 15
+    assert request.error == 15
     assert waiting.waits
     assert stage.is_classic()
     assert stage.state() == "PreparingRebalance"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from libs.runtime.shards.tables import Journal
+from libs.coordinator.tables import Journal
 from libs.wire.consumer_protocol import PROTOCOL_TYPE
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.consumer_group_describe import DescribedGroup as ConsumerDescribedGroup
@@ -18,12 +18,12 @@ from libs.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from services.group_coordinator.core.classic.settings import ClassicSettings
-from services.group_coordinator.core.machine import GroupMachine
-from services.group_coordinator.core.settings import GroupSettings
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.settings import GroupSettings
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 from tests.group_coordinator.classic.stage import Stage
-from tests.group_coordinator.one_shard import Asking
+from tests.group_coordinator.one_shard import CoordinatorRequest
 
 HOUR_MS = 3_600_000
 CHECK_MS = 600_000
@@ -60,9 +60,9 @@ class GroupStage(Stage):
 
     @property
     def machine(self) -> GroupMachine:
-        found = self.shard.machine
-        assert isinstance(found, GroupMachine)
-        return found
+        matches = self.shard.machine
+        assert isinstance(matches, GroupMachine)
+        return matches
 
     def put_topics(self, *topics: TopicView) -> None:
         named = {**self.topics.by_name, **{topic.name: topic for topic in topics}}
@@ -87,78 +87,78 @@ class GroupStage(Stage):
         metadata: str | None = "",
         epoch: int = -1,
         retention_ms: int = -1,
-    ) -> Asking:
+    ) -> CoordinatorRequest:
         by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, partition), offset in offsets.items():
-            asked = OffsetCommitRequestPartition(partition, offset, epoch, metadata)
-            by_topic.setdefault(topic, []).append(asked)
+            request = OffsetCommitRequestPartition(partition, offset, epoch, metadata)
+            by_topic.setdefault(topic, []).append(request)
         if version >= 10:
             views = self.topics.by_name
             topics = [
-                OffsetCommitRequestTopic(views[topic].topic_id if topic in views else topic_id(topic), "", asked)
-                for topic, asked in by_topic.items()
+                OffsetCommitRequestTopic(views[topic].topic_id if topic in views else topic_id(topic), "", request)
+                for topic, request in by_topic.items()
             ]
         else:
-            topics = [OffsetCommitRequestTopic(name=topic, partitions=asked) for topic, asked in by_topic.items()]
+            topics = [OffsetCommitRequestTopic(name=topic, partitions=request) for topic, request in by_topic.items()]
         return self.ask(OffsetCommitRequest(name, generation, member_id, instance, retention_ms, topics), version)
 
     def commit(self, offsets: dict[tuple[str, int], int], **how: Any) -> dict[tuple[str, int], int]:
         """The error of each partition."""
-        asking = self.ask_commit(offsets, **how)
-        assert asking.answered
-        assert not asking.failure
+        pending = self.ask_commit(offsets, **how)
+        assert pending.answered
+        assert not pending.failure
         named = {topic.topic_id: topic.name for topic in self.topics.by_name.values()}
         return {
-            (topic.name or named.get(topic.topic_id, topic.topic_id.decode()), one.partition_index): one.error_code
-            for topic in asking.reply.topics
-            for one in topic.partitions
+            (topic.name or named.get(topic.topic_id, topic.topic_id.decode()), item.partition_index): item.error_code
+            for topic in pending.reply.topics
+            for item in topic.partitions
         }
 
     def fetch(self, name: str = "g", *, version: int = 9, stable: bool = False) -> dict[tuple[str, int], int]:
         """All that the group committed."""
         if version >= 8:
-            asking = self.ask(OffsetFetchRequest([OffsetFetchRequestGroup(name, topics=None)], require_stable=stable), version)
-            (group,) = asking.reply.groups
+            pending = self.ask(OffsetFetchRequest([OffsetFetchRequestGroup(name, topics=None)], require_stable=stable), version)
+            (group,) = pending.reply.groups
             assert group.error_code == 0
             topics = group.topics
         else:
-            asking = self.ask(OffsetFetchRequest(group_id=name, topics=None, require_stable=stable), version)
-            assert asking.error == 0
-            topics = asking.reply.topics
-        return {(topic.name, one.partition_index): one.committed_offset for topic in topics for one in topic.partitions}
+            pending = self.ask(OffsetFetchRequest(group_id=name, topics=None, require_stable=stable), version)
+            assert pending.error == 0
+            topics = pending.reply.topics
+        return {(topic.name, item.partition_index): item.committed_offset for topic in topics for item in topic.partitions}
 
-    def fetch_named(self, asked: dict[str, Sequence[int]], *, name: str = "g", version: int = 9) -> dict[tuple[str, int], Any]:
+    def fetch_named(self, request: dict[str, Sequence[int]], *, name: str = "g", version: int = 9) -> dict[tuple[str, int], Any]:
         """(offset, leader epoch, metadata, error) of each partition. Topics by name."""
         if version >= 8:
-            batch = [OffsetFetchRequestTopics(topic_id(topic), topic, list(which)) for topic, which in asked.items()]
-            asking = self.ask(OffsetFetchRequest([OffsetFetchRequestGroup(name, topics=batch)]), version)
-            (group,) = asking.reply.groups
+            batch = [OffsetFetchRequestTopics(topic_id(topic), topic, list(which)) for topic, which in request.items()]
+            pending = self.ask(OffsetFetchRequest([OffsetFetchRequestGroup(name, topics=batch)]), version)
+            (group,) = pending.reply.groups
             assert group.error_code == 0
             topics = group.topics
         else:
-            single = [OffsetFetchRequestTopic(topic, list(which)) for topic, which in asked.items()]
+            single = [OffsetFetchRequestTopic(topic, list(which)) for topic, which in request.items()]
             topics = self.ask(OffsetFetchRequest(group_id=name, topics=single), version).reply.topics
         return {
-            (topic.name, one.partition_index): (
-                one.committed_offset,
-                one.committed_leader_epoch,
-                one.metadata,
-                one.error_code,
+            (topic.name, item.partition_index): (
+                item.committed_offset,
+                item.committed_leader_epoch,
+                item.metadata,
+                item.error_code,
             )
             for topic in topics
-            for one in topic.partitions
+            for item in topic.partitions
         }
 
-    def delete_offsets(self, asked: dict[str, Sequence[int]], *, name: str = "g") -> Any:
+    def delete_offsets(self, request: dict[str, Sequence[int]], *, name: str = "g") -> Any:
         """The error of the request, or of each partition."""
         topics = [
-            OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(one) for one in which])
-            for topic, which in asked.items()
+            OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(item) for item in which])
+            for topic, which in request.items()
         ]
         reply = self.ask(OffsetDeleteRequest(name, topics), 0).reply
         if reply.error_code:
             return reply.error_code
-        return {(topic.name, one.partition_index): one.error_code for topic in reply.topics for one in topic.partitions}
+        return {(topic.name, item.partition_index): item.error_code for topic in reply.topics for item in topic.partitions}
 
     # -- operators ----------------------------------------------------------------------------------------------------------
 
@@ -167,14 +167,14 @@ class GroupStage(Stage):
         return {result.group_id: result.error_code for result in reply.results}
 
     def describe(self, name: str = "g", *, version: int = 6, operations: bool = False) -> DescribedGroup:
-        (found,) = self.ask(DescribeGroupsRequest([name], operations), version).reply.groups
-        assert isinstance(found, DescribedGroup)
-        return found
+        (matches,) = self.ask(DescribeGroupsRequest([name], operations), version).reply.groups
+        assert isinstance(matches, DescribedGroup)
+        return matches
 
     def describe_consumer(self, name: str = "g") -> ConsumerDescribedGroup:
-        (found,) = self.ask(ConsumerGroupDescribeRequest([name]), 1).reply.groups
-        assert isinstance(found, ConsumerDescribedGroup)
-        return found
+        (matches,) = self.ask(ConsumerGroupDescribeRequest([name]), 1).reply.groups
+        assert isinstance(matches, ConsumerDescribedGroup)
+        return matches
 
     def listed(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> dict[str, tuple[str, str, str]]:
         reply = self.ask(ListGroupsRequest([*states], [*types]), 5).reply

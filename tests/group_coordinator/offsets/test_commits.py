@@ -1,9 +1,9 @@
-"""OffsetCommit: who may commit what, and what is kept of it."""
+"""OffsetCommit: which commits are accepted, and what is stored."""
 
 import pytest
 
 from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from services.group_coordinator.core.records import OffsetCommitted
+from services.group_coordinator.core.model.records import OffsetCommitted
 from tests.group_coordinator.offsets.stage import GroupStage, reads, topic_id
 
 
@@ -53,9 +53,9 @@ def test_topics_and_partitions_that_are_not_there_are_refused_and_others_are_not
 
 def test_what_is_refused_at_once_comes_first_in_the_answer_as_in_kafka() -> None:
     stage = GroupStage()
-    asking = stage.ask_commit({("u", 0): 1, ("t", 1): 1, ("t", 9): 1, ("nowhere", 2): 1})
-    told = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in asking.reply.topics]
-    assert told == [("t", [9, 1]), ("nowhere", [2]), ("u", [0])]
+    pending = stage.ask_commit({("u", 0): 1, ("t", 1): 1, ("t", 9): 1, ("nowhere", 2): 1})
+    answer = [(topic.name, [item.partition_index for item in topic.partitions]) for topic in pending.reply.topics]
+    assert answer == [("t", [9, 1]), ("nowhere", [2]), ("u", [0])]
 
 
 def test_nobody_is_asked_about_a_group_of_which_nothing_can_be_committed() -> None:
@@ -74,7 +74,7 @@ def test_metadata_that_is_too_long_spares_the_other_partitions() -> None:
     stage = GroupStage()
     both = [OffsetCommitRequestPartition(0, 5, -1, "x" * 21), OffsetCommitRequestPartition(1, 6, -1, "x")]
     reply = stage.ask(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(name="t", partitions=both)]), 9).reply
-    assert [one.error_code for one in reply.topics[0].partitions] == [12, 0]
+    assert [item.error_code for item in reply.topics[0].partitions] == [12, 0]
     assert stage.fetch() == {("t", 1): 6}
 
 

@@ -1,10 +1,10 @@
-"""OffsetDelete and DeleteGroups: what is asked away, and what somebody still needs."""
+"""OffsetDelete and DeleteGroups: what is deleted, and what is refused because it is in use."""
 
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
-from services.group_coordinator.core import group_deletions
-from services.group_coordinator.core.records import ClassicGroupRemoved, OffsetRemoved
-from services.group_coordinator.core.topics_view import TopicView
+from services.group_coordinator.core.administration import group_deletions
+from services.group_coordinator.core.model.records import ClassicGroupRemoved, OffsetRemoved
+from services.group_coordinator.core.model.topics_view import TopicView
 from tests.group_coordinator.offsets.stage import GroupStage, topic_id
 
 
@@ -51,12 +51,12 @@ def test_what_is_refused_at_once_comes_first_in_the_answer_as_in_kafka() -> None
     stage = GroupStage()
     stage.commit({("t", 0): 1})
     topics = [
-        OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(one) for one in which])
+        OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(item) for item in which])
         for name, which in (("u", [0]), ("t", [0, 9]), ("nowhere", [0]))
     ]
     reply = stage.ask(OffsetDeleteRequest("g", topics), 0).reply
-    told = [(topic.name, [(one.partition_index, one.error_code) for one in topic.partitions]) for topic in reply.topics]
-    assert told == [("t", [(9, 3), (0, 0)]), ("nowhere", [(0, 3)]), ("u", [(0, 0)])]
+    answer = [(topic.name, [(item.partition_index, item.error_code) for item in topic.partitions]) for topic in reply.topics]
+    assert answer == [("t", [(9, 3), (0, 0)]), ("nowhere", [(0, 3)]), ("u", [(0, 0)])]
 
 
 def test_what_is_not_there_leaves_no_tombstone() -> None:
@@ -93,7 +93,7 @@ def _big(groups: int = 3, partitions: int = 10_000) -> GroupStage:
     stage.put_topics(TopicView(topic_id("big"), "big", partitions))
     for number in range(groups):
         for first in range(0, partitions, 5_000):
-            stage.commit({("big", one): one for one in range(first, first + 5_000)}, name=f"g{number}")
+            stage.commit({("big", item): item for item in range(first, first + 5_000)}, name=f"g{number}")
     return stage
 
 
@@ -109,37 +109,37 @@ def test_a_group_with_more_offsets_than_a_batch_holds_is_deleted_all_the_same() 
 def test_who_comes_into_a_group_that_is_being_deleted_stays_in_it() -> None:
     stage = _big(1)
     stage.stopped = True
-    asking = stage.ask(DeleteGroupsRequest(["g0"]), 2)
-    assert asking.waits
+    pending = stage.ask(DeleteGroupsRequest(["g0"]), 2)
+    assert pending.waits
     stage.join(name="g0", version=3)
     stage.stopped = False
     stage.settle()
-    assert [(result.group_id, result.error_code) for result in asking.reply.results] == [("g0", 68)]
+    assert [(result.group_id, result.error_code) for result in pending.reply.results] == [("g0", 68)]
     assert "g0" in stage.groups
 
 
 def test_a_deletion_goes_on_when_the_log_refused_a_part_of_it() -> None:
     stage = _big(1)
     stage.stopped = True
-    asking = stage.ask(DeleteGroupsRequest(["g0"]), 2)
+    pending = stage.ask(DeleteGroupsRequest(["g0"]), 2)
     stage.stopped, stage.holds = False, True
     stage.settle()
     stage.refuse(19)
-    assert asking.waits
+    assert pending.waits
     stage.wait(1_000)
-    assert [(result.group_id, result.error_code) for result in asking.reply.results] == [("g0", 0)]
+    assert [(result.group_id, result.error_code) for result in pending.reply.results] == [("g0", 0)]
     assert stage.listed() == {}
 
 
 def test_a_deletion_goes_on_after_the_shard_was_claimed_again() -> None:
     stage = _big(1)
     stage.stopped = True
-    asking = stage.ask(DeleteGroupsRequest(["g0"]), 2)
+    pending = stage.ask(DeleteGroupsRequest(["g0"]), 2)
     stage.stopped, stage.holds = False, True
     stage.settle()
     stage.holds = False
     stage.lose_sight(stored=True)
     stage.wait(1_000)
-    assert [(result.group_id, result.error_code) for result in asking.reply.results] == [("g0", 0)]
+    assert [(result.group_id, result.error_code) for result in pending.reply.results] == [("g0", 0)]
     assert stage.listed() == {}
     assert group_deletions.PART not in {key[0] for key, _ in stage.machine.timers(0) if isinstance(key, tuple)}

@@ -1,7 +1,7 @@
 """What becomes old, by the state of its group."""
 
-from services.group_coordinator.core.records import ClassicGroupRemoved, OffsetRemoved
-from services.group_coordinator.core.topics_view import TopicView
+from services.group_coordinator.core.model.records import ClassicGroupRemoved, OffsetRemoved
+from services.group_coordinator.core.model.topics_view import TopicView
 from tests.group_coordinator.offsets.stage import CHECK_MS, HOUR_MS, RETENTION_MS, GroupStage, topic_id
 
 
@@ -21,7 +21,7 @@ def test_offsets_of_a_simple_group_get_old_from_their_commit_on() -> None:
 
 
 def test_offsets_of_an_empty_group_get_old_from_when_it_became_empty() -> None:
-    """KAFKA-8069, KAFKA-4682: also for who loads it after that."""
+    """KAFKA-8069, KAFKA-4682: also for an owner that loads it afterwards."""
     stage = GroupStage()
     member_id, generation = stage.member("t")
     stage.commit({("t", 0): 1}, member_id=member_id, generation=generation)
@@ -135,7 +135,7 @@ def test_many_offsets_expire_in_batches_that_the_log_takes() -> None:
     stage = GroupStage(retention_ms=HOUR_MS)
     stage.put_topics(TopicView(topic_id("big"), "big", 30_000))
     for first in range(0, 30_000, 5_000):
-        stage.commit({("big", one): one for one in range(first, first + 5_000)})
+        stage.commit({("big", item): item for item in range(first, first + 5_000)})
     for number in range(500):
         stage.commit({("t", 0): number}, name=f"g{number}")
     stage.wait(HOUR_MS + CHECK_MS)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from libs.runtime.shards.decisions import KeyValue
+from libs.coordinator.decisions import KeyValue
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from services.group_coordinator.core.records import OffsetCommitted
-from services.group_coordinator.core.topics_view import TopicView
+from services.group_coordinator.core.model.records import OffsetCommitted
+from services.group_coordinator.core.model.topics_view import TopicView
 from tests.group_coordinator.offsets.stage import GroupStage, topic_id
 
 
@@ -34,19 +34,19 @@ def test_several_groups_are_answered_in_one_reply() -> None:
     stage.commit({("t", 0): 5}, name="a")
     groups = [OffsetFetchRequestGroup(name, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]) for name in "ab"]
     reply = stage.ask(OffsetFetchRequest(groups), 8).reply
-    told = {
-        group.group_id: [one.committed_offset for topic in group.topics for one in topic.partitions] for group in reply.groups
+    answer = {
+        group.group_id: [item.committed_offset for topic in group.topics for item in topic.partitions] for group in reply.groups
     }
-    assert told == {"a": [5], "b": [-1]}
+    assert answer == {"a": [5], "b": [-1]}
 
 
 def test_topics_are_named_by_id_from_version_10_on_and_unknown_ids_come_last() -> None:
     stage = GroupStage()
     stage.commit({("t", 0): 5})
-    asked = [OffsetFetchRequestTopics(topic_id(name), partition_indexes=[0]) for name in ("nowhere", "t")]
-    (group,) = stage.ask(OffsetFetchRequest([OffsetFetchRequestGroup("g", topics=asked)]), 10).reply.groups
-    told = [(topic.topic_id, one.committed_offset, one.error_code) for topic in group.topics for one in topic.partitions]
-    assert told == [(topic_id("t"), 5, 0), (topic_id("nowhere"), -1, 100)]
+    request = [OffsetFetchRequestTopics(topic_id(name), partition_indexes=[0]) for name in ("nowhere", "t")]
+    (group,) = stage.ask(OffsetFetchRequest([OffsetFetchRequestGroup("g", topics=request)]), 10).reply.groups
+    answer = [(topic.topic_id, item.committed_offset, item.error_code) for topic in group.topics for item in topic.partitions]
+    assert answer == [(topic_id("t"), 5, 0), (topic_id("nowhere"), -1, 100)]
 
 
 def test_all_topics_by_id_are_those_that_have_one() -> None:
@@ -98,10 +98,10 @@ def test_a_fetch_asks_whether_this_is_still_the_owner() -> None:
     stage = GroupStage()
     stage.commit({("t", 0): 5})
     stage.holds = True
-    asking = stage.ask(OffsetFetchRequest([OffsetFetchRequestGroup("g", topics=None)]), 9)
-    assert asking.waits
+    pending = stage.ask(OffsetFetchRequest([OffsetFetchRequestGroup("g", topics=None)]), 9)
+    assert pending.waits
     stage.refuse(16)
-    assert asking.failure == 16
+    assert pending.failure == 16
 
 
 def test_stable_offsets_are_those_that_there_are() -> None:
@@ -115,5 +115,5 @@ def test_anybody_may_read_what_a_classic_group_committed() -> None:
     stage = GroupStage()
     stage.member("t")
     group = OffsetFetchRequestGroup("g", "stranger", 3, None)
-    (told,) = stage.ask(OffsetFetchRequest([group]), 9).reply.groups
-    assert told.error_code == 0
+    (answer,) = stage.ask(OffsetFetchRequest([group]), 9).reply.groups
+    assert answer.error_code == 0

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from libs.wire.errors import ErrorCode
-from services.group_coordinator.core import group_deletions
+from services.group_coordinator.core.administration import group_deletions
 from services.group_coordinator.core.kinds.classic import ClassicGroups
-from services.group_coordinator.core.kinds.kind import SINCE_COMMIT
-from services.group_coordinator.core.offsets import commits, deletions, expiries, fetches, part
-from services.group_coordinator.core.offsets.part import Offsets
-from services.group_coordinator.core.offsets.table import OffsetTable
-from tests.group_coordinator.offsets.test_offsets_model import random_run
+from services.group_coordinator.core.kinds.group_kind import SINCE_COMMIT
+from services.group_coordinator.core.offsets import commits, deletions, expiries, fetches
+from services.group_coordinator.core.offsets import committed_offsets as part
+from services.group_coordinator.core.offsets.committed_offsets import Offsets
+from services.group_coordinator.core.offsets.offset_table import OffsetTable
+from tests.group_coordinator.offsets.offsets_model import random_run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -59,7 +60,7 @@ def half_of_a_commit_is_kept(patch: pytest.MonkeyPatch) -> None:
 
 def anybody_commits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroups, "commit_error", lambda self, name, request, version: ErrorCode.NONE)
-    patch.setattr(ClassicGroups, "heard_of", lambda self, name, request, now_ms: {})
+    patch.setattr(ClassicGroups, "commit_timers", lambda self, name, request, now_ms: {})
 
 
 def what_members_read_expires(patch: pytest.MonkeyPatch) -> None:
@@ -67,7 +68,7 @@ def what_members_read_expires(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_get_old_before_their_group_is_empty(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClassicGroups, "old_since", lambda self, name: SINCE_COMMIT)
+    patch.setattr(ClassicGroups, "expiry_base_ms", lambda self, name: SINCE_COMMIT)
 
 
 def a_retention_of_its_own_is_passed_over(patch: pytest.MonkeyPatch) -> None:
@@ -88,8 +89,8 @@ def nothing_is_looked_at_twice(patch: pytest.MonkeyPatch) -> None:
 def groups_go_and_their_offsets_stay(patch: pytest.MonkeyPatch) -> None:
     real = group_deletions.Deletions.decide
 
-    def decide(self: Any, asked: Any, request: Any) -> Any:
-        decision = real(self, asked, request)
+    def decide(self: Any, sent: Any, request: Any) -> Any:
+        decision = real(self, sent, request)
         return decision._replace(records=[record for record in decision.records if not hasattr(record, "partition")])
 
     patch.setattr(group_deletions.Deletions, "decide", decide)
@@ -105,10 +106,19 @@ def offsets_of_a_topic_count_for_its_namesake(patch: pytest.MonkeyPatch) -> None
 
 
 PLANTED: list[Plant] = [
-    *(fetches_are_answered_from_memory, tombstones_are_not_replayed, the_first_offset_stays),
-    *(a_change_is_not_noted_in_the_journal, half_of_a_commit_is_kept, anybody_commits, what_members_read_expires),
-    *(offsets_get_old_before_their_group_is_empty, a_retention_of_its_own_is_passed_over, nothing_is_looked_at_twice),
-    *(groups_go_and_their_offsets_stay, deletions_are_not_logged, offsets_of_a_topic_count_for_its_namesake),
+    fetches_are_answered_from_memory,
+    tombstones_are_not_replayed,
+    the_first_offset_stays,
+    a_change_is_not_noted_in_the_journal,
+    half_of_a_commit_is_kept,
+    anybody_commits,
+    what_members_read_expires,
+    offsets_get_old_before_their_group_is_empty,
+    a_retention_of_its_own_is_passed_over,
+    nothing_is_looked_at_twice,
+    groups_go_and_their_offsets_stay,
+    deletions_are_not_logged,
+    offsets_of_a_topic_count_for_its_namesake,
 ]
 
 

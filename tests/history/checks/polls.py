@@ -9,8 +9,10 @@ from tests.history.model import Key, Offset
 
 
 def poll_order(evidence: Evidence) -> Iterator[Finding]:
-    """Within a call, and from a process's last ok call on. Subscribing frees all partitions, assigning those that were not there
-    before, seeking all; partitions that came or went during a call are free in it."""
+    """Polls that skip or repeat records, within a call and from a process's last ok call on.
+
+    Subscribing and seeking free all partitions, assigning frees new ones. Partitions that came or went in a call are free in it.
+    """
     last_of: dict[int, dict[Key, tuple[Offset, Call]]] = {}
     for call in evidence.calls:
         last = last_of.setdefault(call.process, {})

@@ -15,7 +15,7 @@ def aborted_reads(evidence: Evidence) -> Iterator[Finding]:
 
 
 def precommitted_reads(evidence: Evidence) -> Iterator[Finding]:
-    """Of a transaction's own sends. Reads of another's show as cycles, or as reads of what is aborted later."""
+    """Reads of a transaction's own sends. Reads of another's show as cycles, or as reads of aborted records."""
     for call in evidence.calls:
         if call.f != "txn":
             continue

@@ -30,7 +30,7 @@ def send_order(evidence: Evidence) -> Iterator[Finding]:
 
 
 def backward_sends(evidence: Evidence) -> Iterator[Finding]:
-    """What begins after another was acknowledged lies behind it, whoever sent the two. A transaction's sends begin with it."""
+    """Sends that began after an acknowledgement and lie before it, of any producers. A transaction's sends begin with it."""
     ends = sorted((call.ended, call) for call in evidence.calls if call.ended != NEVER and call.sends and call.type == "ok")
     highest: dict[Key, tuple[Offset, Call]] = {}
     next_end = 0
@@ -54,7 +54,7 @@ def backward_sends(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _first_offset(evidence: Evidence, send: Send) -> Offset | None:
-    """Where it was acknowledged, else where it was found."""
+    """The offset at which it was acknowledged, else at which it was found."""
     if send.offset is not None:
         return send.offset
     log = evidence.logs.get(send.key)

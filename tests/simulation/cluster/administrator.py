@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from tests.simulation.cluster import kafka
+from tests.simulation.cluster import kafka_client
 from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
-from tests.simulation.cluster.kafka import Disconnected
+from tests.simulation.cluster.kafka_client import Disconnected
 from tests.simulation.cluster.store import LATE_S_MAX
 
 PAUSE_S = 6.0
@@ -28,7 +28,7 @@ class Administrator:
         self.stopping = False
 
     async def run(self) -> None:
-        """Until it is told to stop; it leaves no topic behind."""
+        """Works until it is stopped, and leaves no topic behind."""
         while not self.stopping:
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
             self._created += 1
@@ -47,7 +47,7 @@ class Administrator:
     async def _want_in_sync(self, topic: str, least: int, *, attempts: int) -> None:
         for _ in range(attempts):
             try:
-                if not await kafka.configure(
+                if not await kafka_client.configure(
                     await self._client.any_gateway(), topic, "min.insync.replicas", str(least), REQUEST_S
                 ):
                     return
@@ -60,7 +60,7 @@ class Administrator:
         topic = CreatableTopic(name, self._random.choice((1, 3)), self._factor, configs=small)
         for _ in range(3):
             try:
-                answer = await kafka.create(await self._client.any_gateway(), [topic], REQUEST_S)
+                answer = await kafka_client.create(await self._client.any_gateway(), [topic], REQUEST_S)
                 if answer[name][0] in CREATED_OR_THERE:
                     return
             except Disconnected:
@@ -68,11 +68,11 @@ class Administrator:
             await asyncio.sleep(RETRY_S)
 
     async def _delete(self, name: str, *, unknown: int = 2) -> None:
-        """As often as it takes: first it may not be seen yet, then it may come late."""
+        """Deletes a topic, as often as it takes: first it may not be seen yet, then it may come late."""
         gone = 0
         while gone < unknown:
             try:
-                error = await kafka.delete(await self._client.any_gateway(), name, REQUEST_S)
+                error = await kafka_client.delete(await self._client.any_gateway(), name, REQUEST_S)
                 gone = gone + 1 if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
             except Disconnected:
                 gone = 0

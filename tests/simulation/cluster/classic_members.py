@@ -7,7 +7,7 @@ from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.simulation.cluster import kafka_groups
 from tests.simulation.cluster.group_members import FENCED, HEARTBEAT_S, NOWHERE, SESSION_S, Member
-from tests.simulation.cluster.kafka import Disconnected
+from tests.simulation.cluster.kafka_client import Disconnected
 
 REBALANCE_S = 5.0
 JOIN_S = REBALANCE_S + SESSION_S + 2.0

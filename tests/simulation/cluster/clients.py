@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from random import Random
 
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, build_batch
+from libs.wire.record_batches.records import Record, build_batch
 from tests.history.model import Poll, Send
 from tests.history.outcomes import outcome_of_send
-from tests.simulation.cluster import kafka
-from tests.simulation.cluster.kafka import Disconnected, Link, Metadata, Partition
+from tests.simulation.cluster import kafka_client
+from tests.simulation.cluster.kafka_client import Disconnected, Link, Metadata, Partition
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.world import World
@@ -96,7 +96,7 @@ class Client:
 
     async def _refresh(self) -> None:
         try:
-            self.metadata = await kafka.metadata(await self.any_gateway(), self.topics, REQUEST_S)
+            self.metadata = await kafka_client.metadata(await self.any_gateway(), self.topics, REQUEST_S)
             self._refreshed = asyncio.get_running_loop().time()
         except Disconnected:
             await asyncio.sleep(RETRY_S)
@@ -130,7 +130,7 @@ class Producer:
         self.stopping = False
 
     async def run(self, pause_s: float) -> None:
-        """Until it is told to stop; what it has begun it ends."""
+        """Works until it is stopped, and ends what it has begun."""
         await self._begin()
         while not self.stopping:
             await self.send(self._random.choice(self.partitions))
@@ -160,7 +160,7 @@ class Producer:
         return False
 
     def _next_values(self) -> list[int]:
-        """Of one batch."""
+        """The values of the next batch."""
         return [self._values.next() for _ in range(self._random.choice((1, 1, 1, 2, 5)))]
 
     def _batch(self, values: list[int], sequence: int) -> bytes:
@@ -171,12 +171,12 @@ class Producer:
         return [Record(None, b"%d" % value, 1_750_000_000_000) for value in values]
 
     async def _begin(self) -> None:
-        """Told to stop meanwhile, it begins with the next batch: the former id must not begin anew, with its first sequence."""
+        """Begins a new producer id, with the next batch if it is stopped meanwhile: the former id must not restart sequences."""
         self._process, self._producer = 0, (-1, -1)
         self._sequences.clear()
         while self._idempotent and not self.stopping:
             try:
-                error, producer_id, epoch = await kafka.new_producer_id(await self._client.any_gateway(), REQUEST_S)
+                error, producer_id, epoch = await kafka_client.new_producer_id(await self._client.any_gateway(), REQUEST_S)
             except Disconnected:
                 error = int(ErrorCode.NETWORK_EXCEPTION)
             if not error:
@@ -200,7 +200,7 @@ class Producer:
                     error = ErrorCode.LEADER_NOT_AVAILABLE
                     await asyncio.sleep(RETRY_S)
                     continue
-                produced = await kafka.produce(link, partition, batch, self._acks, REQUEST_S)
+                produced = await kafka_client.produce(link, partition, batch, self._acks, REQUEST_S)
             except Disconnected as failure:
                 error = ErrorCode.NETWORK_EXCEPTION
                 self._doubt = self._doubt or failure.sent
@@ -252,7 +252,7 @@ class Consumer:
         self._recorder.end(self._recorder.begin(self._process, "assign", keys=keys, sought=True), "ok")
 
     async def run(self, pause_s: float) -> None:
-        """Until it is told to stop."""
+        """Works until it is stopped."""
         self.assign()
         while not self.stopping:
             await self.poll(list(self.positions))
@@ -271,7 +271,7 @@ class Consumer:
         asked = {one: self.positions[one] for one in wanted if one in leaders and leaders[one][0] == node}
         begun = self._recorder.begin(self._process, "poll")
         try:
-            answers = await kafka.fetch(
+            answers = await kafka_client.fetch(
                 await client.broker(node),
                 asked,
                 REQUEST_S,
@@ -293,7 +293,7 @@ class Consumer:
                     what = f"4: {key_of(partition)} at {self.positions[partition]}: a consumer is told {said}"
                     client.world.violation(what, loss_of=key_of(partition))
                 continue
-            records = kafka.records_of(answer, self.positions[partition])
+            records = kafka_client.records_of(answer, self.positions[partition])
             if records:
                 if records[-1][0] >= answer.high_watermark:
                     last, high = records[-1][0], answer.high_watermark

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from libs.wire.batch_layout import HEADER_SIZE, LENGTH_END
 from libs.wire.errors import ErrorCode
-from libs.wire.records import Record, iter_records
-from tests.simulation.cluster import kafka
+from libs.wire.record_batches.batch_layout import HEADER_SIZE, LENGTH_END
+from libs.wire.record_batches.records import Record, iter_records
+from tests.simulation.cluster import kafka_client
 from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, Client, Producer, Values, key_of
-from tests.simulation.cluster.kafka import Disconnected, Partition
+from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.world import World
 
@@ -24,7 +24,7 @@ PAUSE_S = 2.0
 
 
 class Entry(NamedTuple):
-    """Of one offset. No value: a tombstone."""
+    """The record at one offset. A tombstone has no value."""
 
     key: bytes
     value: bytes | None
@@ -34,7 +34,7 @@ Entries = Mapping[int, Entry]
 
 
 class Names:
-    """What is known of a compacted partition."""
+    """The records of a compacted partition that are known."""
 
     def __init__(self, world: World, partition: Partition) -> None:
         self.world, self.partition = world, partition
@@ -141,7 +141,7 @@ class NamesReader:
         self.stopping = False
 
     async def run(self) -> None:
-        """Until it is told to stop."""
+        """Reads until it is stopped."""
         position, random = 0, self._client.random
         while not self.stopping:
             found = await self.poll(position)
@@ -163,7 +163,7 @@ class NamesReader:
             if link is None:
                 await asyncio.sleep(RETRY_S)
                 return {}
-            (answer,) = await kafka.fetch(link, {partition: position}, REQUEST_S, max_wait_ms=300, max_bytes=1 << 20)
+            (answer,) = await kafka_client.fetch(link, {partition: position}, REQUEST_S, max_wait_ms=300, max_bytes=1 << 20)
         except Disconnected:
             await client.refresh()
             return {}

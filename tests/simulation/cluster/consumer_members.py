@@ -8,7 +8,7 @@ from libs.wire.messages.consumer_group_heartbeat import (
 )
 from tests.simulation.cluster.group_members import FENCED, HEARTBEAT_S, NOWHERE, Member
 from tests.simulation.cluster.group_promises import Holding
-from tests.simulation.cluster.kafka import Disconnected, Partition
+from tests.simulation.cluster.kafka_client import Disconnected, Partition
 
 REBALANCE_S = 30.0
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
@@ -70,7 +70,7 @@ class ConsumerMember(Member):
         await self._think()
 
     async def _give_up(self) -> None:
-        """What it read of it is committed before; it says so with the next heartbeat."""
+        """Gives partitions up. Their positions are committed before; the next heartbeat reports it."""
         await self._commit_all()
         for partition in self._to_give_up():
             self.positions.pop(partition, None)
@@ -104,7 +104,7 @@ class ConsumerMember(Member):
             return answer.error_code
         if alone:
             holding.heard_s = begun
-        self.promises.told_epoch(holding, answer.member_epoch, newest=(newest if alone else 0) if epoch == JOINS else None)
+        self.promises.epoch_received(holding, answer.member_epoch, newest=(newest if alone else 0) if epoch == JOINS else None)
         self.generation, self._says_all = answer.member_epoch, False
         if answer.assignment is not None:
             self._target = {

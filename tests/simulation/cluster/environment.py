@@ -1,4 +1,4 @@
-"""What one simulated host gives its processes: a clock of its own, work off the loop after a drawn delay, a disk."""
+"""The environment of one simulated host's processes: a clock of its own, work off the loop after a drawn delay, a disk."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from libs.clock import Monotonic, WallMs
 from libs.runtime.children import Report, Work
-from services.storage.offload import Offload
+from services.storage.threads.offload import Offload
 from tests.simulation.cluster.loop import LIFE, VirtualLoop
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class HostClock:
 
 
 class Slowness:
-    """How long blocking work takes on a host, from now on."""
+    """The time that blocking work takes on a host, from now on."""
 
     def __init__(self, random: Random) -> None:
         self.random = random

@@ -1,4 +1,4 @@
-"""What goes wrong, drawn by the seed: each fault begins, lasts, and heals."""
+"""The faults of a run, drawn by the seed: each fault begins, lasts, and heals."""
 
 import asyncio
 import errno
@@ -72,7 +72,7 @@ class Faults:
             _, name, fault = self.random.choices(self._menu, weights)[0]
             self.count += 1
             self.kinds[name] = self.kinds.get(name, 0) + 1
-            self.world.tell(f"FAULT {name}")
+            self.world.log_event(f"FAULT {name}")
             task = asyncio.get_running_loop().create_task(self._one(fault))
             self._active[task] = name
             task.add_done_callback(lambda done: self._active.pop(done))
@@ -81,7 +81,7 @@ class Faults:
         await fault()
 
     async def heal(self) -> None:
-        """Whatever is under way ends now: each fault heals in its `finally`."""
+        """Ends the faults that are under way: each heals in its `finally`."""
         active = list(self._active)
         for task in active:
             task.cancel()
@@ -128,14 +128,14 @@ class Faults:
             await self._for(0.2, 8.0)
         finally:
             self.repair(process)
-            process.power_on()
+            process.start()
             process.held_down = False
 
     def repair(self, process: Process) -> None:
-        """What an operator does for a host whose disk failed: it is rebooted, so that the disk and not the page cache counts."""
+        """An operator's repair of a failed disk: the host is rebooted, so that the disk and not the page cache counts."""
         if process.disk.exists(RETIRED_MARK):
             process.disk.unlink(RETIRED_MARK)
-            self.world.tell(f"{process.host}: the mark of the failed disk is removed")
+            self.world.log_event(f"{process.host}: the mark of the failed disk is removed")
 
     async def _power_cut_amid(self) -> None:
         process = self._some(StorageProcess)
@@ -151,7 +151,7 @@ class Faults:
             process.held_down = False
             if not process.running and process.starts == starts:
                 self.repair(process)
-                process.power_on()
+                process.start()
 
     async def _stop(self, kind: type[Process]) -> None:
         process = self._some(kind)
@@ -189,7 +189,7 @@ class Faults:
         process = self._some()
         if process is not None:
             process.clock.off_ms += self.random.choice((-1, 1)) * self.random.choice((500, 5_000, 60_000, 3_600_000))
-            self.world.tell(f"{process.host}: the wall clock is off by {process.clock.off_ms} ms")
+            self.world.log_event(f"{process.host}: the wall clock is off by {process.clock.off_ms} ms")
 
     # --- links
 
@@ -217,7 +217,7 @@ class Faults:
         await self._block([self.random.choice(((one, STORE_HOST), (STORE_HOST, one)))], 1.0, 8.0)
 
     async def _deposed_unawares(self, kind: type[Process], role: str) -> None:
-        """It loses its lease, and neither it nor a gateway hears of what follows."""
+        """A coordinator loses its lease, and neither it nor a gateway hears of what follows."""
         deposed, gateway = self._some(kind), self._some(GatewayProcess)
         if deposed is None or gateway is None:
             return
@@ -229,7 +229,7 @@ class Faults:
 
     async def _block(self, pairs: list[tuple[str, str]], least_s: float, most_s: float) -> None:
         network = self.world.network
-        self.world.tell("  blocked: " + ", ".join(f"{source}→{target}" for source, target in pairs))
+        self.world.log_event("  blocked: " + ", ".join(f"{source}→{target}" for source, target in pairs))
         for pair in pairs:
             network.block(*pair)
         self._stores_look()
@@ -239,7 +239,7 @@ class Faults:
             for pair in pairs:
                 network.unblock(*pair)
             self._stores_look()
-            self.world.tell("  unblocked: " + ", ".join(f"{source}→{target}" for source, target in pairs))
+            self.world.log_event("  unblocked: " + ", ".join(f"{source}→{target}" for source, target in pairs))
 
     def _stores_look(self) -> None:
         for process in self.processes:
@@ -279,7 +279,7 @@ class Faults:
             process.disk.faults.fail("fdatasync", errno.EIO, after=self.random.randrange(4))
 
     async def operate(self) -> None:
-        """Until cancelled: looks after hosts whose disk has failed."""
+        """The operator who repairs hosts whose disk has failed, until cancelled."""
         failed_at: dict[str, float] = {}
         while True:
             await asyncio.sleep(1.0)
@@ -293,7 +293,7 @@ class Faults:
         if not process.held_down and process.disk.exists(RETIRED_MARK):
             process.power_cut()
             self.repair(process)
-            process.power_on()
+            process.start()
 
     async def _full_disk(self) -> None:
         process = self._some(StorageProcess)
@@ -329,7 +329,7 @@ class Faults:
             self.world.links.unknown_share = 0.0
 
     async def _store_late(self) -> None:
-        """They land after the fault has ended, too."""
+        """Writes to the store land late, after the fault has ended, too."""
         self.world.links.late_share = self.random.choice((0.2, 0.6))
         try:
             await self._for(1.0, 6.0)

@@ -1,4 +1,4 @@
-"""What a storage node's disk holds when a run ends, with its power cut once more: recovered, recovered again, and made again.
+"""The contents of a storage node's disk when a run ends, after one more power cut: recovered, recovered again, rebuilt.
 
 14: a recovery of what a recovery left finds the same. 12: so does one that has nothing but the batches.
 """
@@ -9,17 +9,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.commitlog.config import LogConfig
-from libs.commitlog.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from libs.commitlog.errors import LogDamaged
-from libs.commitlog.file_names import LOG
-from libs.commitlog.log import Log
-from libs.commitlog.recovering import HowToOpen
-from libs.commitlog.segment import FileRegistry
-from services.storage.disks import Scanned, scan
+from libs.commitlog.files.file_names import LOG
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.model.log_checkpoints import LogCheckpoints
+from libs.commitlog.partition_log.directory import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.partition_log.recovery_job import OpenLogRequest
+from libs.commitlog.segments.segment import FileRegistry
+from services.storage.disks.disks import Scanned, scan
 from tests.simulation.checks import Broken, check_segment
+from tests.simulation.cluster.invariants import hosted_by
 from tests.simulation.cluster.processes import StorageProcess
-from tests.simulation.cluster.watcher import hosted_by
 from tests.simulation.cluster.world import World
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.node import StillClock
@@ -32,7 +33,7 @@ Configs = Mapping[tuple[str, int], LogConfig]
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Of one log."""
+    """The recovered state of one log."""
 
     start: int
     end: int
@@ -47,7 +48,7 @@ def look_at_disks(world: World, storage: Sequence[StorageProcess], compacted: Se
     logging.disable(logging.CRITICAL)
     try:
         for process in storage:
-            configs = {(hosted.topic, key[1]): hosted.log.config for key, hosted, _ in hosted_by(process)}
+            configs = {(partition.topic, key[1]): partition.log.config for key, partition, _ in hosted_by(process)}
             left = process.disk.crashed(world.stream(f"last of {process.host}"))
             try:
                 found = _differences(left, process.node_id, configs, compacted)
@@ -88,17 +89,17 @@ def _recovered(disk: SimulatedDisk, node_id: int, configs: Configs) -> dict[str,
     return found
 
 
-def _how_to_open(scanned: Scanned, one: Any, config: LogConfig, disk: SimulatedDisk) -> HowToOpen:
+def _how_to_open(scanned: Scanned, one: Any, config: LogConfig, disk: SimulatedDisk) -> OpenLogRequest:
     name = one.topic, one.partition
     checkpoints = scanned.checkpoints
-    return HowToOpen(
-        *(one.path, one.topic, one.partition, config, disk),
+    log_checkpoints = LogCheckpoints(
         clean=scanned.directory.was_clean,
         recovery_point=checkpoints[RECOVERY_POINTS].get(name, 0),
         log_start_offset=checkpoints[LOG_START_OFFSETS].get(name, 0),
-        committed_offset=scanned.gone.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
+        committed_offset=scanned.lost.get(name, checkpoints[HIGH_WATERMARKS].get(name, 0)),
         is_start_known=scanned.is_start_known or name in checkpoints[LOG_START_OFFSETS],
     )
+    return OpenLogRequest(one.path, one.topic, one.partition, config, disk, log_checkpoints)
 
 
 def _read(log: Log, disk: SimulatedDisk) -> Recovered:

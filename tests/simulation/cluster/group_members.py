@@ -1,4 +1,4 @@
-"""What members of both protocols have in common: lives, a coordinator, partitions that they read and commit."""
+"""The common part of members of both protocols: lives, a coordinator, partitions that they read and commit."""
 
 import asyncio
 import contextlib
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.wire.batch_layout import HEADER_SIZE, LENGTH_END
 from libs.wire.errors import ErrorCode
-from tests.simulation.cluster import kafka, kafka_groups
+from libs.wire.record_batches.batch_layout import HEADER_SIZE, LENGTH_END
+from tests.simulation.cluster import kafka_client, kafka_groups
 from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, Client, key_of
 from tests.simulation.cluster.group_promises import NOTHING, Commit, Promises
-from tests.simulation.cluster.kafka import Disconnected, Link, Partition
+from tests.simulation.cluster.kafka_client import Disconnected, Link, Partition
 from tests.simulation.cluster.world import World
 
 SESSION_S = 6.0
@@ -55,7 +55,7 @@ class Group:
 
 
 class Member:
-    """What it reads it commits, and it reads on from where a fetch of offsets says."""
+    """A member of a group. It commits what it reads, and reads on from the committed offset."""
 
     def __init__(
         self, world: World, group: Group, name: str, host: str, bootstrap: Sequence[tuple[str, int]], instance_id: str | None
@@ -113,7 +113,7 @@ class Member:
                 await self._wanted.wait()
 
     async def _end(self, *, leaves: bool) -> None:
-        """It leaves, or falls silent; one that was silent may yet say something."""
+        """The member leaves or falls silent. A silent member may speak again."""
         if leaves:
             self._sometimes("a member left")
             await self._commit_all()
@@ -132,7 +132,7 @@ class Member:
         return self.member_id, self.generation, dict(self.positions)
 
     async def _speak_again(self, member_id: str, generation: int, positions: dict[Partition, int]) -> None:
-        """What a member that was taken for dead commits is refused, and what it commits before is not."""
+        """A member that was taken for dead commits: this is refused, and its earlier commits are not."""
         await asyncio.sleep(self._random.uniform(0.0, 2 * SESSION_S))
         if self.steady:
             return
@@ -147,7 +147,7 @@ class Member:
 
     @property
     def joining(self) -> bool:
-        """It is not where its group is to be."""
+        """Whether the member is not yet in the generation of its group."""
         raise NotImplementedError
 
     def _begin(self) -> None:
@@ -161,7 +161,7 @@ class Member:
         raise NotImplementedError
 
     def _drop(self) -> None:
-        """It reads nothing any more."""
+        """Stops reading a partition."""
         self.positions.clear()
         self._committed.clear()
         self._in_doubt = False
@@ -190,7 +190,7 @@ class Member:
     # --- offsets
 
     async def _find_positions(self, partitions: Iterable[Partition], member_id: str | None = None, epoch: int = -1) -> int:
-        """Of partitions that are new. The error; -1 if nobody answered."""
+        """Fetches the positions of new partitions. Returns the error; -1 if nobody answered."""
         wanted = [partition for partition in partitions if partition not in self.positions]
         if not wanted:
             return 0
@@ -224,7 +224,7 @@ class Member:
         return await self._commit_all()
 
     async def _commit_all(self) -> int:
-        """What is new. The worst error; -1 if nobody answered."""
+        """Commits new positions. Returns the worst error; -1 if nobody answered."""
         fresh = {partition: at for partition, at in self.positions.items() if self._committed.get(partition) != at}
         fresh = {partition: at for partition, at in fresh.items() if at or self._committed.get(partition, NOTHING) != NOTHING}
         if not fresh:
@@ -284,7 +284,7 @@ class Member:
         asked = {p: at for p, at in self.positions.items() if p in leaders and leaders[p][0] == node}
         self.operations += 1
         try:
-            answers = await kafka.fetch(await client.broker(node), asked, REQUEST_S, max_wait_ms=100, max_bytes=1 << 20)
+            answers = await kafka_client.fetch(await client.broker(node), asked, REQUEST_S, max_wait_ms=100, max_bytes=1 << 20)
         except Disconnected:
             await client.refresh()
             return

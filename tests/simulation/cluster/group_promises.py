@@ -1,4 +1,4 @@
-"""What a group was promised, and whether that is kept (7 and 8 of docs/simulation.md). Told by its members; knows no I/O.
+"""The promises made to a group, and whether they are kept (7 and 8 of docs/simulation.md). Members report; no I/O.
 
 Offsets of one partition are a register: a fetch may answer what some commit wrote that was not surely replaced before the fetch
 began. Whoever does not know what became of a commit says nothing, and it may be there or not; once a fetch showed it, it is.
@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from tests.simulation.cluster.kafka import Partition
+from tests.simulation.cluster.kafka_client import Partition
 from tests.simulation.cluster.world import World
 
 NOTHING = -1
@@ -17,7 +17,7 @@ NOTHING = -1
 
 @dataclass(slots=True, eq=False)
 class Write:
-    """Of one partition's offset."""
+    """A write of one partition's offset."""
 
     offset: int
     begun: int
@@ -37,7 +37,7 @@ class Commit:
 
 @dataclass(slots=True, eq=False)
 class Holding:
-    """What one life of a member of the consumer protocol has, until it says that it has not."""
+    """The partitions that one life of a consumer-protocol member holds, until it reports that it gave them up."""
 
     who: str
     partitions: set[Partition] = field(default_factory=set)
@@ -47,7 +47,7 @@ class Holding:
 
 
 class Promises:
-    """Of one group."""
+    """The promises made to one group."""
 
     def __init__(self, world: World, group: str, session_s: float, static: str, *, classic: bool) -> None:
         self._world, self.group, self._session_s, self._static, self._classic = world, group, session_s, static, classic
@@ -82,7 +82,7 @@ class Promises:
             self._violation(f"7: a commit of {commit.writes[partition].offset} at {partition} in {commit.generation} is accepted")
 
     def refused(self, commit: Commit, partition: Partition) -> None:
-        """For good: the answer says that it is not stored."""
+        """A commit was refused for good: the answer says that it is not stored."""
         write = commit.writes[partition]
         write.refused = True
         if write.ended is not None:
@@ -135,7 +135,7 @@ class Promises:
 
     # --- 7: consumer
 
-    def told_epoch(self, holding: Holding, epoch: int, *, newest: int | None) -> None:
+    def epoch_received(self, holding: Holding, epoch: int, *, newest: int | None) -> None:
         """`newest`: that of when it asked to join; None: it had joined."""
         least = holding.epoch if newest is None else newest
         if epoch < least:
@@ -144,7 +144,7 @@ class Promises:
         self.newest = max(self.newest, epoch)
 
     def given(self, holding: Holding, partitions: Iterable[Partition]) -> None:
-        """Whoever was a member within its session's time holds what it did not give up."""
+        """Partitions were assigned. A member of the last session timeout holds what it did not give up."""
         now = self._world.loop.time()
         wanted = set(partitions)
         for other in self.holdings:

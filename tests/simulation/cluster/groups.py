@@ -9,19 +9,19 @@ from libs.cluster.codec import decode
 from libs.cluster.records import PartitionState, Topic
 from libs.cluster.store import Compare, Operation, Put
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.runtime.shards.placement import shard_of
-from libs.runtime.shards.states import State
+from libs.coordinator.shard_hashing import shard_of
+from libs.coordinator.states import State
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
-from services.storage.hosted import Key
-from tests.simulation.cluster import kafka, kafka_groups
+from services.storage.partition.partition import Key
+from tests.simulation.cluster import kafka_client, kafka_groups
 from tests.simulation.cluster.classic_members import ClassicMember
 from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client
 from tests.simulation.cluster.consumer_members import ConsumerMember
 from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.group_members import SESSION_S, Group, Member
 from tests.simulation.cluster.group_promises import Promises
-from tests.simulation.cluster.kafka import Disconnected, Partition
+from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.processes import StorageProcess
 from tests.simulation.cluster.shard_loading import differences
 from tests.simulation.cluster.world import World
@@ -99,7 +99,7 @@ class Groups:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Of the topic of groups."""
+        """The partitions of the topic of groups."""
         return [(GROUP_TOPIC, index) for index in range(SHARDS)]
 
     @property
@@ -116,10 +116,10 @@ class Groups:
             await self._insist(lambda name=name, value=value: self._set(name, value))  # type: ignore[misc]
 
     async def _set(self, name: str, value: str) -> bool:
-        return not await kafka.configure(await self._client.any_gateway(), "", name, value, REQUEST_S)
+        return not await kafka_client.configure(await self._client.any_gateway(), "", name, value, REQUEST_S)
 
     def start(self) -> list[asyncio.Task[None]]:
-        """With the topics there."""
+        """Starts the members, once the topics are there."""
         topics = [decode(Topic, item.value) for item in self.world.keyspace.range(keys.TOPICS).items]
         ids = {topic.name: bytes.fromhex(topic.topic_id) for topic in topics}
         for member in self.members:
@@ -128,7 +128,7 @@ class Groups:
         return [asyncio.get_running_loop().create_task(member.run()) for member in self.members]
 
     def steady(self) -> None:
-        """Nobody dies any more."""
+        """No member dies from here on."""
         for member in self.members:
             member.be_steady()
 
@@ -137,7 +137,7 @@ class Groups:
             member.stop()
 
     def unsettled(self, ends: Mapping[Partition, int]) -> str:
-        """What is missing until every partition is read to its end by one member of each group, and that is committed."""
+        """The reason why groups are not settled: a partition is not read to its end by one member of each group and committed."""
         for name, group in self.groups.items():
             held = sorted(partition for member in self.members_of(name) for partition in member.positions)
             if held != sorted(group.partitions):
@@ -149,7 +149,7 @@ class Groups:
         return ""
 
     async def look(self, ends: Mapping[Partition, int], end: Callable[[Partition], Awaitable[int]]) -> None:
-        """When all is settled: do those who ask hear that? `end`: of a partition, now."""
+        """Compares the committed offsets with what a fetch answers, when all is settled. `end`: the partition's end, now."""
         for name, group in self.groups.items():
             # A member has all that it is to have before it hears of the epoch: with its next heartbeat.
             await self._insist(lambda name=name: self._is_stable(name))  # type: ignore[misc]
@@ -212,7 +212,7 @@ class Groups:
         self._owners[key] = state
         if before is None or before.owner == state.owner:
             return
-        self.world.tell(f"  shard {key[1]}: {state.owner or 'nobody'} owns it, epoch {state.owner_epoch}")
+        self.world.log_event(f"  shard {key[1]}: {state.owner or 'nobody'} owns it, epoch {state.owner_epoch}")
         if state.owner_epoch <= before.owner_epoch:
             what = f"{before.owner} in epoch {before.owner_epoch}, then {state.owner} in {state.owner_epoch}"
             self.world.violation(f"5: shard {key[1]} is owned by {what}")
@@ -251,16 +251,16 @@ class Groups:
             leader = next((one for one in self._storage if one.running and one.node_id == state.leader), None)
             if process is None or driver is None or driver.state is not State.SERVING or leader is None:
                 return f"shard {index} is not served"
-            hosted = leader.what._partitions.by_key[self._topic_id, index]
-            if driver._shard._pending.groups or not driver._shard.position == hosted.high_watermark == hosted.log_end_offset:
+            partition = leader.what.partitions.by_key[self._topic_id, index]
+            if driver.shard.pending.groups or not driver.shard.position == partition.high_watermark == partition.log_end_offset:
                 return f"shard {index} is written to"
             names = [name for name in self.groups if shard_of(name, SHARDS) == index]
-            for what in differences(process.what, driver.machine, hosted, names):
+            for what in differences(process.what, driver.machine, partition, names):
                 self.world.violation(f"8: shard {index}: {what}")
         return ""
 
 
-async def described(link: kafka.Link, name: str, consumer: bool) -> tuple[str, list[list[Partition]]]:
+async def described(link: kafka_client.Link, name: str, consumer: bool) -> tuple[str, list[list[Partition]]]:
     """Its state, and what each member has. Raises Disconnected."""
     if not consumer:
         (classic,) = (await kafka_groups.ask(link, DescribeGroupsRequest([name]), REQUEST_S)).groups

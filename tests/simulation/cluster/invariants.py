@@ -1,4 +1,4 @@
-"""What must hold at every moment, seen from outside and inside: of what is written to the metadata, and of every replica.
+"""The invariants of every moment, seen from outside and inside: of metadata writes, and of every replica.
 
 Numbers are those of the list in docs/simulation.md.
 """
@@ -11,15 +11,15 @@ from libs.cluster.codec import decode
 from libs.cluster.records import ElectedController, InSync, PartitionState
 from libs.cluster.store import Compare, CreateRevisionIs, Delete, Operation, Put
 from libs.commitlog.cleaner.job import CleanJob
-from services.storage.hosted import Hosted, Key
-from tests.simulation.cluster.names import differences, entries_in
+from services.storage.partition.partition import Key, Partition
+from tests.simulation.cluster.compacted_topic import differences, entries_in
 from tests.simulation.cluster.processes import StorageProcess
 from tests.simulation.cluster.world import World
 
 
 @dataclass(slots=True)
 class _Seen:
-    """Of one replica in one life."""
+    """The observations of one replica in one life."""
 
     found: int
     """Where its log ended at first."""
@@ -29,7 +29,7 @@ class _Seen:
 
 
 @dataclass(slots=True)
-class Watcher:
+class Invariants:
     world: World
     storage: Sequence[StorageProcess]
     name_of: Callable[[Key], str]
@@ -61,7 +61,7 @@ class Watcher:
                     self._former.pop(key, None)
             if isinstance(operation, Put) and operation.key.startswith(keys.PARTITIONS):
                 self._state(keys.partition_of(operation.key), decode(PartitionState, operation.value))
-                if not proves_office(compares):
+                if not proves_leadership(compares):
                     self.world.violation(f"5: {operation.key} is written without proof of office")
                 found = self.world.keyspace.get(keys.CONTROLLER)
                 elected = f"controller-{decode(ElectedController, found.value).node_id}" if found is not None else "nobody"
@@ -73,7 +73,7 @@ class Watcher:
         self.states[key] = state
         self.changes += 1
         isr = [member.node_id for member in state.isr]
-        self.world.tell(
+        self.world.log_event(
             f"  {self.name_of(key)}: leader {state.leader}, epoch {state.leader_epoch}.{state.partition_epoch}, isr {isr}"
         )
         if not isr:
@@ -112,7 +112,7 @@ class Watcher:
         return any(holds(state) for state in (*shown, self.states[key]))
 
     def power_cut(self, host: str) -> None:
-        """Of a partition that is not synced, some in-sync replica must live on with what it wrote."""
+        """Checks that some in-sync replica of a partition that is not synced lives on with its writes."""
         held: dict[Key, set[tuple[int, int]]] = {}
         node = next((process.node_id for process in self.storage if process.host == host), -1)
         for process in self.storage:
@@ -127,56 +127,56 @@ class Watcher:
             in_sync = {(member.node_id, member.incarnation) for member in state.isr}
             if any(member.node_id == node for member in state.isr) and not in_sync & held.get(key, set()):
                 self.world.excused[self.name_of(key)] = None
-                self.world.tell(f"  {self.name_of(key)} may lose something: it was in the page cache of {host} alone")
+                self.world.log_event(f"  {self.name_of(key)} may lose something: it was in the page cache of {host} alone")
 
     # --- replicas
 
     def look(self) -> None:
         """2, 3 and 4: now."""
-        leaders: dict[Key, list[tuple[str, Hosted]]] = {}
-        held: dict[tuple[Key, int, int], tuple[StorageProcess, Hosted]] = {}
+        leaders: dict[Key, list[tuple[str, Partition]]] = {}
+        held: dict[tuple[Key, int, int], tuple[StorageProcess, Partition]] = {}
         for process in self.storage:
-            for key, hosted, incarnation in hosted_by(process):
+            for key, partition, incarnation in hosted_by(process):
                 assert process.life is not None
-                self._replica(process.life.name, key, hosted)
-                held[key, process.node_id, incarnation] = process, hosted
-                if hosted.leading:
-                    leaders.setdefault(key, []).append((process.life.name, hosted))
+                self._replica(process.life.name, key, partition)
+                held[key, process.node_id, incarnation] = process, partition
+                if partition.leading:
+                    leaders.setdefault(key, []).append((process.life.name, partition))
         for key, found in leaders.items():
-            for life, hosted in found:
-                self._leader(life, key, hosted, held)
+            for life, partition in found:
+                self._leader(life, key, partition, held)
 
-    def _replica(self, life: str, key: Key, hosted: Hosted) -> None:
-        high, stable, end = hosted.high_watermark, hosted.last_stable_offset, hosted.log_end_offset
+    def _replica(self, life: str, key: Key, partition: Partition) -> None:
+        high, stable, end = partition.high_watermark, partition.last_stable_offset, partition.log_end_offset
         seen = self._seen.setdefault((life, key), _Seen(end))
         if not stable <= high <= end:
-            where = f"{self.name_of(key)} on {life}, epoch {hosted.leader_epoch}"
+            where = f"{self.name_of(key)} on {life}, epoch {partition.leader_epoch}"
             self.world.violation(f"3: {where}: last stable {stable}, high watermark {high}, end {end}")
-        if hosted.leader_epoch == seen.epoch and (high < seen.high_watermark or stable < seen.last_stable):
-            where = f"{self.name_of(key)} on {life}, epoch {hosted.leader_epoch}"
+        if partition.leader_epoch == seen.epoch and (high < seen.high_watermark or stable < seen.last_stable):
+            where = f"{self.name_of(key)} on {life}, epoch {partition.leader_epoch}"
             self.world.violation(
                 f"3: {where}: high watermark {seen.high_watermark} fell to {high}, or last stable {seen.last_stable} to {stable}",
                 # A follower cuts its log to that of a leader which lost some.
-                loss_of="" if hosted.leading else self.name_of(key),
+                loss_of="" if partition.leading else self.name_of(key),
             )
-        seen.epoch, seen.high_watermark, seen.last_stable = hosted.leader_epoch, high, stable
+        seen.epoch, seen.high_watermark, seen.last_stable = partition.leader_epoch, high, stable
 
     def _leader(
-        self, life: str, key: Key, hosted: Hosted, held: Mapping[tuple[Key, int, int], tuple[StorageProcess, Hosted]]
+        self, life: str, key: Key, partition: Partition, held: Mapping[tuple[Key, int, int], tuple[StorageProcess, Partition]]
     ) -> None:
-        epoch = hosted.leader_epoch
+        epoch = partition.leader_epoch
         other = self._led.setdefault((key, epoch), life)
         if other != life:
             self.world.violation(f"2: {self.name_of(key)}: {other} and {life} both lead in epoch {epoch}")
         state = self.states.get(key)
         if state is None or state.leader_epoch != epoch:
             return
-        high = hosted.high_watermark
+        high = partition.high_watermark
         before = self.committed.get(key, 0)
-        if hosted.log_end_offset < before:
+        if partition.log_end_offset < before:
             name = self.name_of(key)
             self.world.violation(
-                f"4: {name}: {life} leads with end {hosted.log_end_offset}, {before} was committed", loss_of=name
+                f"4: {name}: {life} leads with end {partition.log_end_offset}, {before} was committed", loss_of=name
             )
         if high > before:
             self.committed[key] = high
@@ -192,11 +192,11 @@ class Watcher:
                     loss_of=self.name_of(key),
                 )
 
-    def _found_on_disk(self, process: StorageProcess, key: Key, hosted: Hosted, end: int) -> bool:
+    def _found_on_disk(self, process: StorageProcess, key: Key, partition: Partition, end: int) -> bool:
         """A node that starts vouches for nothing past its resume point before its first sync round, which a slow disk delays:
         what an earlier life synced is on the disk nevertheless, and counted when it was committed."""
         assert process.life is not None
-        log = hosted.log
+        log = partition.log
         if end > min(self._seen[process.life.name, key].found, log.log_end_offset):
             return False
         return all(process.disk.keeps(segment.file.path, stop) for segment, stop in log.readable(end, len(log.segments)))
@@ -207,9 +207,9 @@ class Watcher:
         """11: as each job begins."""
         self.cleanings += 1
         for process in self.storage:
-            for key, hosted, _ in hosted_by(process) if process.host == host else ():
-                stable = min(hosted.high_watermark, hosted.last_stable_offset)
-                if hosted.log.directory == job.directory and job.end_offset > stable:
+            for key, partition, _ in hosted_by(process) if process.host == host else ():
+                stable = min(partition.high_watermark, partition.last_stable_offset)
+                if partition.log.directory == job.directory and job.end_offset > stable:
                     what = f"{self.name_of(key)} on {host} is cleaned up to {job.end_offset}, stable is {stable}"
                     self.world.violation(f"11: {what}")
 
@@ -220,23 +220,23 @@ class Watcher:
     def compare_logs(self, *, whole: bool) -> int:
         """1: what is committed is the same bytes everywhere; `whole`: all that there is. Returns how many bytes were compared."""
         compared = 0
-        replicas: dict[Key, list[tuple[str, Hosted]]] = {}
+        replicas: dict[Key, list[tuple[str, Partition]]] = {}
         for process in self.storage:
-            for key, hosted, incarnation in hosted_by(process):
+            for key, partition, incarnation in hosted_by(process):
                 assert process.life is not None
                 # Paused or cut off, it may have missed a loss that is excused, and cuts its log before it is in sync again.
                 if self.name_of(key) in self.world.excused and not self._in_sync(key, process, incarnation):
                     continue
-                replicas.setdefault(key, []).append((process.life.name, hosted))
+                replicas.setdefault(key, []).append((process.life.name, partition))
         for key, found in replicas.items():
-            end = min(hosted.log_end_offset if whole else hosted.high_watermark for _, hosted in found)
-            start = max(hosted.log_start_offset for _, hosted in found)
+            end = min(partition.log_end_offset if whole else partition.high_watermark for _, partition in found)
+            start = max(partition.log_start_offset for _, partition in found)
             if self.name_of(key).rpartition("-")[0] in self.compacted:
-                logs = [(life, entries_in(content(hosted, start, hosted.log_end_offset))) for life, hosted in found]
+                logs = [(life, entries_in(content(partition, start, partition.log_end_offset))) for life, partition in found]
                 for what in differences(logs, end):
                     self.world.violation(f"11: {self.name_of(key)}, below {end}: {what}")
                 continue
-            contents = [(life, content(hosted, start, end)) for life, hosted in found]
+            contents = [(life, content(partition, start, end)) for life, partition in found]
             first_life, first = contents[0]
             for life, other in contents[1:]:
                 compared += len(other)
@@ -248,13 +248,13 @@ class Watcher:
                         f"1: {self.name_of(key)}: {first_life} and {life} differ below {end}, from byte {at} on "
                         f"({len(first)} and {len(other)} bytes)"
                     )
-            if whole and len({hosted.log_end_offset for _, hosted in found}) > 1:
-                ends = {life: hosted.log_end_offset for life, hosted in found}
+            if whole and len({partition.log_end_offset for _, partition in found}) > 1:
+                ends = {life: partition.log_end_offset for life, partition in found}
                 self.world.violation(f"15: {self.name_of(key)}: logs end at {ends} although nobody writes")
         return compared
 
 
-def proves_office(compares: Sequence[Compare]) -> bool:
+def proves_leadership(compares: Sequence[Compare]) -> bool:
     return any(isinstance(one, CreateRevisionIs) and one.key == keys.CONTROLLER and one.revision for one in compares)
 
 
@@ -265,7 +265,7 @@ def _drops_the_old(before: PartitionState, state: PartitionState) -> bool:
 
 
 def led_by_preferred(state: PartitionState) -> bool:
-    """By the first of those that stay, of the original ones while others are added."""
+    """Whether the first replica that stays leads; the first original one while others are added."""
     firsts = [replica.node_id for replica in state.replicas if replica.node_id not in state.removing]
     return state.leader in (firsts[0], state.replicas[0].node_id)
 
@@ -274,23 +274,23 @@ def aims_at(state: PartitionState, replicas: Sequence[int]) -> bool:
     return [replica.node_id for replica in state.replicas if replica.node_id not in state.removing] == list(replicas)
 
 
-def hosted_by(process: StorageProcess) -> list[tuple[Key, Hosted, int]]:
-    """What a running node hosts, with the node's incarnation."""
+def hosted_by(process: StorageProcess) -> list[tuple[Key, Partition, int]]:
+    """The partitions that a running node hosts, with the node's incarnation."""
     if not process.running or process.what is None:
         return []
-    partitions = process.what._partitions
-    return [(key, hosted, partitions.incarnation) for key, hosted in partitions.by_key.items() if not hosted.offline]
+    partitions = process.what.partitions
+    return [(key, partition, partitions.incarnation) for key, partition in partitions.by_key.items() if not partition.offline]
 
 
-def content(hosted: Hosted, start: int, end: int) -> bytes:
+def content(partition: Partition, start: int, end: int) -> bytes:
     """The batches of [start, end)."""
     found = bytearray()
     offset = start
     while offset < end:
-        piece = hosted.log.read(offset, 1 << 30, end, at_least_one_batch=True)
+        piece = partition.log.read(offset, 1 << 30, end, at_least_one_batch=True)
         if piece is None or not piece.length:
             break
-        data = hosted.log._fs.pread(piece.file.handle.fd, piece.length, piece.position)
+        data = partition.log.fs.pread(piece.file.handle.fd, piece.length, piece.position)
         found += data
         position, last = 0, offset
         while position + 61 <= len(data):

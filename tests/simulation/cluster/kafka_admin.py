@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.messages import alter_partition_reassignments as reassignments
 from libs.wire.messages import elect_leaders
-from tests.simulation.cluster.kafka import Link, Partition, call
+from tests.simulation.cluster.kafka_client import Link, Partition, call
 
 ELECT_LEADERS_VERSION, REASSIGNMENTS_VERSION = 2, 0
 PREFERRED, UNCLEAN = 0, 1

@@ -9,12 +9,12 @@ from typing import TypeVar
 from crc32c import crc32c
 
 from libs.rpc.transport import Stream
-from libs.wire.api import ApiKey
-from libs.wire.batch_layout import CRC_START, HEADER_SIZE, LENGTH_END
+from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
 from libs.wire.messages import create_topics, delete_topics, incremental_alter_configs, init_producer_id, list_offsets
 from libs.wire.primitives import Reader, Writer
-from libs.wire.records import iter_records
+from libs.wire.record_batches.batch_layout import CRC_START, HEADER_SIZE, LENGTH_END
+from libs.wire.record_batches.records import iter_records
 from tests.gateway.kafka_client import Fetched, Produced, fetch_body, produce_body, read_fetched, read_produced
 from tests.simulation.cluster.network import SimulatedTransport
 
@@ -68,7 +68,7 @@ class Link:
         """Raises Disconnected. After a timeout the connection is closed, as clients do."""
         return await self.begin(key, version, body).answer(timeout_s)
 
-    def begin(self, key: ApiKey, version: int, body: bytes) -> "Asked":
+    def begin(self, key: ApiKey, version: int, body: bytes) -> "SentRequest":
         """Sends it. Raises Disconnected."""
         if self.lost:
             raise Disconnected("the connection was lost", sent=False)
@@ -78,7 +78,7 @@ class Link:
         write_request_header(writer, RequestHeader(key, version, number, "simulated"))
         self._stream.write(struct.pack(">i", len(writer.buffer) + len(body)), bytes(writer.buffer), body)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        return Asked(self, key, version, answer)
+        return SentRequest(self, key, version, answer)
 
     def abort(self, reason: str) -> None:
         if not self.lost:
@@ -103,7 +103,7 @@ class Link:
             if not answer.done():
                 answer.set_result(memoryview(frame))
 
-    def descriptors_received(self, fds: list[int]) -> None:
+    def descriptors_received(self, fds: list[int] | None) -> None:
         raise AssertionError("no descriptors come by TCP")
 
     def write_ready(self) -> None:
@@ -117,8 +117,8 @@ class Link:
         self._waiting.clear()
 
 
-class Asked:
-    """What was sent on a connection, and has to be answered."""
+class SentRequest:
+    """A request that was sent on a connection and has no response yet."""
 
     def __init__(self, link: Link, key: ApiKey, version: int, answer: "asyncio.Future[memoryview]") -> None:
         self._link, self._key, self._version, self._answer = link, key, version, answer
@@ -244,7 +244,7 @@ async def produce(link: Link, partition: Partition, batch: bytes, acks: int, tim
     return await end_produce(begin_produce(link, partition, batch, acks, timeout_s), timeout_s)
 
 
-def begin_produce(link: Link, partition: Partition, batch: bytes, acks: int, timeout_s: float) -> Asked:
+def begin_produce(link: Link, partition: Partition, batch: bytes, acks: int, timeout_s: float) -> SentRequest:
     """Raises Disconnected."""
     body = produce_body(
         PRODUCE_VERSION, [(partition[0], [(partition[1], batch)])], acks=acks, timeout_ms=int(timeout_s * 1000 * 0.8)
@@ -252,7 +252,7 @@ def begin_produce(link: Link, partition: Partition, batch: bytes, acks: int, tim
     return link.begin(ApiKey.PRODUCE, PRODUCE_VERSION, body)
 
 
-async def end_produce(asked: Asked, timeout_s: float) -> Produced:
+async def end_produce(asked: SentRequest, timeout_s: float) -> Produced:
     """Raises Disconnected."""
     return read_produced(await asked.answer(timeout_s), PRODUCE_VERSION)[0][0]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
@@ -25,7 +25,7 @@ from libs.wire.messages import (
     offset_fetch,
     sync_group,
 )
-from tests.simulation.cluster.kafka import Disconnected, Link, Partition, call
+from tests.simulation.cluster.kafka_client import Disconnected, Link, Partition, call
 
 FIND_COORDINATOR_VERSION = 3
 COMMIT_VERSION, FETCH_VERSION = 9, 9
@@ -83,7 +83,7 @@ def join(
 
 
 def taking_turns(members: Iterable[str], partitions: Iterable[Partition]) -> list[sync_group.SyncGroupRequestAssignment]:
-    """What a leader assigns."""
+    """The leader's assignment: members take turns."""
     order = sorted(members)
     shares: dict[str, list[Partition]] = {member: [] for member in order}
     for at, partition in enumerate(sorted(partitions)):

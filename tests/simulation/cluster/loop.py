@@ -47,7 +47,7 @@ class Crash(BaseException):
 
 
 class Deadlock(AssertionError):
-    """Somebody waits, and nothing will ever happen."""
+    """A task waits, and nothing will ever happen."""
 
 
 class Spinning(AssertionError):
@@ -166,8 +166,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         gc.collect()  # of what the first one's `finally` blocks have left
 
     @contextlib.contextmanager
-    def burying(self) -> Iterator[None]:
-        """What the end of half-run coroutines says is not part of the run."""
+    def discarding(self) -> Iterator[None]:
+        """A scope in which the messages of half-run coroutines at their end are not part of the run."""
         hook, sys.unraisablehook = sys.unraisablehook, lambda _unraisable: None
         disabled = logging.root.manager.disable
         logging.disable(logging.CRITICAL)
@@ -183,7 +183,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- lives
 
     def end(self, life: Life) -> None:
-        """It runs no more. What it held is kept until the loop closes: collecting it would run its `finally` blocks."""
+        """Ends a life. Its objects are kept until the loop closes: collecting them would run their `finally` blocks."""
         life.dead = True
         self._abandoned += life.held
         life.held = []
@@ -196,7 +196,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- running
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Until it is done. Raises what it raises, Deadlock, Spinning. Garbage is not collected by itself until `burying`."""
+        """Runs `main` until it is done. Raises its errors, Deadlock, Spinning. Garbage is collected only in `discarding`."""
         gc.disable()
         self._running = True
         asyncio._set_running_loop(self)
@@ -210,7 +210,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._running = False
 
     def _steps(self, task: "asyncio.Task[Any]") -> None:
-        """Everything of one instant, then on to the next."""
+        """Runs everything of one instant, then moves on to the next."""
         ready, heap, draw, trace = self._ready, self._heap, self._random.random, self._trace
         steps = 0
         while ready:

@@ -1,42 +1,39 @@
 """Bugs that are planted one at a time into a whole cluster, to see whether a run catches them, and within how many seeds.
 
-`python -m tests.simulation.cluster.mutants` tells for each; `NAME…` for those alone.
+`python -m tests.simulation.planted cluster` prints the number of seeds that each takes.
 """
 
-import logging
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from libs.cluster.records import InSync, PartitionState
-from libs.commitlog.errors import DirectoryDamaged
-from libs.commitlog.producers import FRESH, ProducerState
+from libs.commitlog.model.errors import DirectoryDamaged
+from libs.commitlog.producers.producer_state import FRESH, ProducerState
+from libs.coordinator.driver import ShardDriver
+from libs.coordinator.shard import Shard
 from libs.rpc.contracts.replication import Pulled, PulledFrom
-from libs.runtime.shards.driver import ShardDriver
-from libs.runtime.shards.shard import Shard
-from services.controller.core import elections, reassignment
-from services.controller.fencing import FencedWriter
-from services.gateway.appends import Appends
+from services.controller.core.elections import leader_election as elections
+from services.controller.core.reassignment import reassignment
+from services.controller.term.fenced_writer import FencedWriter
+from services.gateway.appends.appends import Appends
 from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.consumer import commits as consumer_commits
 from services.group_coordinator.core.consumer import reconciliation
-from services.group_coordinator.core.machine import GroupMachine
-from services.storage.cleaning import Cleaning
-from services.storage.core import following as deciding
-from services.storage.core.ownership import Ownership
-from services.storage.core.replica import Replica
-from services.storage.following import applying
-from services.storage.following.followed import Followed
-from services.storage.leader_checks import LeaderChecks
-from tests.simulation.cluster import watcher
-from tests.simulation.cluster.many import run_one
-from tests.simulation.cluster.run import Report
+from services.group_coordinator.core.group_machine import GroupMachine
+from services.storage.cleanup.log_cleaner import LogCleaner
+from services.storage.core.produce.ownership import Ownership
+from services.storage.core.replication.follower import following as deciding
+from services.storage.core.replication.leader.replica import Replica
+from services.storage.partition.leader_checks import LeaderChecks
+from services.storage.replication.follower import applying
+from services.storage.replication.follower.followed_partition import FollowedPartition
+from tests.simulation.cluster import invariants
+from tests.simulation.cluster.seeds import run_one
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.planted import Mutant
+from tests.simulation.planted import Bug, Mutant, Plant, PlantedBugs
 
 FAULTY_S = 60.0
 
@@ -44,11 +41,11 @@ FAULTY_S = 60.0
 def leader_counts_itself_alone() -> Any:
     """acks=all is answered when the leader has it."""
 
-    def recount(self: Replica) -> bool:
+    def recount(self: Replica) -> None:
         self._counted = [self._own] * self.min_in_sync
-        self._alone = False
+        self._only_member = False
         self.in_sync = len(self.isr.committed)
-        return self._advance()
+        self._advance_high_watermark()
 
     return patch.object(Replica, "_recount", recount)
 
@@ -56,7 +53,7 @@ def leader_counts_itself_alone() -> Any:
 def logs_never_part() -> Any:
     """A follower appends behind what its leader does not have."""
 
-    def decide(answer: Pulled, own: deciding.Own) -> deciding.Decision:
+    def decide(answer: Pulled, own: deciding.LocalLog) -> deciding.Decision:
         return deciding.decide(replace(answer, diverging_epoch=-1), own)
 
     return patch.object(applying, "decide", decide)
@@ -89,20 +86,20 @@ def duplicates_are_stored() -> Any:
 
 def written_counts_as_durable() -> Any:
     """A follower tells its leader of what it wrote as if it were synced."""
-    original = Followed.standing
+    original = FollowedPartition.pull_position
 
-    def standing(self: Followed) -> PulledFrom:
+    def pull_position(self: FollowedPartition) -> PulledFrom:
         found = original(self)
         return replace(found, durable_offset=found.fetch_offset)
 
-    return patch.object(Followed, "standing", standing)
+    return patch.object(FollowedPartition, "pull_position", pull_position)
 
 
 @contextmanager
 def unfenced_controller() -> Iterator[None]:
     """A deposed controller's writes are taken. That nothing proves office is not told: what comes of it is to be seen."""
     unguarded = Mutant(FencedWriter.commit, "[guard, *write.compares]", "[*write.compares]")
-    with unguarded.planted(), patch.object(watcher, "proves_office", lambda compares: True):
+    with unguarded.planted(), patch.object(invariants, "proves_leadership", lambda compares: True):
         yield
 
 
@@ -117,8 +114,8 @@ def whoever_writes_is_the_owner() -> Iterator[None]:
 
 
 def leaders_ask_nobody() -> Any:
-    """What is out of order in a leader's log is refused, and it may have been replaced without having heard so."""
-    return patch.object(LeaderChecks, "ask", lambda self, hosted, then: then(None))
+    """A leader refuses records that are out of order without asking whether it was replaced."""
+    return patch.object(LeaderChecks, "check", lambda self, partition, on_checked: on_checked(None))
 
 
 def nobody_is_awaited_after_a_takeover() -> Any:
@@ -126,97 +123,79 @@ def nobody_is_awaited_after_a_takeover() -> Any:
     return patch.object(GroupMachine, "timers", lambda self, now_ms: ())
 
 
-def line(where: Callable[..., Any], right: str, wrong: str) -> Callable[[], AbstractContextManager[Any]]:
+def line(where: Callable[..., Any], right: str, wrong: str) -> Plant:
     """One line that somebody might write."""
     return Mutant(where, right, wrong).planted
 
 
-MUTANTS: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, ...]]] = {
-    "the leader counts itself alone": (leader_counts_itself_alone, (1, 2, 3)),
-    "logs never part": (logs_never_part, tuple(range(1, 11))),
-    "nothing is synced": (nothing_is_synced, (1, 2, 3)),
-    "anybody leads": (anybody_leads, (1, 2, 3)),
-    "duplicates are stored": (duplicates_are_stored, (1, 2, 3)),
-    "written counts as durable": (written_counts_as_durable, (1, 2, 3)),
-    "a gateway sends again without a producer id, after a lost connection": (
+MUTANTS: dict[str, Bug] = {
+    "the leader counts itself alone": Bug(leader_counts_itself_alone, range(1, 4)),
+    "logs never part": Bug(logs_never_part, range(1, 11)),
+    "nothing is synced": Bug(nothing_is_synced, range(1, 4)),
+    "anybody leads": Bug(anybody_leads, range(1, 4)),
+    "duplicates are stored": Bug(duplicates_are_stored, range(1, 4)),
+    "written counts as durable": Bug(written_counts_as_durable, range(1, 4)),
+    "a gateway sends again without a producer id, after a lost connection": Bug(
         line(Appends._failed, "elif not sent or batch.producer is not None:", "elif True:"),
-        tuple(range(1, 21)),
+        range(1, 21),
     ),
-    "a gateway sends again without a producer id, after its leader was replaced": (
+    "a gateway sends again without a producer id, after its leader was replaced": Bug(
         line(Appends._take_back, "batch.producer is not None and batch.request.acks", "batch.request.acks"),
-        tuple(range(1, 21)),
+        range(1, 21),
     ),
-    "a gateway forgets what it has given back": (
-        line(Appends._fail, "elif result.error != OUT_OF_ORDER:", "elif False:"),
-        tuple(range(1, 11)),
+    "a gateway forgets what it has given back": Bug(
+        line(Appends._fail, "elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:", "elif False:"),
+        range(1, 11),
     ),
-    "compaction passes the high watermark": (
-        line(Cleaning._plan, "min(hosted.high_watermark, hosted.last_stable_offset)", "found.log_end_offset"),
-        (1, 2, 3),
+    "compaction passes the high watermark": Bug(
+        line(LogCleaner._plan, "min(partition.high_watermark, partition.last_stable_offset)", "partition_log.log_end_offset"),
+        range(1, 4),
     ),
-    "old replicas go before the new ones are in sync": (
+    "old replicas go before the new ones are in sync": Bug(
         line(reassignment.finished, "is not ReassignmentStatus.REMOVING", "is ReassignmentStatus.NONE"),
-        (1, 2, 3),
+        range(1, 4),
     ),
-    "a commit is answered before it is committed": (
+    "a commit is answered before it is committed": Bug(
         line(Shard._queue, "pending.take(group, decision, ticket)", "pending.take(None, decision, ticket)"),
-        (1, 2, 3),
+        range(1, 4),
     ),
-    "offsets are not loaded": (
+    "offsets are not loaded": Bug(
         line(GroupMachine.decode, "record_codec.decode(key, value)", "None if key[1] < 2 else record_codec.decode(key, value)"),
-        (1, 2, 3),
+        range(1, 4),
     ),
-    "a commit's generation is not looked at": (
+    "a commit's generation is not looked at": Bug(
         line(classic_commits.commit_error, "if generation != group.facts.generation:", "if False:"),
-        (1, 2, 3),
+        range(1, 4),
     ),
-    "a commit's epoch is not looked at": (
+    "a commit's epoch is not looked at": Bug(
         line(consumer_commits.commit_error, "if epoch == member.epoch:", "if True:"),
-        (1, 2, 3),
+        range(1, 4),
     ),
-    "what others hold is given": (
+    "what others hold is given": Bug(
         line(reconciliation._next, " if holder((topic_id, number)) in (None, member.member_id)", ""),
-        (1, 2, 3),
+        range(1, 4),
     ),
-    "nobody has to give up first": (
-        line(reconciliation._next, "if to_give_up and owns_any(owned, to_give_up):", "if False:"),
-        (1, 2, 3),
+    "nobody has to give up first": Bug(
+        line(reconciliation._next, "if to_revoke and owns_any(owned, to_revoke):", "if False:"),
+        range(1, 4),
     ),
-    "a deposed owner's append is taken": (whoever_writes_is_the_owner, tuple(range(1, 11))),
-    "a leader that was replaced unawares refuses what its successor would take": (leaders_ask_nobody, tuple(range(1, 21))),
-    "nobody is awaited after a takeover": (nobody_is_awaited_after_a_takeover, tuple(range(1, 11))),
+    "a deposed owner's append is taken": Bug(whoever_writes_is_the_owner, range(1, 11)),
+    "a leader that was replaced unawares refuses what its successor would take": Bug(leaders_ask_nobody, range(1, 21)),
+    "nobody is awaited after a takeover": Bug(nobody_is_awaited_after_a_takeover, range(1, 11)),
 }
 """Each with the seeds within which it is caught."""
 
-GUARDED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], tuple[int, ...]]] = {
-    "an unfenced controller": (unfenced_controller, tuple(range(1, 28))),
+GUARDED: dict[str, Bug] = {
+    "an unfenced controller": Bug(unfenced_controller, range(1, 28)),
 }
 """Each with seeds that do not catch it. A write also compares what it changes with what was read."""
 
 
-def seeds_to_catch(name: str, *, faulty_s: float = FAULTY_S, most: int = 0) -> tuple[int, Report | None]:
-    """How many seeds it took, and what the last one found; more than there are, and None, if none did."""
-    plant, seeds = {**MUTANTS, **GUARDED}[name]
-    seeds = tuple(range(1, most + 1)) or seeds
-    for count, seed in enumerate(seeds, 1):
-        with plant():
-            try:
-                report = run_one(seed, faulty_s=faulty_s, until_caught=True)
-            except (SystemExit, DirectoryDamaged) as refusal:  # of a process, to start with the files that it finds
-                report = Report(seed, violations=[f"a process does not start: {refusal}"])
-        if report.violations:
-            return count, report
-    return len(seeds) + 1, None
+def violations_of(seed: int, faulty_s: float = FAULTY_S) -> list[str]:
+    try:
+        return run_one(seed, faulty_s=faulty_s, until_caught=True).violations
+    except (SystemExit, DirectoryDamaged) as refusal:  # of a process, to start with the files that it finds
+        return [f"a process does not start: {refusal}"]
 
 
-def main(names: list[str]) -> None:
-    logging.disable(logging.NOTSET)
-    for name in names or MUTANTS:
-        began = time.process_time()
-        count, report = seeds_to_catch(name, most=10)
-        found = report.violations[0][:160] if report is not None else "NOT CAUGHT"
-        print(f"{name}: {count} seeds, {time.process_time() - began:.0f} s: {found}", flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+BUGS = PlantedBugs("cluster", violations_of, MUTANTS, GUARDED)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from random import Random
 
-from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.files.filesystem import FileSystem
 from libs.rpc.transport import Receiver, Stream
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
 from tests.simulation.cluster.stream import SimulatedStream
@@ -55,7 +55,7 @@ class Network:
         self._blocked[source, target] = self._blocked.get((source, target), 0) + 1
 
     def unblock(self, source: str, target: str) -> None:
-        """What was sent meanwhile arrives late."""
+        """Lets the links carry again. What was sent meanwhile arrives late."""
         left = self._blocked.get((source, target), 0) - 1
         if left > 0:
             self._blocked[source, target] = left
@@ -85,15 +85,15 @@ class Network:
         for key in [key for key, listener in self.listeners.items() if listener.life is life]:
             del self.listeners[key]
         for stream in [stream for stream in self.streams.values() if stream.life is life]:
-            stream.die(tell=True)
+            stream.die(notify=True)
 
     def power_cut(self, host: str) -> None:
-        """Nobody is told. Who sends to the host is answered with resets once it is up again."""
+        """Ends the host's connections silently. Senders get resets once the host is up again."""
         self.down[host] = True
         for key in [key for key in self.listeners if key[0] == host]:
             del self.listeners[key]
         for stream in [stream for stream in self.streams.values() if stream.local == host]:
-            stream.die(tell=False)
+            stream.die(notify=False)
 
     def power_on(self, host: str) -> None:
         self.down.pop(host, None)

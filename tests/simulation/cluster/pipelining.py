@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from libs.wire.errors import ErrorCode
 from tests.history.model import Send
-from tests.simulation.cluster import kafka
+from tests.simulation.cluster import kafka_client
 from tests.simulation.cluster.clients import DELIVERY_S, REQUEST_S, RETRIABLE, RETRY_S, Client, Producer, Values, key_of
-from tests.simulation.cluster.kafka import Asked, Disconnected, Link, Partition
+from tests.simulation.cluster.kafka_client import Disconnected, Link, Partition, SentRequest
 from tests.simulation.cluster.recorder import Recorder
 
 UNDER_WAY_MOST = 5
@@ -37,12 +37,12 @@ class Batch:
 @dataclass(slots=True)
 class UnderWay:
     batch: Batch
-    asked: Asked
+    asked: SentRequest
     until: float
 
 
 class Pipeline:
-    """Of one partition and one producer id.
+    """The batches of one partition and one producer id.
 
     Unless it drains, the first of what is unacknowledged are under way, in the same order. `given_up`: a batch met its end
     otherwise, so that none behind it may be sent.
@@ -65,7 +65,7 @@ class Pipeline:
         self._may_send.set()
 
     async def run(self) -> None:
-        """Until it is closed, and nothing is under way any more."""
+        """Works until it is closed and no batch is in flight."""
         await asyncio.gather(self._send(), self._hear())
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Pipeline:
                 return
             self._leader = leader[0], link
             batch = self.unacknowledged[len(self._under_way)]
-            asked = kafka.begin_produce(link, self._partition, batch.data, -1, REQUEST_S)
+            asked = kafka_client.begin_produce(link, self._partition, batch.data, -1, REQUEST_S)
         except Disconnected:
             await asyncio.sleep(RETRY_S)
             await self._client.refresh()
@@ -124,7 +124,7 @@ class Pipeline:
             first = self._under_way[0]
             left_s = max(first.until - asyncio.get_running_loop().time(), 0.0)
             try:
-                produced = await kafka.end_produce(first.asked, left_s)
+                produced = await kafka_client.end_produce(first.asked, left_s)
                 error, offset = ErrorCode(produced.error), produced.base_offset
             except Disconnected:
                 error, offset = ErrorCode.NETWORK_EXCEPTION, -1
@@ -170,7 +170,7 @@ class PipeliningProducer(Producer):
                 await self._live(pause_s * PAUSES)
 
     async def _live(self, pause_s: float) -> None:
-        """With one producer id."""
+        """One life: it sends with one producer id."""
         heard = asyncio.Event()
         pipelines = {one: Pipeline(self._client, self._recorder, one, self._producer, heard) for one in self.partitions}
         running = [asyncio.get_running_loop().create_task(pipeline.run()) for pipeline in pipelines.values()]
@@ -189,7 +189,7 @@ class PipeliningProducer(Producer):
                 self._recorder.end(batch.call, "info")
 
     async def _feed(self, partition: Partition, pipeline: Pipeline, pause_s: float) -> None:
-        """Until it is told to stop, or there is no sense in it any more."""
+        """Feeds batches until the producer is stopped, or until there is no sense in it any more."""
         while not self.stopping and not pipeline.given_up:
             gap_s = self._random.choice(GAPS_S)
             for _ in range(self._random.choice(BURSTS)):

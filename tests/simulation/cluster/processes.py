@@ -8,24 +8,27 @@ from typing import Any
 
 from libs.commitlog.cleaner.cleaning import clean, clean_with
 from libs.commitlog.cleaner.job import CleanJob, CleanResult
-from libs.commitlog.cleaner.pace import Pace
-from libs.commitlog.durable_files import make_directory
-from libs.commitlog.open_files import OpenFiles
+from libs.commitlog.cleaner.pace import JobTime
+from libs.commitlog.files.durable_files import make_directory
+from libs.commitlog.files.open_files import OpenFiles
 from libs.runtime.identity import next_incarnation
 from libs.runtime.lifecycle import Lifecycle, supervise
+from libs.runtime.metadata_marks import MetadataMarks
+from libs.runtime.process import Environment as ProcessEnvironment
+from libs.runtime.process import Identity
 from libs.telemetry.metrics import Metrics
 from services.controller import process as controller_process
 from services.controller.config import ControllerConfig
-from services.controller.service import Controller
+from services.controller.controller import Controller
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
 from services.storage.config import StorageConfig
+from services.storage.environment import Environment
 from services.storage.service import StorageNode
-from services.storage.surroundings import Surroundings
+from tests.simulation.cluster.environment import HostClock, SimulatedChildren, SimulatedOffload, Slowness
 from tests.simulation.cluster.loop import LIFE, Crash, Life
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.store import SimulatedStore
-from tests.simulation.cluster.surroundings import HostClock, SimulatedChildren, SimulatedOffload, Slowness
 from tests.simulation.cluster.world import World
 from tests.simulation.disk import SimulatedDisk
 
@@ -70,11 +73,14 @@ class Process:
         return self.life is not None and self.life.paused
 
     def start(self) -> None:
+        """Whoever starts a process on a host without power has switched the host on."""
         assert not self.running
+        if self.host in self.world.network.down:
+            self.world.network.power_on(self.host)
         self.starts += 1
         self.ended = asyncio.Event()
         self.life = Life(f"{self.host}#{self.starts}")
-        self.world.tell(f"{self.host} starts")
+        self.world.log_event(f"{self.host} starts")
         context = Context()
         context.run(LIFE.set, self.life)
         self.world.loop.create_task(self._run(self.life), context=context)
@@ -83,7 +89,7 @@ class Process:
         lifecycle = self.lifecycle = Lifecycle()
         code = await supervise(self.serve, lifecycle)
         reason = f"exit {code}" + (f": {lifecycle.failure!r}" if lifecycle.failure is not None else "")
-        self.world.tell(f"{self.host} ended by itself, {reason}")
+        self.world.log_event(f"{self.host} ended by itself, {reason}")
         self.ends.append(reason)
         self._gone(life)
 
@@ -104,27 +110,27 @@ class Process:
     def stop(self) -> None:
         """SIGTERM."""
         if self.running and self.lifecycle is not None:
-            self.world.tell(f"{self.host} is told to stop")
+            self.world.log_event(f"{self.host} is told to stop")
             self.lifecycle.stop()
 
     def kill(self) -> None:
         """SIGKILL: the page cache lives."""
         if self.running:
             assert self.life is not None
-            self.world.tell(f"{self.host} is killed")
+            self.world.log_event(f"{self.host} is killed")
             left = self.disk.as_left_by_a_kill()
-            self.disk.bury(Crash())
+            self.disk.discard(Crash())
             self.disk = self._powered(left)
             self._gone(self.life)
 
     def power_cut(self) -> None:
         """The host goes dark: what was not synced is kept, lost or torn, and nobody hears a word."""
-        self.world.tell(f"{self.host} loses its power")
+        self.world.log_event(f"{self.host} loses its power")
         self.boots += 1
         for tell in self.world.before_power_cut:
             tell(self.host)
         left = self.disk.crashed(self.random)
-        self.disk.bury(Crash())
+        self.disk.discard(Crash())
         self.disk = self._powered(left)
         if self.life is not None and not self.life.dead:
             self.world.loop.end(self.life)
@@ -135,7 +141,7 @@ class Process:
         self.world.network.power_cut(self.host)
 
     def power_cut_at(self, operations: int) -> None:
-        """In the middle of a turn: when the disk was asked for so many changes more."""
+        """Cuts the power in the middle of a turn, after so many more changes of the disk."""
         left = [operations]
 
         def before(_operation: str) -> None:
@@ -147,18 +153,14 @@ class Process:
 
         self.disk.before = before
 
-    def power_on(self) -> None:
-        self.world.network.power_on(self.host)
-        self.start()
-
     def pause(self) -> None:
         if self.running and self.life is not None:
-            self.world.tell(f"{self.host} is paused")
+            self.world.log_event(f"{self.host} is paused")
             self.life.paused = True
 
     def resume(self) -> None:
         if self.life is not None and self.life.paused:
-            self.world.tell(f"{self.host} goes on")
+            self.world.log_event(f"{self.host} goes on")
             self.world.loop.resume(self.life)
 
     # --- what each of them takes from the world
@@ -180,6 +182,17 @@ class Process:
     def incarnation(self) -> int:
         return next_incarnation(self.disk, "/data", self.clock.wall_ms())
 
+    def identity(self) -> Identity:
+        return Identity(self.role, self.node_id, self.incarnation(), self.host, VERSION)
+
+    def environment(self, new_random: Callable[[], Random]) -> ProcessEnvironment:
+        """The environment. The seeds' histories need this order: the store, the transport, `new_random`, the incarnation."""
+        store, transport, random = self.open_store(), self.transport(), new_random()
+        return ProcessEnvironment(self.identity(), self.clock, store, transport, random, marks=MetadataMarks(self.disk, "/data"))
+
+    def own_random(self) -> Random:
+        return Random(self.random.getrandbits(64))
+
 
 class StorageProcess(Process):
     role = "storage"
@@ -198,10 +211,11 @@ class StorageProcess(Process):
         disk = self.disk
         make_directory(disk, "/data")
         disk.lock("/data/.lock")
-        incarnation = self.incarnation()
+        identity = self.identity()
         store = self.open_store()
         lifecycle.on_stop(store.close)
-        surroundings = Surroundings(
+        surroundings = Environment(
+            identity=identity,
             clock=self.clock,
             fs=disk,
             store=store,
@@ -210,40 +224,30 @@ class StorageProcess(Process):
             offload=lambda name, threads: SimulatedOffload(self.slowness, threads),
             children=lambda name, count, nice: SimulatedChildren(self.slowness, {clean: self._clean}),
             new_directory_id=lambda: self.random.randbytes(16),
-            host_id=self.host,
-            version=VERSION,
             die=lifecycle.stop,
             open_files=OpenFiles(64),
             boot_id=f"{self.host}, boot {self.boots}",
         )
-        node = self.what = StorageNode(config, incarnation, surroundings)
+        node = self.what = StorageNode(config, surroundings)
         lifecycle.on_stop(node.stop)
         await node.start()
 
     def _clean(self, job: CleanJob, report: Callable[[object], None]) -> CleanResult:
         for tell in self.world.before_cleaning:
             tell(self.host, job)
-        return clean_with(self.disk, job, report, Pace(lambda: 0.0, lambda _: None))
+        return clean_with(self.disk, job, report, JobTime(lambda: 0.0, lambda _: None))
 
 
 class ControllerProcess(Process):
     role = "controller"
 
     async def serve(self, lifecycle: Lifecycle) -> None:
-        config = ControllerConfig(self.node_id, (), "/data", rpc_tcp=f"{self.host}:{RPC_PORT}")
-        world = controller_process.Surroundings(
-            store=self.open_store(),
-            transport=self.transport(),
-            random=Random(self.random.getrandbits(64)),
-            incarnation=self.incarnation(),
-            host_id=self.host,
-            version=VERSION,
-        )
+        config = ControllerConfig(node_id=self.node_id, etcd=(), data_dir="/data", rpc_tcp=f"{self.host}:{RPC_PORT}")
 
         async def built(controller: Controller) -> None:
             self.what = controller
 
-        await controller_process.serve(config, world, lifecycle, built)
+        await controller_process.serve(config, self.environment(self.own_random), lifecycle, built)
 
 
 class GatewayProcess(Process):
@@ -251,27 +255,17 @@ class GatewayProcess(Process):
 
     async def serve(self, lifecycle: Lifecycle) -> None:
         config = GatewayConfig(
-            self.node_id,
-            (),
-            KAFKA_PORT,
-            "/data",
+            node_id=self.node_id,
+            etcd=(),
+            port_base=KAFKA_PORT,
+            data_dir="/data",
             listen_host=self.host,
             advertised_host=self.host,
             rpc_tcp=f"{self.host}:{RPC_PORT}",
             rack=f"rack-{self.node_id}",
         )
-        store = self.open_store()
-        lifecycle.on_stop(store.close)
-        gateway = self.what = Gateway(
-            config,
-            clock=self.clock,
-            transport=self.transport(),
-            store=store,
-            metrics=Metrics("gateway"),
-            host_id=self.host,
-            incarnation=self.incarnation(),
-            version=VERSION,
-            die=lifecycle.stop,
-        )
+        world = self.environment(lambda: Random(0))
+        lifecycle.on_stop(world.store.close)
+        gateway = self.what = Gateway(config, world, Metrics("gateway"), die=lifecycle.stop, descriptors_max=20_000)
         lifecycle.on_stop(gateway.stop)
         await gateway.start()

@@ -7,9 +7,9 @@ from libs.cluster.records import PartitionState
 from libs.wire.errors import ErrorCode
 from tests.simulation.cluster import kafka_admin
 from tests.simulation.cluster.clients import REQUEST_S, RETRY_S, Client, key_of
-from tests.simulation.cluster.kafka import Disconnected, Partition
+from tests.simulation.cluster.invariants import aims_at, led_by_preferred
+from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.store import LATE_S_MAX
-from tests.simulation.cluster.watcher import aims_at, led_by_preferred
 
 PAUSE_S = 3.0
 ATTEMPTS_MAX = 1_000
@@ -19,8 +19,8 @@ Was = Callable[[Partition, float, Callable[[PartitionState], bool]], bool]
 """Whether a state of the partition since that time was such."""
 
 
-class Mover:
-    """What was asked for may happen although nobody answered, and late; at the end every partition has all nodes again."""
+class Reassigner:
+    """An operator. Its requests may take effect late, and without an answer; at the end every partition has all nodes again."""
 
     def __init__(self, client: Client, partitions: Sequence[Partition], nodes: Replicas, was: Was) -> None:
         self._client, self._partitions, self._nodes, self._was = client, list(partitions), nodes, was
@@ -28,7 +28,7 @@ class Mover:
         self.stopping = False
 
     async def run(self) -> None:
-        """Until it is told to stop."""
+        """Reassigns until it is stopped."""
         while not self.stopping:
             await asyncio.sleep(self._random.expovariate(1 / PAUSE_S))
             if self._random.random() < 0.4:
@@ -58,7 +58,7 @@ class Mover:
         except Disconnected:
             return
         said = {key_of(partition): ErrorCode(error).name for partition, error in answer.items()}
-        world.tell(f"preferred leaders are asked for: {said}")
+        world.log_event(f"preferred leaders are asked for: {said}")
         for partition, error in answer.items():
             if error in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED) and not self._was(partition, begun, led_by_preferred):
                 world.violation(f"an election of {key_of(partition)} is answered, and its preferred replica does not lead")
@@ -71,7 +71,7 @@ class Mover:
         except Disconnected:
             return False
         error = answer.get(partition, int(ErrorCode.REQUEST_TIMED_OUT))  # the whole request was not carried out
-        world.tell(f"{key_of(partition)} is to have {replicas or 'what it had'}: {ErrorCode(error).name}")
+        world.log_event(f"{key_of(partition)} is to have {replicas or 'what it had'}: {ErrorCode(error).name}")
         if not error and replicas is not None and not self._was(partition, begun, lambda state: aims_at(state, replicas)):
             world.violation(f"a reassignment of {key_of(partition)} to {replicas} is answered, and nobody wrote it")
         return not error

@@ -1,4 +1,4 @@
-"""What clients did and saw, as `tests.history` judges it."""
+"""The recorder of the calls and answers of clients, as `tests.history` judges them."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ class Recorder:
         self.acknowledged[key] = max(offset + len(values) - 1, self.acknowledged.get(key, -1))
 
     def history(self, seed: int) -> History:
-        """Nobody is excused for storing twice: no client here sends again what may have been stored, but with a producer id."""
+        """The recorded history. Duplicates are not excused: clients resend only with a producer id."""
         return History(tuple(self._ops), read_to_end=True, about={"seed": seed})
 
     def _now(self) -> int:

@@ -11,22 +11,22 @@ from libs.cluster.codec import decode
 from libs.cluster.membership import Superseded
 from libs.cluster.records import Topic
 from libs.cluster.topic_names import GROUP_TOPIC
-from libs.commitlog.errors import DirectoryRetired
+from libs.commitlog.model.errors import DirectoryRetired
 from libs.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from services.storage.hosted import Key
+from services.storage.partition.partition import Key
 from tests.history.judge import judge
-from tests.history.report import told
-from tests.simulation.cluster import kafka
+from tests.history.report import format_verdict
+from tests.simulation.cluster import kafka_client
 from tests.simulation.cluster.administrator import Administrator
 from tests.simulation.cluster.clients import REQUEST_S, Client, Consumer, Producer, Values, key_of
+from tests.simulation.cluster.compacted_topic import Names, NamesProducer, NamesReader
 from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.faults import Faults
 from tests.simulation.cluster.final_disks import look_at_disks
 from tests.simulation.cluster.groups import POINTS, SHARDS, Groups
-from tests.simulation.cluster.kafka import Disconnected, Partition
+from tests.simulation.cluster.invariants import Invariants, hosted_by
+from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
-from tests.simulation.cluster.mover import Mover
-from tests.simulation.cluster.names import Names, NamesProducer, NamesReader
 from tests.simulation.cluster.pipelining import PipeliningProducer
 from tests.simulation.cluster.processes import (
     KAFKA_PORT,
@@ -35,8 +35,8 @@ from tests.simulation.cluster.processes import (
     Process,
     StorageProcess,
 )
+from tests.simulation.cluster.reassigner import Reassigner
 from tests.simulation.cluster.recorder import Recorder
-from tests.simulation.cluster.watcher import Watcher, hosted_by
 from tests.simulation.cluster.world import World
 
 FAULTY_S = 120.0
@@ -50,7 +50,8 @@ PRODUCER_PAUSE_S = 0.28
 FAULTS_LEAST, OPERATIONS_LEAST = 20, 5_000
 COMPACTED = "names"
 TOPICS = {"orders": 3, "clicks": 2, "pages": 2}
-"""Partitions by name. Orders are acknowledged by all of the ISR, clicks by the leader alone; pages by the page caches of all."""
+"""Partitions by name. Orders are acknowledged by all of the ISR, clicks by the leader alone; pages by the page caches of all.
+"""
 BROKER_CONFIGS = ("log.cleaner.backoff.ms=2000", "log.cleaner.dedupe.buffer.size=1048576")
 
 
@@ -100,11 +101,11 @@ class ClusterRun:
         self.recorder = Recorder(world.loop)
         self.clients = [Client(world, f"client-{number}", bootstrap, [*TOPICS, COMPACTED]) for number in range(1, CLIENTS + 1)]
         self.faults = Faults(world, self.processes, [client.name for client in self.clients])
-        self.watcher = Watcher(world, self.storage, self._name_of)
-        world.links.applied.append(self.watcher.applied)
-        self.watcher.paged, self.watcher.compacted = ("pages",), (COMPACTED, GROUP_TOPIC)
-        world.before_cleaning.append(self.watcher.cleaning)
-        world.before_power_cut.append(self.watcher.power_cut)
+        self.invariants = Invariants(world, self.storage, self._name_of)
+        world.links.applied.append(self.invariants.applied)
+        self.invariants.paged, self.invariants.compacted = ("pages",), (COMPACTED, GROUP_TOPIC)
+        world.before_cleaning.append(self.invariants.cleaning)
+        world.before_power_cut.append(self.invariants.power_cut)
         self._logs = _Logs(world, verbose=verbose)
         values = Values()
         sure = [partition for partition in self.partitions if partition[0] != "clicks"]
@@ -125,7 +126,7 @@ class ClusterRun:
         self.producers += [NamesProducer(client, self.recorder, self.names, values) for client in self.clients[1:3]]
         self.names_reader = NamesReader(self.clients[0], self.names)
         self.administrator = Administrator(self.clients[-1], factor, [*TOPICS, COMPACTED])
-        self.mover = Mover(self.clients[-2], self.every_partition, (1, 2, 3), self.watcher.was)
+        self.reassigner = Reassigner(self.clients[-2], self.every_partition, (1, 2, 3), self.invariants.was)
         self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
 
     def run(self, *, until_caught: bool = False) -> Report:
@@ -149,8 +150,8 @@ class ClusterRun:
             self.operations,
             self.faults.count,
             self.faults.kinds,
-            self.watcher.changes,
-            self.watcher.cleanings,
+            self.invariants.changes,
+            self.invariants.cleanings,
             {name: world.sometimes.counts[name] for name in POINTS},
             [*world.violations, *world.loop.failures, *self._logs.failures],
             "",
@@ -159,7 +160,7 @@ class ClusterRun:
         if report.faults < FAULTS_LEAST and self.faulty_s >= FAULTY_S:
             report.violations.append(f"{report.faults} faults prove too little")
         verdict = judge(self.recorder.history(world.seed))
-        report.verdict = told(verdict)
+        report.verdict = format_verdict(verdict)
         for finding in verdict.findings:
             if finding.key is None or finding.key not in world.excused:
                 report.violations.append(f"history: {finding.kind}: {finding.key}: {finding.says}")
@@ -168,7 +169,7 @@ class ClusterRun:
     def discard(self) -> None:
         """Lets go of all that half-ran. The run is of no use any more."""
         loop = self.world.loop
-        with loop.burying():
+        with loop.discarding():
             for process in self.processes:
                 process.__dict__.clear()
             self.__dict__.clear()
@@ -197,29 +198,29 @@ class ClusterRun:
         await self._create_topics()
         await self.groups.configure()
         await self._until(self._in_sync, BIRTH_S, "the topics' partitions are not in sync")
-        world.tell("clients begin")
+        world.log_event("clients begin")
         working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
         reading = [self._start(lambda consumer=consumer: consumer.run(CONSUMER_PAUSE_S)) for consumer in self.consumers]  # type: ignore[misc]
-        reading += [self._start(self.administrator.run), self._start(self.mover.run), self._start(self.names_reader.run)]
+        reading += [self._start(self.administrator.run), self._start(self.reassigner.run), self._start(self.names_reader.run)]
         members = self.groups.start()
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)
         if self.faulty_s >= FAULTY_S:  # a seed may be hard on the clients
             await self._until(self._too_little_work, FAULTY_S, "clients get too little done")
         faulty.cancel()
-        world.tell("everything heals")
+        world.log_event("everything heals")
         await self.faults.heal()
         self.groups.steady()
         for producer in self.producers:
             producer.stopping = True
         for consumer in self.consumers:
             consumer.stopping = True
-        self.administrator.stopping = self.mover.stopping = self.names_reader.stopping = True
+        self.administrator.stopping = self.reassigner.stopping = self.names_reader.stopping = True
         await self._ended([*working, *reading], "a client")
         await self._live(members)
         for keeper in keepers:
             keeper.cancel()
-        self.watcher.look()
+        self.invariants.look()
 
     async def _ended(self, tasks: "list[asyncio.Task[None]]", who: str) -> None:
         await asyncio.wait(tasks, timeout=LIVE_S)
@@ -257,7 +258,7 @@ class ClusterRun:
         self.groups.stop()
         await self._ended(members, "a member")
         await self._until(self._same_ends, LIVE_S, "followers do not reach their leaders' ends")
-        self.watcher.compare_logs(whole=True)
+        self.invariants.compare_logs(whole=True)
 
     async def _end(self, partition: Partition) -> int:
         client = self.clients[0]
@@ -266,7 +267,7 @@ class ClusterRun:
             try:
                 link = await client.leader(partition)
                 if link is not None:
-                    error, offset = await kafka.end_offset(link, partition, REQUEST_S)
+                    error, offset = await kafka_client.end_offset(link, partition, REQUEST_S)
                     if not error:
                         known = self.recorder.acknowledged.get(key_of(partition), -1)
                         if offset <= known:
@@ -284,13 +285,13 @@ class ClusterRun:
 
     async def _look(self) -> None:
         while True:
-            self.watcher.look()
+            self.invariants.look()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _compare(self) -> None:
         while True:
             await asyncio.sleep(COMPARE_EVERY_S)
-            self.watcher.compare_logs(whole=False)
+            self.invariants.compare_logs(whole=False)
 
     async def _supervise(self) -> None:
         """Starts again what ended by itself."""
@@ -307,7 +308,7 @@ class ClusterRun:
         return self.recorder.calls + self.names.operations + self.groups.operations
 
     def _ready(self) -> str:
-        """What is missing."""
+        """The reason why the cluster is not ready."""
         for process in self.processes:
             if not process.running or process.what is None:
                 return f"{process.host} does not run"
@@ -320,16 +321,16 @@ class ClusterRun:
         return "" if self.operations >= OPERATIONS_LEAST else f"{self.operations} operations"
 
     def _in_sync(self) -> str:
-        for key, state in self.watcher.states.items():
+        for key, state in self.invariants.states.items():
             if state.leader < 0 or len(state.isr) < self.factor or state.adding or state.removing:
                 return f"{self._name_of(key)}: leader {state.leader}, ISR {[member.node_id for member in state.isr]}"
-        return "" if len(self.watcher.states) == len(self.every_partition) else "not all topics are there"
+        return "" if len(self.invariants.states) == len(self.every_partition) else "not all topics are there"
 
     def _same_ends(self) -> str:
         ends: dict[Key, set[int]] = {}
         for process in self.storage:
-            for key, hosted, _ in hosted_by(process):
-                ends.setdefault(key, set()).add(hosted.log_end_offset)
+            for key, partition, _ in hosted_by(process):
+                ends.setdefault(key, set()).add(partition.log_end_offset)
         return "".join(f"{self._name_of(key)} ends at {sorted(found)} " for key, found in ends.items() if len(found) > 1)
 
     async def _until(self, missing: Callable[[], str], bound_s: float, complaint: str) -> bool:
@@ -350,12 +351,12 @@ class ClusterRun:
         deadline = self.world.loop.time() + BIRTH_S
         while self.world.loop.time() < deadline:
             try:
-                answer = await kafka.create(await self.clients[0].any_gateway(), topics, REQUEST_S)
+                answer = await kafka_client.create(await self.clients[0].any_gateway(), topics, REQUEST_S)
             except Disconnected:
                 answer = {}
             if answer and all(error in (0, 36) for error, _ in answer.values()):
                 return
-            self.world.tell(f"topics are not created: {answer}")
+            self.world.log_event(f"topics are not created: {answer}")
             await asyncio.sleep(0.5)
         raise TimeoutError("topics cannot be created")
 
@@ -401,7 +402,7 @@ class _Logs(logging.Handler):
         fields = getattr(record, "fields", {})
         said = ", ".join(f"{name}={value}" for name, value in fields.items())
         who = life.name if life is not None else "world"
-        self._world.tell(f"{who} [{record.levelname.lower()}] {record.getMessage()}" + (f" ({said})" if said else ""))
+        self._world.log_event(f"{who} [{record.levelname.lower()}] {record.getMessage()}" + (f" ({said})" if said else ""))
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             if record.getMessage() == ENDED and isinstance(error, EXPECTED_ENDS):

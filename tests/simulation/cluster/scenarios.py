@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from libs.cluster.image import ClusterImage
-from libs.cluster.memory_store import MemoryStore
+from libs.cluster.memory.memory_store import MemoryStore
 from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE, PartitionState
 from libs.rpc.contracts.controller import CreateTopics, NewTopic
 from tests.simulation.cluster.processes import ControllerProcess, GatewayProcess, Process, StorageProcess
@@ -23,7 +23,7 @@ class Cluster:
         self._store = MemoryStore(world.keyspace)
 
     async def born(self, factor: int = 3) -> None:
-        """With one topic, of one partition."""
+        """Starts all processes, and makes one topic of one partition."""
         for process in self.processes:
             process.start()
         await self.until(lambda image: len(image.members(STORAGE)) == len(self.storage) and len(image.members(GATEWAY)) == 2)
@@ -53,7 +53,7 @@ class Cluster:
         return self.storage[(await self.now()).leader - 1]
 
     async def until(self, holds: Callable[[ClusterImage], bool], within_s: float = LONG_S) -> float:
-        """How long it took."""
+        """Waits for the image to satisfy `holds`. Returns the virtual seconds that it took."""
         begun = self.world.seconds
         while not holds(await self.image()):
             assert self.world.seconds - begun < within_s, "\n".join(self.world.story[-30:])
@@ -84,7 +84,7 @@ def play(seed: int, scenario: Callable[[Cluster], Awaitable[None]], storage: int
         loop.run(run())
         failures = list(loop.failures)
     finally:
-        with loop.burying():
+        with loop.discarding():
             for process in cluster.processes:
                 process.__dict__.clear()
             cluster.__dict__.clear()

@@ -1,10 +1,11 @@
-"""What `make simulate KIND=cluster` prints."""
+"""The output of `make simulate KIND=cluster`."""
 
 import time
 from collections import Counter
 
-from tests.simulation.cluster.many import run_many, run_one
+from tests.simulation.budget import too_few
 from tests.simulation.cluster.run import Report
+from tests.simulation.cluster.seeds import run_many, run_one
 
 STORY_LINES = 80
 PROVE_ALL = 6
@@ -16,27 +17,29 @@ def replay(seed: int, *, everything: bool) -> int:
     if everything:
         print("\n".join(report.story))
     if report.violations:
-        tell(report, STORY_LINES if not everything else 0)
+        print_failure(report, STORY_LINES if not everything else 0)
         return 1
-    print(f"seed {seed}: {said(report)}, all sound; digest {report.digest}")
+    print(f"seed {seed}: {summary(report)}, all sound; digest {report.digest}")
     return 0
 
 
-def run_seeds(first: int, count: int) -> int:
-    started, failed = time.monotonic(), 0
+def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
+    """Runs at most `most` seeds, and begins no further one after `seconds_max`. 1: a seed failed, or too few seeds ran."""
+    started, failed, count = time.monotonic(), 0, 0
     faults: Counter[str] = Counter()
     paths: Counter[str] = Counter()
     operations = 0
-    for report in run_many(range(first, first + count)):
+    for report in run_many(range(first, first + most), seconds=seconds_max):
+        count += 1
         faults.update(report.kinds)
         paths.update(report.sometimes)
         operations += report.operations
         if report.violations:
             failed += 1
-            tell(report, STORY_LINES)
+            print_failure(report, STORY_LINES)
     seconds = time.monotonic() - started
     print(
-        f"{count} seeds in {seconds:.0f} s ({seconds / count:.1f} s each), {operations} operations, "
+        f"{count} of {most} seeds in {seconds:.0f} s ({seconds / max(1, count):.1f} s each), {operations} operations, "
         f"{faults.total()} faults, {failed} seeds failed"
     )
     for name, times in sorted(faults.items()):
@@ -47,10 +50,12 @@ def run_seeds(first: int, count: int) -> int:
     missing = [name for name, times in paths.items() if not times] if count >= PROVE_ALL else []
     for name in missing:
         print(f"  ! never: {name}")
-    return 1 if failed or missing else 0
+    if complaint := too_few(count, most):
+        print(complaint)
+    return 1 if failed or missing or complaint else 0
 
 
-def said(report: Report) -> str:
+def summary(report: Report) -> str:
     return (
         f"{report.operations} operations, {report.faults} faults, {report.changes} changes of partition states, "
         f"{report.cleanings} compactions, "
@@ -58,8 +63,8 @@ def said(report: Report) -> str:
     )
 
 
-def tell(report: Report, lines: int) -> None:
-    print(f"\nseed {report.seed}: {said(report)}")
+def print_failure(report: Report, lines: int) -> None:
+    print(f"\nseed {report.seed}: {summary(report)}")
     for violation in report.violations[:20]:
         print(f"  ! {violation}")
     print(f"  replay: make simulate KIND=cluster SEED={report.seed}, with STORY=1 for all that happened")

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 
+from tests.simulation.budget import in_time
 from tests.simulation.cluster.run import FAULTY_S, ClusterRun, Report
 
 
@@ -17,9 +18,9 @@ def run_one(seed: int, *, verbose: bool = False, faulty_s: float = FAULTY_S, unt
         run.discard()
 
 
-def run_many(seeds: Iterable[int], *, processes: int | None = None) -> Iterator[Report]:
-    """In the order of the seeds."""
+def run_many(seeds: Iterable[int], *, processes: int | None = None, seconds: float | None = None) -> Iterator[Report]:
+    """The reports in the order of the seeds, of as many seeds as begin within `seconds`."""
     seeds = list(seeds)
     workers = processes or min(os.cpu_count() or 1, len(seeds))
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(run_one, seeds)
+        yield from in_time(pool, run_one, seeds, seconds)

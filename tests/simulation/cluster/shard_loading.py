@@ -5,32 +5,32 @@ from dataclasses import replace
 from typing import Any
 
 from libs.cluster.configs.group_settings import own_group_values
-from libs.runtime.shards.tables import Journal
+from libs.coordinator.tables import Journal
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.describe_groups import DescribeGroupsRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from services.group_coordinator.core.asked import Asked
-from services.group_coordinator.core.machine import GroupMachine
-from services.group_coordinator.service import GroupCoordinator, Known, group_machine
-from services.storage.hosted import Hosted
-from tests.simulation.cluster.names import entries_in
-from tests.simulation.cluster.watcher import content
+from services.group_coordinator.coordinator import GroupCoordinator, MachineInputs, group_machine
+from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.storage.partition.partition import Partition
+from tests.simulation.cluster.compacted_topic import entries_in
+from tests.simulation.cluster.invariants import content
 
 OFFSET_FETCH, DESCRIBE_GROUPS, CONSUMER_GROUP_DESCRIBE, LIST_GROUPS = 9, 5, 1, 5
 
 
-def differences(coordinator: GroupCoordinator, served: Any, hosted: Hosted, names: Sequence[str]) -> Iterator[str]:
-    loaded = loaded_from(coordinator, hosted)
+def differences(coordinator: GroupCoordinator, served: Any, partition: Partition, names: Sequence[str]) -> Iterator[str]:
+    loaded = loaded_from(coordinator, partition)
     for request, version in _questions(names):
-        asked = Asked(request, version, "", "", "")
+        asked = RequestEvent(request, version, "", "", "")
         one, other = (_in_order(machine.decide(asked, 0).reply) for machine in (served, loaded))
         if one != other:
             yield f"{type(request).__name__}: served is {one}, loaded {other}"
 
 
-def loaded_from(coordinator: GroupCoordinator, hosted: Hosted) -> GroupMachine:
-    known = Known(
+def loaded_from(coordinator: GroupCoordinator, partition: Partition) -> GroupMachine:
+    known = MachineInputs(
         image=lambda: coordinator.image,
         settings=lambda: coordinator._settings.current,
         topics=lambda: coordinator.topics,
@@ -39,7 +39,7 @@ def loaded_from(coordinator: GroupCoordinator, hosted: Hosted) -> GroupMachine:
     journal = Journal()
     machine = group_machine(journal, known)
     journal.recording = False
-    entries = entries_in(content(hosted, hosted.log_start_offset, hosted.log_end_offset))
+    entries = entries_in(content(partition, partition.log_start_offset, partition.log_end_offset))
     for _, entry in sorted(entries.items()):
         record = machine.decode(entry.key, entry.value)
         if record is not None:

@@ -9,8 +9,8 @@ from contextvars import Context
 from random import Random
 from typing import Any, TypeVar
 
-from libs.cluster.memory_keyspace import Keyspace
-from libs.cluster.memory_store import LostAnswer, MemoryStore
+from libs.cluster.memory.memory_keyspace import Keyspace
+from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
 from libs.cluster.store import Compare, KeyValue, Operation, Outcome, RangeResult, StoreUnavailable, TxnResult, WatchBatch
 from libs.cluster.transactions import check_transaction
 
@@ -57,7 +57,7 @@ class SimulatedStore(MemoryStore):
 
     @property
     def unavailable(self) -> bool:
-        """For watches, which stand still while the store cannot be reached or heard."""
+        """The error of watches, which stand still while the store cannot be reached."""
         return self._unavailable or self._links.down or not (self._reaches() and self._hears())
 
     @unavailable.setter
@@ -92,8 +92,8 @@ class SimulatedStore(MemoryStore):
                 result = TxnResult(Outcome.CONFLICT, self.keyspace.revision)
             else:
                 result = TxnResult(Outcome.OK, self.keyspace.write(operations))
-                for tell in self._links.applied:
-                    tell(self._host, compares, operations)
+                for on_applied in self._links.applied:
+                    on_applied(self._host, compares, operations)
             return unknown if lost is not None else result
 
         return await self._ask(there, lambda: unknown)

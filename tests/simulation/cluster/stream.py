@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING
 
-from libs.commitlog.filesystem import FileSystem
+from libs.commitlog.files.filesystem import FileSystem
 from libs.rpc.socket_stream import LOW_WATER
 from libs.rpc.transport import Buffer, Receiver
 from tests.simulation.cluster.loop import LIFE
@@ -128,13 +128,18 @@ class SimulatedStream:
         self._queue.extend(buffers)
         self._queued(sum(map(len, buffers)))
 
-    def write_file(self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None) -> None:
+    def write_file(
+        self, fd: int, position: int, length: int, on_sent: Callable[[bool], None] | None = None, *, cached: int = 0
+    ) -> None:
         if self.closing:
             if on_sent is not None:
                 self._loop.call_soon(on_sent, False, context=self._context)
             return
         self._queue.append(_FileRange(fd, position, length, on_sent))
         self._queued(length)
+
+    def read_ahead(self, fd: int, position: int, length: int, on_end: Callable[[Exception | None], None]) -> None:
+        """All is in the page cache."""
 
     def hold_files(self, fds: Sequence[int]) -> list[int]:
         assert self._fs is not None
@@ -233,7 +238,7 @@ class SimulatedStream:
             self._loop.call_at(self._loop.time() + self._network.delay(self.remote, self.local), self._release, context=WORLD)
 
     def _release(self) -> None:
-        """In order: what comes meanwhile waits behind."""
+        """Delivers in order: later bytes wait behind earlier ones."""
         if not self._network.blocked(self.remote, self.local):
             stuck, self._stuck = self._stuck, []
             for what in stuck:
@@ -264,12 +269,12 @@ class SimulatedStream:
         """The host is up again, and knows nothing of the connection."""
         self._schedule(reset_error())
 
-    def die(self, *, tell: bool) -> None:
+    def die(self, *, notify: bool) -> None:
         """Its process, or its whole host, is gone."""
         if self.lost:
             return
         self.lost = self.closing = True
-        if tell:
+        if notify:
             self._schedule(reset_error() if self._inbox else Ending())
             self._network.streams.pop(self.key, None)
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from libs.clock import WallMs
-from libs.commitlog.directory import LogDirectory
+from libs.commitlog.partition_log.directory import LogDirectory
 from libs.runtime.identity import next_incarnation
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.sometimes import Sometimes

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.cluster.many import run_one
-from tests.simulation.cluster.telling import said
+from tests.simulation.cluster.seed_reports import summary
+from tests.simulation.cluster.seeds import run_one
 
 REPOSITORY = Path(__file__).parents[3]
 SHORT_S = 25.0
@@ -18,12 +18,12 @@ SHORT_S = 25.0
 def test_a_cluster_keeps_its_promises_through_faults(seed: int) -> None:
     report = run_one(seed, faulty_s=SHORT_S)
     assert report.violations == [], "\n".join(report.story[-40:])
-    assert report.operations > 500, said(report)
+    assert report.operations > 500, summary(report)
 
 
 def test_two_processes_replay_a_seed_step_by_step() -> None:
-    """With another order of hashes in each: nothing may depend on it."""
-    program = f"from tests.simulation.cluster.many import run_one; print(run_one(3, faulty_s={SHORT_S}).digest)"
+    """The hash order differs between the processes: nothing may depend on it."""
+    program = f"from tests.simulation.cluster.seeds import run_one; print(run_one(3, faulty_s={SHORT_S}).digest)"
     running = [
         subprocess.Popen(
             [sys.executable, "-c", program],

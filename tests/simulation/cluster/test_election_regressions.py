@@ -1,11 +1,11 @@
-"""What other systems got wrong about elections, played in a whole cluster."""
+"""Elections that other systems got wrong, played in a whole cluster."""
 
 import asyncio
 
 import pytest
 
 from libs.cluster.image import ClusterImage
-from tests.simulation.cluster.scenes import Cluster, play
+from tests.simulation.cluster.scenarios import Cluster, play
 
 SEEDS = pytest.mark.parametrize("seed", range(3))
 
@@ -17,7 +17,7 @@ def test_one_nodes_lost_page_cache_does_not_become_the_clusters_loss(seed: int) 
     async def scenario(cluster: Cluster) -> None:
         before, former = await cluster.now(), await cluster.leader()
         former.power_cut()
-        former.power_on()
+        former.start()
         await cluster.until(lambda image: cluster.state(image).leader not in (-1, former.node_id), 5.0)
         after = await cluster.now()
         assert after.leader_epoch > before.leader_epoch

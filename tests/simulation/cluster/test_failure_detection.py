@@ -6,7 +6,7 @@ import pytest
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import CONTROLLER, GATEWAY, STORAGE
-from tests.simulation.cluster.scenes import Cluster, play
+from tests.simulation.cluster.scenarios import Cluster, play
 
 AT_ONCE_S = 0.3
 SEEDS = pytest.mark.parametrize("seed", range(3))

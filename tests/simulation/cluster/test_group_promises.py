@@ -114,7 +114,7 @@ def test_an_old_generation_commits_no_more(world: World) -> None:
 
 def test_epochs_are_each_members_own(world: World) -> None:
     group = promises(world, classic=False)
-    group.told_epoch(Holding("a"), 4, newest=0)
+    group.epoch_received(Holding("a"), 4, newest=0)
     acknowledged(group, 5, generation=3)
     assert world.violations == []
     group.accepted(group.commit_begins(2, {ONE: 6}), ONE, stale=True)
@@ -144,9 +144,9 @@ def test_generations_and_epochs_do_not_fall(world: World) -> None:
     group.synced(3, "a", "a", frozenset(), newest=-1)
     group.synced(2, "b", "b", frozenset(), newest=3)
     holding = Holding("c")
-    group.told_epoch(holding, 4, newest=3)
-    group.told_epoch(holding, 3, newest=None)
-    group.told_epoch(Holding("d"), 3, newest=4)
+    group.epoch_received(holding, 4, newest=3)
+    group.epoch_received(holding, 3, newest=None)
+    group.epoch_received(Holding("d"), 3, newest=4)
     assert len(world.violations) == 3
 
 

@@ -1,4 +1,4 @@
-"""What counts as held by a replica: what its node has made durable, in this life or in an earlier one, and nothing else."""
+"""The durable data of a replica: what its node made durable in this life or an earlier one, and nothing else."""
 
 import errno
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from libs.cluster.records import InSync, PartitionState, Replica
-from libs.commitlog.config import LogConfig
-from libs.commitlog.log import Log
-from libs.commitlog.segment import FileRegistry
+from libs.commitlog.model.config import LogConfig
+from libs.commitlog.partition_log.log import Log
+from libs.commitlog.segments.segment import FileRegistry
 from tests.commitlog.harness import append_some, sync
-from tests.simulation.cluster.watcher import Watcher
+from tests.simulation.cluster.invariants import Invariants
 from tests.simulation.cluster.world import World
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.node import StillClock
@@ -26,7 +26,7 @@ SYNCED = 5
 
 
 class Node:
-    """As much of a storage process as is looked at. Its log has `SYNCED` batches that are durable, and nothing else."""
+    """The part of a storage process that is looked at. Its log has `SYNCED` durable batches and nothing else."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id, self.host = node_id, f"storage-{node_id}"
@@ -41,19 +41,19 @@ class Node:
         self.starts += 1
         self.life = SimpleNamespace(name=f"{self.host}#{self.starts}")
         self.log = Log.open(PATH, "t", 0, LogConfig(), self.disk, registry=FileRegistry(), clock=StillClock())
-        self.hosted: Any = SimpleNamespace(
+        self.partition: Any = SimpleNamespace(
             log=self.log, replica=SimpleNamespace(synced=True), leading=self.node_id == LEADER, leader_epoch=0, offline=False
         )
-        self.what = SimpleNamespace(_partitions=SimpleNamespace(by_key={KEY: self.hosted}, incarnation=self.starts))
+        self.what = SimpleNamespace(partitions=SimpleNamespace(by_key={KEY: self.partition}, incarnation=self.starts))
         self.shows(0)
 
     def shows(self, high_watermark: int) -> None:
-        self.hosted.high_watermark = self.hosted.last_stable_offset = high_watermark
-        self.hosted.log_end_offset = self.log.log_end_offset
+        self.partition.high_watermark = self.partition.last_stable_offset = high_watermark
+        self.partition.log_end_offset = self.log.log_end_offset
 
     def restart(self, *, power: bool) -> None:
         left = self.disk.crashed(Random(1)) if power else self.disk.as_left_by_a_kill()
-        self.disk.bury(OSError("another process took over"))
+        self.disk.discard(OSError("another process took over"))
         self.disk = left
         self.open()
 
@@ -63,7 +63,7 @@ class Scene:
         self.world = World(1)
         self.leader, self.follower = Node(LEADER), Node(FOLLOWER)
         nodes: Any = [self.leader, self.follower]
-        self.watcher = Watcher(self.world, nodes, lambda key: "t-0")
+        self.invariants = Invariants(self.world, nodes, lambda key: "t-0")
 
     def both_append(self) -> None:
         """The leader syncs it, too."""
@@ -72,13 +72,13 @@ class Scene:
         sync(self.leader.log)
 
     def violations(self, high_watermark: int) -> int:
-        """After one more look, at a leader that shows this."""
+        """The violations after one more look, at a leader that shows this."""
         isr = tuple(InSync(node.node_id, node.starts) for node in (self.leader, self.follower))
         replicas = tuple(Replica(node, "") for node in (LEADER, FOLLOWER))
-        self.watcher.states[KEY] = PartitionState(replicas, LEADER, 1, 0, 0, isr)
+        self.invariants.states[KEY] = PartitionState(replicas, LEADER, 1, 0, 0, isr)
         self.leader.shows(high_watermark)
         self.follower.shows(0)
-        self.watcher.look()
+        self.invariants.look()
         return len(self.world.violations)
 
 

@@ -29,7 +29,7 @@ class End:
     def buffer_updated(self, nbytes: int) -> None:
         self.received += self._space[:nbytes]
 
-    def descriptors_received(self, fds: list[int]) -> None:
+    def descriptors_received(self, fds: list[int] | None) -> None:
         raise AssertionError
 
     def write_ready(self) -> None:
@@ -55,7 +55,7 @@ class Pair:
             await work(self)
 
         self.loop.run(body())
-        with self.loop.burying():
+        with self.loop.discarding():
             self.loop.close()
 
     async def _listen(self) -> None:

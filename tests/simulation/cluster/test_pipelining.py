@@ -1,4 +1,4 @@
-"""What a producer with several batches under way sends, and when."""
+"""The sends of a producer that has several batches in flight, and their times."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,14 +9,13 @@ import pytest
 from libs.wire.errors import ErrorCode
 from tests.gateway.kafka_client import Produced
 from tests.history.model import Send
-from tests.simulation.cluster import kafka
+from tests.simulation.cluster import kafka_client
 from tests.simulation.cluster.clients import DELIVERY_S, Client
-from tests.simulation.cluster.kafka import Disconnected, Link, Partition
+from tests.simulation.cluster.kafka_client import Disconnected, Link, Partition
 from tests.simulation.cluster.pipelining import UNDER_WAY_MOST, Batch, Pipeline
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.world import World
 
-NOT_LEADER, OUT_OF_ORDER = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 ONE = ("orders", 0)
 LONG_S = 1.0
 
@@ -87,7 +86,7 @@ class Rig:
             await running
 
         self.world.loop.run(body())
-        with self.world.loop.burying():
+        with self.world.loop.discarding():
             self.world.loop.close()
 
     @property
@@ -99,8 +98,8 @@ class Rig:
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     rig = Rig()
-    monkeypatch.setattr(kafka, "begin_produce", rig.broker.begin_produce)
-    monkeypatch.setattr(kafka, "end_produce", rig.broker.end_produce)
+    monkeypatch.setattr(kafka_client, "begin_produce", rig.broker.begin_produce)
+    monkeypatch.setattr(kafka_client, "end_produce", rig.broker.end_produce)
     return rig
 
 
@@ -115,7 +114,7 @@ def test_it_sends_the_next_before_the_first_is_answered_and_not_too_many(rig: Ri
     rig.run(work)
 
 
-@pytest.mark.parametrize("error", [NOT_LEADER, ErrorCode.NOT_ENOUGH_REPLICAS, None])
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS, None])
 def test_after_an_error_all_are_answered_before_all_are_sent_again_in_order(rig: Rig, error: ErrorCode | None) -> None:
     async def work() -> None:
         await rig.add(1, 2, 3)
@@ -123,8 +122,8 @@ def test_after_an_error_all_are_answered_before_all_are_sent_again_in_order(rig:
         await rig.add(4)
         await asyncio.sleep(LONG_S)
         assert rig.broker.since(3) == []
-        await rig.broker.answers(NOT_LEADER)
-        await rig.broker.answers(NOT_LEADER)
+        await rig.broker.answers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await rig.broker.answers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         await asyncio.sleep(LONG_S)
         assert rig.broker.since(3) == [1, 2, 3, 4]
         assert rig.world.violations == []
@@ -162,15 +161,15 @@ def test_another_leader_is_sent_nothing_before_the_former_has_answered_all(rig: 
     rig.run(work)
 
 
-@pytest.mark.parametrize(("first", "why"), [(ErrorCode.NONE, "is gone"), (NOT_LEADER, "begin an epoch")])
+@pytest.mark.parametrize(("first", "why"), [(ErrorCode.NONE, "is gone"), (ErrorCode.NOT_LEADER_OR_FOLLOWER, "begin an epoch")])
 def test_to_hear_that_a_batch_is_out_of_order_is_a_violation(rig: Rig, first: ErrorCode, why: str) -> None:
     async def work() -> None:
         await rig.add(1, 2, 3)
         await rig.broker.answers(first, 10)
-        await rig.broker.answers(OUT_OF_ORDER)
+        await rig.broker.answers(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         assert len(rig.world.violations) == 1
         assert why in rig.world.violations[0]
-        await rig.broker.answers(OUT_OF_ORDER)
+        await rig.broker.answers(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
         assert len(rig.world.violations) == 1, "that is the same one"
         assert rig.pipeline.given_up
 
@@ -183,8 +182,8 @@ def test_what_cannot_be_delivered_in_time_is_given_up_once_all_is_answered(rig: 
         await asyncio.sleep(DELIVERY_S)
         await rig.add(3)
         assert not rig.pipeline.given_up
-        await rig.broker.answers(NOT_LEADER)
-        await rig.broker.answers(NOT_LEADER)
+        await rig.broker.answers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        await rig.broker.answers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         await asyncio.sleep(LONG_S)
         assert rig.pipeline.given_up
         assert rig.broker.since(2) == []

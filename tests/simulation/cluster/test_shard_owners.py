@@ -8,15 +8,15 @@ import pytest
 
 from libs.cluster.configs.definitions import BROKER
 from libs.cluster.image import ClusterImage
-from libs.cluster.owners import Owner
 from libs.cluster.records import GROUP_COORDINATOR, STORAGE, PartitionState
+from libs.cluster.shard_owners import Owner
 from libs.cluster.topic_names import GROUP_TOPIC
+from libs.coordinator.states import State
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, CreateInternalTopic
-from libs.runtime.shards.states import State
-from services.controller.core.configs import SET
-from services.controller.core.ownership import CALM_S
+from services.controller.core.shards.shard_ownership import CALM_S
+from services.controller.core.topics.alter_configs import SET
 from tests.simulation.cluster.coordinator_process import CoordinatorProcess
-from tests.simulation.cluster.scenes import Cluster, play
+from tests.simulation.cluster.scenarios import Cluster, play
 
 AT_ONCE_S = 0.3
 SHARDS = 8
@@ -45,7 +45,7 @@ class Coordinators:
         await asyncio.sleep(1.0)  # heartbeats reach everybody
 
     async def shared(self, *node_ids: int) -> float:
-        """How long it took until all shards belonged evenly to these, which live."""
+        """The seconds until all shards belonged evenly to these processes, which live."""
 
         def evenly(image: ClusterImage) -> bool:
             living = {str(Owner(n, m.incarnation)) for n, m in image.members(GROUP_COORDINATOR).items() if n in node_ids}
@@ -55,7 +55,7 @@ class Coordinators:
         return await self.cluster.until(evenly)
 
     async def served(self) -> float:
-        """How long it took until all shards were served, each by its owner."""
+        """The seconds until all shards were served, each by its owner."""
 
         def all_served(image: ClusterImage) -> bool:
             return all(self._serves(index, state) for index, state in enumerate(shards(image)))

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from libs.cluster.memory_keyspace import Keyspace
+from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.cluster.store import Put
 from tests.simulation.cluster.loop import VirtualLoop
 from tests.simulation.cluster.store import Links, SimulatedStore
@@ -14,8 +14,8 @@ from tests.simulation.cluster.store import Links, SimulatedStore
 LONG_S = 60.0
 
 
-class Reach:
-    """Of one process."""
+class ReplicaLogEnd:
+    """The log end of one process."""
 
     def __init__(self) -> None:
         self.links = Links(Random(1))
@@ -31,9 +31,9 @@ class Reach:
     ],
     ids=["the store is down", "requests do not arrive", "answers do not come back"],
 )
-def test_who_is_cut_off_sees_what_was_written_once_it_is_not(cut: Callable[[Reach, bool], None]) -> None:
+def test_who_is_cut_off_sees_what_was_written_once_it_is_not(cut: Callable[[ReplicaLogEnd, bool], None]) -> None:
     """Watches went on, whatever was cut: no run ever had a process that did not know of an election."""
-    reach, keyspace = Reach(), Keyspace()
+    reach, keyspace = ReplicaLogEnd(), Keyspace()
     store = SimulatedStore(keyspace, reach.links, reaches=lambda: reach.reaches, hears=lambda: reach.hears)
     loop = VirtualLoop(Random(2))  # type: ignore[abstract]
 

@@ -98,5 +98,5 @@ def test_a_crashed_process_runs_nothing_more_and_a_paused_one_goes_on_where_it_w
     loop.run(run())
     assert [step for name, step in seen if name == "crashed"] == [0, 1]
     assert [step for name, step in seen if name == "paused"] == [0, 1, 2, 3, -1]
-    with loop.burying():
+    with loop.discarding():
         loop.close()

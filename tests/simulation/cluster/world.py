@@ -1,9 +1,9 @@
-"""What all simulated processes of one run share."""
+"""The world that all simulated processes of one run share."""
 
 from collections.abc import Callable
 from random import Random
 
-from libs.cluster.memory_keyspace import Keyspace
+from libs.cluster.memory.memory_keyspace import Keyspace
 from libs.commitlog.cleaner.job import CleanJob
 from tests.simulation.cluster.loop import VirtualLoop
 from tests.simulation.cluster.network import Network
@@ -38,16 +38,16 @@ class World:
     def seconds(self) -> float:
         return self.loop.time() - self._started
 
-    def tell(self, line: str) -> None:
+    def log_event(self, line: str) -> None:
         self.story.append(f"{self.seconds:9.4f}  {line}")
 
     def violation(self, what: str, *, loss_of: str = "") -> None:
-        """What must never be. The run goes on, so that the story shows what follows from it.
+        """Records a violation. The run goes on, so that the story shows what follows from it.
 
         `loss_of`: the partition that seems to have lost something.
         """
         if loss_of in self.excused:
-            self.tell(f"excused: {what}")
+            self.log_event(f"excused: {what}")
             return
-        self.tell(f"VIOLATION {what}")
+        self.log_event(f"VIOLATION {what}")
         self.violations.append(f"at {self.seconds:.4f}: {what}")

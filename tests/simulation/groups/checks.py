@@ -1,4 +1,4 @@
-"""What must hold, by what is committed and what is answered: by a reader of the log that has no code of its tables.
+"""The checks of commits and answers, by a reader of the log that shares no code with the coordinator's tables.
 
 7: generations and epochs rise; one leader and one assignment in each; no partition is owned twice. 8: no commit of who is not in
 the group, or of another generation, is let in; what is answered is committed; a fetch answers what was committed last.
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from libs.runtime.shards.decisions import KeyValue
+from libs.coordinator.decisions import KeyValue
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from libs.wire.messages.delete_groups import DeleteGroupsResponse
 from libs.wire.messages.join_group import JoinGroupResponse
@@ -16,8 +16,7 @@ from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRe
 from libs.wire.messages.offset_delete import OffsetDeleteResponse
 from libs.wire.messages.offset_fetch import OffsetFetchResponse
 from libs.wire.messages.sync_group import SyncGroupResponse
-from services.group_coordinator.core import record_codec
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
     ClassicGroupChanged,
     ClassicGroupRemoved,
     ConsumerGroupChanged,
@@ -30,11 +29,12 @@ from services.group_coordinator.core.records import (
     OffsetRemoved,
     TopicPartitions,
 )
+from services.group_coordinator.core.record_formats import record_codec
 from tests.group_coordinator.conversion.clients import Partition, each
 from tests.group_coordinator.conversion.stage import told
-from tests.simulation.groups.bench import Bench
-from tests.simulation.groups.lines import Call
-from tests.simulation.groups.owner import Owner
+from tests.simulation.groups.network import Call
+from tests.simulation.groups.shard_owner import Owner
+from tests.simulation.groups.simulator import Simulator
 
 NOTHING = -1
 SKIPS_ASSIGNMENT_FROM = 9
@@ -87,8 +87,8 @@ class Logged:
 
 
 class Checks:
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
         self.logged = Logged()
         self.offsets: dict[Partition, list[tuple[int, int]]] = {}
         """(How many records were committed then, offset or NOTHING), oldest first."""
@@ -122,7 +122,7 @@ class Checks:
         after = self.logged.generation
         if before is not None and after is not None:
             if after < before and not self._begins_anew:
-                self.bench.fail(f"the generation falls from {before} to {after}")
+                self.simulator.fail(f"the generation falls from {before} to {after}")
             self.converted += was_classic != (self.logged.classic is not None)
         if after is None:
             self.assignments.clear()
@@ -131,7 +131,7 @@ class Checks:
         for member_id, held in self.logged.held.items():
             for partition in held:
                 if partition in owners:
-                    self.bench.fail(f"{partition} is held by {member_id} and {owners[partition]}, says the log")
+                    self.simulator.fail(f"{partition} is held by {member_id} and {owners[partition]}, says the log")
                 owners[partition] = member_id
 
     def _read(self, record: Any) -> None:
@@ -181,7 +181,7 @@ class Checks:
         call, member_id, generation = self.commits[record.offset]
         wrong = self.logged.refuses(member_id, generation)
         if wrong:
-            self.bench.fail(f"{call} in generation {generation} as {member_id!r} is let in, and {wrong}")
+            self.simulator.fail(f"{call} in generation {generation} as {member_id!r} is let in, and {wrong}")
 
     def _read_generation(self, record: ClassicGroupChanged) -> None:
         owners: dict[Partition, str] = {}
@@ -191,11 +191,11 @@ class Checks:
             assigned[member.instance_id or member.member_id] = member.assignment
             for partition in each(told(member.assignment)) if member.assignment else ():
                 if partition in owners:
-                    self.bench.fail(f"{partition} is assigned to {member.member_id} and {owners[partition]}")
+                    self.simulator.fail(f"{partition} is assigned to {member.member_id} and {owners[partition]}")
                 owners[partition] = member.member_id
         known = self.assignments.setdefault(record.generation, assigned)
         if known != assigned and any(assigned.values()) and any(known.values()):
-            self.bench.fail(f"generation {record.generation} has two assignments")
+            self.simulator.fail(f"generation {record.generation} has two assignments")
         if any(assigned.values()):
             self.assignments[record.generation] = assigned
 
@@ -215,32 +215,32 @@ class Checks:
             return
         match reply:
             case OffsetCommitResponse():
-                self._told_committed(call, reply)
+                self._check_commit(call, reply)
             case OffsetFetchResponse():
-                self._told_offsets(call, reply)
+                self._check_offsets(call, reply)
             case OffsetDeleteResponse():
                 errors = [(topic.name, one.partition_index, one.error_code) for topic in reply.topics for one in topic.partitions]
-                self._told_deleted(call, [(topic, number) for topic, number, refused in errors if not refused])
+                self._check_deletion(call, [(topic, number) for topic, number, refused in errors if not refused])
             case DeleteGroupsResponse() if not any(result.error_code for result in reply.results):
-                self._told_deleted(call, list(self.offsets))
+                self._check_deletion(call, list(self.offsets))
             case JoinGroupResponse():
-                self._told_leader((owner.epoch, owner.loads, reply.generation_id), reply.leader or "", call.version)
+                self._check_leader((owner.epoch, owner.loads, reply.generation_id), reply.leader or "", call.version)
             case SyncGroupResponse() if self.logged.consumer_epoch is None:
                 said = call.request.generation_id, call.request.member_id, reply.assignment
                 if said not in self.synced and reply.assignment:
-                    self.bench.fail(f"{call} of {said[1]} in generation {said[0]} is told what is not committed")
+                    self.simulator.fail(f"{call} of {said[1]} in generation {said[0]} is told what is not committed")
             case ConsumerGroupHeartbeatResponse() if reply.member_epoch > 0:
-                self._told_epoch(call, reply)
+                self._check_epoch(call, reply)
 
-    def _told_leader(self, key: tuple[int, int, int], leader: str, version: int) -> None:
-        """Of one owner: what was not agreed on is forgotten with it. A static member that comes back has another id."""
+    def _check_leader(self, key: tuple[int, int, int], leader: str, version: int) -> None:
+        """Checks that a generation has one leader per owner. A static member that comes back has another id."""
         if leader.startswith("i"):
             leader = leader.split("-")[0]
         leader = self.instances.get(leader, leader)
         if leader and version >= SKIPS_ASSIGNMENT_FROM and self.leaders.setdefault(key, leader) != leader:
-            self.bench.fail(f"generation {key[-1]} is led by {self.leaders[key]} and {leader}")
+            self.simulator.fail(f"generation {key[-1]} is led by {self.leaders[key]} and {leader}")
 
-    def _told_committed(self, call: Call, reply: OffsetCommitResponse) -> None:
+    def _check_commit(self, call: Call, reply: OffsetCommitResponse) -> None:
         asked = {
             (topic.name or topic_name(topic.topic_id), one.partition_index): one.committed_offset
             for topic in call.request.topics
@@ -252,17 +252,17 @@ class Checks:
                 if not one.error_code:
                     self.acknowledged += 1
                     if (*partition, asked[partition]) not in self.seen_offsets:
-                        self.bench.fail(f"{call}: {asked[partition]} of {partition} is acknowledged and not committed")
+                        self.simulator.fail(f"{call}: {asked[partition]} of {partition} is acknowledged and not committed")
 
-    def _told_epoch(self, call: Call, reply: ConsumerGroupHeartbeatResponse) -> None:
+    def _check_epoch(self, call: Call, reply: ConsumerGroupHeartbeatResponse) -> None:
         if (reply.member_id, reply.member_epoch) not in self.epochs:
-            self.bench.fail(f"{call}: {reply.member_id} is told of epoch {reply.member_epoch}, which is not committed")
+            self.simulator.fail(f"{call}: {reply.member_id} is told of epoch {reply.member_epoch}, which is not committed")
         if reply.assignment is not None:
             has = frozenset((one.topic_id, number) for one in reply.assignment.topic_partitions for number in one.partitions)
             if (reply.member_id, reply.member_epoch, has) not in self.given:
-                self.bench.fail(f"{call}: {reply.member_id} is told to have what is not committed")
+                self.simulator.fail(f"{call}: {reply.member_id} is told to have what is not committed")
 
-    def _told_offsets(self, call: Call, reply: OffsetFetchResponse) -> None:
+    def _check_offsets(self, call: Call, reply: OffsetFetchResponse) -> None:
         for group in reply.groups:
             if group.error_code:
                 continue
@@ -276,18 +276,18 @@ class Checks:
                     self._is_current(call, partition, NOTHING)
             self.fetched += 1
 
-    def _told_deleted(self, call: Call, which: Iterable[Partition]) -> None:
+    def _check_deletion(self, call: Call, which: Iterable[Partition]) -> None:
         for partition in which:
             if NOTHING not in self._was(call, partition):
-                self.bench.fail(f"{call}: {partition} is deleted, and it is not")
+                self.simulator.fail(f"{call}: {partition} is deleted, and it is not")
 
     def _is_current(self, call: Call, partition: Partition, offset: int) -> None:
         allowed = self._was(call, partition)
         if offset not in allowed:
-            self.bench.fail(f"{call} hears that {partition} is at {offset}, and it was at {sorted(allowed)}")
+            self.simulator.fail(f"{call} hears that {partition} is at {offset}, and it was at {sorted(allowed)}")
 
     def _was(self, call: Call, partition: Partition) -> set[int]:
-        """At any time between question and answer."""
+        """The states at any time between request and answer."""
         then, since = NOTHING, set[int]()
         for at, offset in self.offsets.get(partition, ()):
             if at <= call.about:

@@ -9,7 +9,7 @@ from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.group_coordinator.conversion.clients import Partition, by_topic, each
 from tests.group_coordinator.conversion.stage import assignment, subscription, told
-from tests.simulation.groups.lines import Call
+from tests.simulation.groups.network import Call
 from tests.simulation.groups.reading import GROUP, LOST, REBALANCE_MS, RETRY_MS, SESSION_MS, Client, World
 
 REBALANCES, ID_REQUIRED = 27, 79
@@ -47,7 +47,7 @@ class Classic(Client):
         return self.member_id, self.generation
 
     @property
-    def is_calm(self) -> bool:
+    def is_idle(self) -> bool:
         return self.in_it and self.waits is None
 
     def lease_over(self) -> None:
@@ -137,7 +137,7 @@ class Classic(Client):
         self.waits = self.ask(sync, 5, self._synced, JOIN_MS_MAX)
 
     def _assign(self, reply: Any) -> dict[str, bytes]:
-        """What one owns nobody else gets before it has given it up. Of two that claim it, the newer generation is right."""
+        """Assigns no partition to a second member before its owner gave it up. Of two claims, the newer generation's counts."""
         count = self.leads_partitions
         members = sorted(member.member_id for member in reply.members)
         taken: dict[Partition, tuple[int, str]] = {}
@@ -182,7 +182,7 @@ class SelfAssigned(Client):
     kind = "self-assigned"
 
     def beat(self) -> None:
-        self.lease_ms = self.bench.now_ms + SESSION_MS
+        self.lease_ms = self.simulator.now_ms + SESSION_MS
         self.owned = frozenset({("u", 0), ("u", 1)})
         if self.random.random() < 0.2:
             self._fetch(self.owned)

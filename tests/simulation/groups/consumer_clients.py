@@ -2,14 +2,14 @@
 
 from typing import Any
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tests.group_coordinator.conversion.clients import Partition, by_topic
 from tests.group_coordinator.named_topics import given, topic_id
-from tests.simulation.groups.lines import Call
+from tests.simulation.groups.network import Call
 from tests.simulation.groups.reading import GROUP, REBALANCE_MS, RETRY_MS, SESSION_MS, Client, World
 
-FENCED = (25, 110)
-FENCED_INSTANCE, UNRELEASED, NO_SUCH_GROUP = 82, 111, 69
+FENCED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class Consumer(Client):
@@ -34,7 +34,7 @@ class Consumer(Client):
 
     @property
     def member_id(self) -> str:
-        return f"c{self.number}-{self.life}-{self.line.name}"
+        return f"c{self.number}-{self.life}-{self.link.name}"
 
     @property
     def membership(self) -> tuple[str, int]:
@@ -42,12 +42,12 @@ class Consumer(Client):
 
     @property
     def reads(self) -> frozenset[Partition]:
-        if self.due_ms is not None and self.bench.now_ms >= self.due_ms:
+        if self.due_ms is not None and self.simulator.now_ms >= self.due_ms:
             return frozenset()
         return super().reads
 
     @property
-    def is_calm(self) -> bool:
+    def is_idle(self) -> bool:
         return self.epoch > 0 and self.target is None and not self.unsure
 
     def lease_over(self) -> None:
@@ -61,7 +61,7 @@ class Consumer(Client):
         super().lose_connection()
 
     def _unheard(self) -> None:
-        """What it was told before may have been taken back by what it does not hear."""
+        """An answer was lost: it may have taken back what earlier answers said."""
         self.unsure, self.target = True, None
 
     def _lose(self) -> None:
@@ -71,7 +71,7 @@ class Consumer(Client):
         self.target, self.due_ms, self.epoch, self.said = None, None, 0, None
 
     def beat(self) -> None:
-        if self.due_ms is not None and self.bench.now_ms >= self.due_ms:
+        if self.due_ms is not None and self.simulator.now_ms >= self.due_ms:
             self._lose()
         if self.waits is not None:
             return
@@ -107,11 +107,11 @@ class Consumer(Client):
             self._unheard()
             return
         self.waits = None
-        if error in (*FENCED, NO_SUCH_GROUP):
+        if error in (*FENCED, ErrorCode.GROUP_ID_NOT_FOUND):
             self._lose()
-        elif error in (FENCED_INSTANCE, UNRELEASED):
+        elif error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID):
             self._lose()
-            if error == FENCED_INSTANCE:
+            if error == ErrorCode.FENCED_INSTANCE_ID:
                 self.life += 1
                 self.runs = False
                 self.start()

@@ -1,31 +1,27 @@
 """Bugs that are planted one at a time into the group coordinator and its runtime: each one line that somebody might write.
 
-`python -m tests.simulation.groups.mutants` tells how many seeds each takes to be caught; `NAME…` for those alone.
+`python -m tests.simulation.planted groups` prints the number of seeds that each takes.
 """
 
-import sys
-from collections.abc import Sequence
-
-from libs.runtime.shards.pending import Pending
-from libs.runtime.shards.shard import Shard
-from libs.runtime.shards.tables import Table
-from libs.runtime.shards.timers import Timers
+from libs.coordinator.pending import Pending
+from libs.coordinator.shard import Shard
+from libs.coordinator.tables import Table
+from libs.coordinator.timers import Timers
 from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.classic import joins, rebalances, syncs
-from services.group_coordinator.core.classic.draft import Draft as ClassicDraft
+from services.group_coordinator.core.classic.classic_groups import Classic
 from services.group_coordinator.core.classic.group import Group as ClassicGroup
-from services.group_coordinator.core.classic.part import Classic
+from services.group_coordinator.core.classic.group_decision import GroupDecision as ClassicGroupDecision
 from services.group_coordinator.core.consumer import commits as consumer_commits
 from services.group_coordinator.core.consumer import expiries, heartbeats, leaves, reconciliation
 from services.group_coordinator.core.consumer.group import Group as ConsumerGroup
 from services.group_coordinator.core.offsets import deletions, fetches
-from services.group_coordinator.core.offsets.table import OffsetTable
-from services.storage.core.ownership import Ownership
-from tests.simulation import planted
-from tests.simulation.groups.run import Report, run_one
-from tests.simulation.planted import Mutant
+from services.group_coordinator.core.offsets.offset_table import OffsetTable
+from services.storage.core.produce.ownership import Ownership
+from tests.simulation.groups.run import run_one
+from tests.simulation.planted import Mutant, PlantedBugs, lines
 
-MOST = 3000
+SEEDS = range(3000)
 
 M = Mutant
 MUTANTS: dict[str, Mutant] = {
@@ -33,15 +29,19 @@ MUTANTS: dict[str, Mutant] = {
     "what is decided is answered at once": M(Pending._reply, "if group is None:", "if True:"),
     "what failed is not taken back": M(Shard._back_to, "self._journal.revert_to(marks.journal)", "pass"),
     "an append that nobody answers is taken for refused": M(
-        Shard.unsure, "self._become(Fact.UNSURE)", "self.state is State.SERVING or self._become(Fact.UNSURE)"
+        Shard.outcome_unknown,
+        "self._become(Fact.OUTCOME_UNKNOWN)",
+        "self.state is State.SERVING or self._become(Fact.OUTCOME_UNKNOWN)",
     ),
     "changes of tables are not noted": M(Table.__setitem__, "journal.note(self, key)", "pass"),
     # the classic protocol
-    "a generation has the former one's number": M(rebalances.complete, "facts.generation + 1 if", "max(facts.generation, 1) if"),
+    "a generation has the former one's number": M(
+        rebalances.complete_join_phase, "facts.generation + 1 if", "max(facts.generation, 1) if"
+    ),
     "a follower's sync is answered before the leader's": M(
         syncs.decide_sync,
-        "return draft.parked(sync_park(draft.name, member.member_id), given_up)",
-        "return draft.decision(draft.synced_reply(member.assignment))",
+        "return group_decision.parked(sync_park(group_decision.name, member.member_id), superseded)",
+        "return group_decision.decision(group_decision.synced_reply(member.assignment))",
     ),
     "commits of any generation are let in": M(
         classic_commits.commit_error, "if generation != group.facts.generation:", "if False:"
@@ -52,11 +52,11 @@ MUTANTS: dict[str, Mutant] = {
     "heartbeats do not tell of a rebalance": M(
         Classic.decide_heartbeat, "ErrorCode.REBALANCE_IN_PROGRESS if rebalances else 0", "0"
     ),
-    "a static member's return is not logged": M(joins._replace_static, "_log_members(draft)", "pass"),
+    "a static member's return is not logged": M(joins._replace_static, "_log_members(group_decision)", "pass"),
     "who takes over sets no sessions": M(
-        Classic.timers, "yield draft.session_key(name, member.member_id), now_ms + lasts_ms", "pass"
+        Classic.timers, "yield group_decision.session_key(name, member.member_id), now_ms + lasts_ms", "pass"
     ),
-    "the former asker is forgotten": M(ClassicDraft.parked, "self.wakes.insert(0, (key, to_former))", "pass"),
+    "the former asker is forgotten": M(ClassicGroupDecision.parked, "self.wakes.insert(0, (key, to_former))", "pass"),
     "assignments are replayed in part": M(
         ClassicGroup.agree, "self.members[logged.member_id] = replace(member, assignment=logged.assignment)", "pass"
     ),
@@ -66,11 +66,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "who does not say what it owns owns nothing": M(reconciliation.owns_any, "return True", "return False"),
     "an old epoch may commit": M(consumer_commits.commit_error, "if epoch == member.epoch:", "if epoch <= member.epoch:"),
-    "who is silent stays": M(expiries.session_over, "fence(draft, member, SESSION_OVER, reason)", "pass"),
-    "others get nothing of who left": M(leaves.fence, "draft.bump(reason)", "pass"),
-    "who has to give up is not waited for": M(
-        reconciliation._next, "if to_give_up and owns_any(owned, to_give_up):", "if False:"
-    ),
+    "who is silent stays": M(expiries.on_session_timeout, "fence(group_decision, member, SESSION_OVER, reason)", "pass"),
+    "others get nothing of who left": M(leaves.fence, "group_decision.bump(reason)", "pass"),
+    "who has to give up is not waited for": M(reconciliation._next, "if to_revoke and owns_any(owned, to_revoke):", "if False:"),
     "the epoch of a group follows its size": M(
         ConsumerGroup.apply,
         "self.facts = replace(self.facts, epoch=epoch,",
@@ -94,7 +92,7 @@ GUARDED: dict[str, Mutant] = {
     ),
     "any claim may append": M(Ownership.refuse, "if writer != self.standing:", "if False:"),
     "who did not join stays": M(
-        rebalances.complete, "member.member_id not in group.joining and member.instance_id is None", "False"
+        rebalances.complete_join_phase, "member.member_id not in group.joining and member.instance_id is None", "False"
     ),
     "any generation may sync": M(syncs.sync_error, "request.generation_id != facts.generation", "False"),
     "heartbeats of any generation are good": M(
@@ -106,18 +104,8 @@ GUARDED: dict[str, Mutant] = {
 """Not caught within 100 seeds: another line holds what this one drops, or it takes more than these runs do."""
 
 
-def seeds_to_catch(name: str, *, most: int = MOST) -> tuple[int, Report | None]:
-    return planted.seeds_to_catch({**MUTANTS, **GUARDED}[name], run_one, most)
+def violations_of(seed: int) -> list[str]:
+    return run_one(seed).violations
 
 
-def told(name: str) -> tuple[str, bool]:
-    return planted.told(name, seeds_to_catch)
-
-
-def tell_all(names: Sequence[str]) -> int:
-    """0: each was caught."""
-    return planted.tell_all(told, names)
-
-
-if __name__ == "__main__":
-    sys.exit(tell_all(sys.argv[1:] or list(MUTANTS)))
+BUGS = PlantedBugs("groups", violations_of, lines(MUTANTS, SEEDS), lines(GUARDED, SEEDS))

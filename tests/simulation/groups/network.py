@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from libs.wire.errors import ErrorCode
-from services.group_coordinator.core.asked import Asked
-from tests.simulation.groups.bench import Bench
-from tests.simulation.groups.owner import Owner
+from services.group_coordinator.core.model.requests import RequestEvent
+from tests.simulation.groups.shard_owner import Owner
+from tests.simulation.groups.simulator import Simulator
 
 NO_ANSWER = -2
 """The connection is lost, or nothing comes within the request timeout."""
@@ -22,7 +22,7 @@ class Call:
 
     __slots__ = ("about", "answers", "client", "connection", "done", "hears", "request", "sent_ms", "version")
 
-    def __init__(self, client: "Line", request: Any, version: int, hears: Hears, sent_ms: int) -> None:
+    def __init__(self, client: "Link", request: Any, version: int, hears: Hears, sent_ms: int) -> None:
         self.client = client
         self.connection = client.connection
         self.request = request
@@ -50,22 +50,22 @@ class Watches(Protocol):
     def answered(self, owner: Owner, call: Call, error: int, reply: Any) -> None: ...
 
 
-class Line:
-    """Of one client."""
+class Link:
+    """The connections of one client."""
 
-    def __init__(self, lines: "Lines", name: str, *, in_order: bool) -> None:
-        self.lines = lines
+    def __init__(self, network: "Network", name: str, *, in_order: bool) -> None:
+        self.network = network
         self.name = name
         self.connection = 0
-        self.owner = lines.owner
+        self.owner = network.owner
         self.free_ms = 0
         """When the last request arrives that was sent before."""
         self.in_order = in_order
 
     def ask(self, request: Any, version: int, hears: Hears, ms_max: int = 4000) -> Call:
-        call = Call(self, request, version, hears, self.lines.bench.now_ms)
-        self.lines.send(call)
-        self.lines.bench.later(ms_max, self.lines.give_up, call)
+        call = Call(self, request, version, hears, self.network.simulator.now_ms)
+        self.network.send(call)
+        self.network.simulator.later(ms_max, self.network.give_up, call)
         return call
 
     def reset(self) -> None:
@@ -75,10 +75,10 @@ class Line:
             self.free_ms = 0
 
 
-class Lines:
-    def __init__(self, bench: Bench, watches: Watches) -> None:
-        self.bench = bench
-        self.random = bench.random
+class Network:
+    def __init__(self, simulator: Simulator, watches: Watches) -> None:
+        self.simulator = simulator
+        self.random = simulator.random
         self.watches = watches
         self.owner: Owner | None = None
         self.late_ms = 0.0
@@ -93,15 +93,15 @@ class Lines:
 
     def send(self, call: Call) -> None:
         line, random = call.client, self.random
-        at_ms = max(self.bench.now_ms + int(self._takes_ms()), line.free_ms + 1)
+        at_ms = max(self.simulator.now_ms + int(self._takes_ms()), line.free_ms + 1)
         line.free_ms = at_ms
         if self.loss and random.random() < self.loss:
             return
-        self.bench.later(at_ms - self.bench.now_ms, self._arrive, call)
+        self.simulator.later(at_ms - self.simulator.now_ms, self._arrive, call)
         # No gateway sends a ConsumerGroupHeartbeat twice: one of its answers would tell a client what the other does not.
         if self.twice and not line.in_order and random.random() < self.twice:
             line.free_ms += 1
-            self.bench.later(line.free_ms - self.bench.now_ms, self._arrive, call.again())
+            self.simulator.later(line.free_ms - self.simulator.now_ms, self._arrive, call.again())
 
     def _takes_ms(self) -> float:
         return 1 + (self.late_ms * self.random.random() ** 4 if self.late_ms else 0)
@@ -110,22 +110,22 @@ class Lines:
         owner = call.client.owner
         if owner is None or owner.dead:
             if not call.done:
-                self.bench.later(1, self._hears, call, int(ErrorCode.COORDINATOR_NOT_AVAILABLE), None)
+                self.simulator.later(1, self._hears, call, int(ErrorCode.COORDINATOR_NOT_AVAILABLE), None)
             return
         self.asked += 1
         self._fresh += 1
         self.watches.asked(call)
-        self.bench.note(owner, "is asked:", call.request)
-        asked = Asked(call.request, call.version, call.client.name, "/127.0.0.1", f"id{self._fresh}")
+        self.simulator.note(owner, "is asked:", call.request)
+        asked = RequestEvent(call.request, call.version, call.client.name, "/127.0.0.1", f"id{self._fresh}")
         owner.submit(asked, call)
 
     def answer(self, owner: Owner, call: Call, error: int, reply: Any) -> None:
         """From the owner, at this moment."""
         self.answered += 1
-        self.bench.note(owner, "answers", call, error or reply)
+        self.simulator.note(owner, "answers", call, error or reply)
         self.watches.answered(owner, call, error, reply)
         if not self.loss or self.random.random() >= self.loss:
-            self.bench.later(self._takes_ms(), self._hears, call, error, reply)
+            self.simulator.later(self._takes_ms(), self._hears, call, error, reply)
         if self.kills and self.random.random() < self.kills:
             owner.kill()
             self.on_kill()

@@ -1,6 +1,6 @@
-"""Somebody with Kafka's tools: describes, lists, resets and deletes, at any time."""
+"""An operator with Kafka's tools: describes, lists, resets and deletes, at any time."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
@@ -11,35 +11,32 @@ from libs.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRe
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.group_coordinator.conversion.clients import Partition, each
 from tests.group_coordinator.conversion.stage import told
-from tests.simulation.groups.lines import Line
+from tests.simulation.groups.group_world import GroupWorld
 from tests.simulation.groups.reading import GROUP
-
-if TYPE_CHECKING:
-    from tests.simulation.groups.run import GroupRun
 
 
 class Operator:
-    def __init__(self, run: "GroupRun") -> None:
-        self.run = run
-        self.random = run.random
-        self.line = Line(run.lines, "operator", in_order=False)
+    def __init__(self, world: GroupWorld) -> None:
+        self.world = world
+        self.random = world.random
+        self.link = world.operator_link
         self.ends = False
 
     def begin(self) -> None:
-        self.run.bench.later(self.random.random() * 6000, self._next)
+        self.world.simulator.later(self.random.random() * 6000, self._next)
 
     def _next(self) -> None:
         if self.ends:
             return
         acts = (self.describe, self.list, self.fetch, self.reset, self.delete_offset, self.delete_group)
         self.random.choices(acts, (4, 2, 4, 3, 3, 1))[0]()
-        self.run.bench.later(self.random.random() * 6000, self._next)
+        self.world.simulator.later(self.random.random() * 6000, self._next)
 
     def _ask(self, request: Any, version: int) -> None:
-        self.line.ask(request, version, self._hears)
+        self.link.ask(request, version, self._hears)
 
     def _hears(self, error: int, reply: Any) -> None:
-        """What is wrong with any answer, `checks` says. Here: who has what."""
+        """Notes who has which partitions. `checks` judges the answers themselves."""
         if error or not hasattr(reply, "groups"):
             return
         for group in reply.groups:
@@ -51,7 +48,7 @@ class Operator:
         for member in members:
             has = each(told(member.member_assignment)) if member.member_assignment else set()
             if has & owned:
-                self.run.bench.fail(f"described twice: {sorted(has & owned)}")
+                self.world.simulator.fail(f"described twice: {sorted(has & owned)}")
             owned |= has
 
     def describe(self) -> None:
@@ -66,12 +63,12 @@ class Operator:
 
     def _which(self) -> Partition:
         topic = self.random.choice("tu")
-        return topic, self.random.randrange(self.run.topics.by_name[topic].partitions)
+        return topic, self.random.randrange(self.world.topics.by_name[topic].partitions)
 
     def reset(self) -> None:
-        """As kafka-consumer-groups does: a commit of nobody, refused while somebody is in the group."""
+        """Resets offsets as kafka-consumer-groups does: a commit without a member, refused while the group has members."""
         topic, number = self._which()
-        at = OffsetCommitRequestPartition(number, self.run.next_offset(), -1, "")
+        at = OffsetCommitRequestPartition(number, self.world.next_offset(), -1, "")
         self._ask(OffsetCommitRequest(GROUP, -1, "", None, -1, [OffsetCommitRequestTopic(name=topic, partitions=[at])]), 9)
 
     def delete_offset(self) -> None:

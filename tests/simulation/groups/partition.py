@@ -7,12 +7,12 @@ committed by the next one.
 from collections.abc import Callable
 from typing import Any
 
-from libs.runtime.shards.decisions import KeyValue
-from libs.runtime.shards.log_port import Claimed, Refused, Stored
-from libs.runtime.shards.shard import Fence, PlannedAppend
+from libs.coordinator.decisions import KeyValue
+from libs.coordinator.internal_log import Claimed, Refused, Stored
+from libs.coordinator.shard import Fence, PlannedAppend
 from libs.wire.errors import ErrorCode
-from services.storage.core.ownership import Ownership, Standing
-from tests.simulation.groups.bench import Bench
+from services.storage.core.produce.ownership import Ownership, Standing
+from tests.simulation.groups.simulator import Simulator
 
 Outcome = Any
 Reply = Callable[[Outcome], None]
@@ -20,8 +20,8 @@ ALL = -1
 
 
 class Partition:
-    def __init__(self, bench: Bench, on_committed: Callable[[list[KeyValue]], None]) -> None:
-        self.bench = bench
+    def __init__(self, simulator: Simulator, on_committed: Callable[[list[KeyValue]], None]) -> None:
+        self.simulator = simulator
         self.records: list[KeyValue] = []
         self.committed = 0
         self.leader_epoch = 1
@@ -60,8 +60,8 @@ class Partition:
         else:
             self.records += planned.records
             self._ends.append(len(self.records))
-            took_ms = self.commit_ms * (0.3 + self.bench.random.random())
-            self.bench.later(took_ms, self._commit, self.leader_epoch, len(self.records), reply, planned.offset)
+            took_ms = self.commit_ms * (0.3 + self.simulator.random.random())
+            self.simulator.later(took_ms, self._commit, self.leader_epoch, len(self.records), reply, planned.offset)
 
     def _commit(self, leader_epoch: int, end: int, reply: Reply | None, base: int) -> None:
         if leader_epoch != self.leader_epoch:
@@ -74,7 +74,7 @@ class Partition:
             reply(Stored(base))
 
     def move_leader(self) -> None:
-        random = self.bench.random
+        random = self.simulator.random
         kept = random.randint(0, len(self._ends))
         self._ends = self._ends[:kept]
         lost = len(self.records) - (self._ends[-1] if self._ends else self.committed)
@@ -82,11 +82,11 @@ class Partition:
             del self.records[len(self.records) - lost :]
         self.leader_epoch += 1
         self._leader = random.randrange(3)
-        self.bench.tell(f"the leader moves, epoch {self.leader_epoch}; {lost} records are lost that were not committed")
-        self.bench.later(random.choice((5, 300)), self._commit, self.leader_epoch, len(self.records), None, 0)
+        self.simulator.log_event(f"the leader moves, epoch {self.leader_epoch}; {lost} records are lost that were not committed")
+        self.simulator.later(random.choice((5, 300)), self._commit, self.leader_epoch, len(self.records), None, 0)
 
     def compacted(self, start: int, end: int, *, cleaned: bool, tombstones: bool) -> list[tuple[int, KeyValue]]:
-        """What a reader finds in it."""
+        """The records that a reader finds after compaction."""
         found = [(offset, self.records[offset]) for offset in range(start, end)]
         if not cleaned:
             return found

@@ -1,15 +1,16 @@
-"""What every client of the simulation does: it owns partitions for a while, fetches where to begin, and commits."""
+"""The common part of all clients: a client owns partitions for a while, fetches its positions, and commits."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.topics_view import TopicsView
 from tests.group_coordinator.conversion.clients import Partition, by_topic
 from tests.group_coordinator.named_topics import topic_id
-from tests.simulation.groups.bench import Bench
-from tests.simulation.groups.lines import Call, Line, Lines
+from tests.simulation.groups.network import Call, Link, Network
+from tests.simulation.groups.simulator import Simulator
 
 GROUP = "g"
 SESSION_MS = 10_000
@@ -17,19 +18,24 @@ REBALANCE_MS = 15_000
 """Longer than a session: who hears nothing for a session has stopped by itself."""
 BEAT_MS = 1500
 RETRY_MS = 150
-LOST = (22, 25, 82, 110)
+LOST = (
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+)
 """Whoever hears one of them has nothing any more."""
 
 
 class World(Protocol):
-    bench: Bench
-    lines: Lines
+    simulator: Simulator
+    network: Network
 
     @property
     def topics(self) -> TopicsView: ...
 
     def owns(self, client: "Client") -> None:
-        """It began to read."""
+        """Begins to read a partition."""
         ...
 
     def next_offset(self) -> int: ...
@@ -42,11 +48,11 @@ class Client:
 
     def __init__(self, world: World, number: int, instance: str | None = None, *, in_order: bool = False) -> None:
         self.world = world
-        self.bench = world.bench
-        self.random = world.bench.random
+        self.simulator = world.simulator
+        self.random = world.simulator.random
         self.number = number
         self.instance = instance
-        self.line = Line(world.lines, f"{self.kind} {number}", in_order=in_order)
+        self.link = Link(world.network, f"{self.kind} {number}", in_order=in_order)
         self.owned: frozenset[Partition] = frozenset()
         self.lease_ms = 0.0
         """Until then nobody else may have been given what it owns, whatever it did not hear."""
@@ -60,11 +66,11 @@ class Client:
         self.commits = True
 
     def __str__(self) -> str:
-        return self.line.name
+        return self.link.name
 
     @property
     def reads(self) -> frozenset[Partition]:
-        return self.owned if self.bench.now_ms < self.lease_ms else frozenset()
+        return self.owned if self.simulator.now_ms < self.lease_ms else frozenset()
 
     # -- a life -----------------------------------------------------------------------------------------------------------
 
@@ -73,43 +79,43 @@ class Client:
             self.runs = True
             self.life += 1
             self.forget()
-            self.bench.tell(f"{self} starts")
+            self.simulator.log_event(f"{self} starts")
             self._later(self.random.random() * 500, self._tick)
             self._later(self.random.random() * 2000, self._commit_now_and_then)
 
     def crash(self) -> None:
         """All that it knew is gone, and nobody was told."""
         if self.runs:
-            self.bench.tell(f"{self} ends")
+            self.simulator.log_event(f"{self} ends")
             self.runs, self.waits = False, None
-            self.line.reset()
+            self.link.reset()
             self.forget()
 
     def stop(self) -> None:
-        """As it should."""
+        """Stops cleanly."""
         if self.runs:
             self.leave()
             self.crash()
 
     def lose_connection(self) -> None:
-        self.line.reset()
+        self.link.reset()
         waits, self.waits = self.waits, None
         if waits is not None and not waits.done:
-            self._later(self.random.choice((1, 50, 400)), self.world.lines.broken, waits)
+            self._later(self.random.choice((1, 50, 400)), self.world.network.broken, waits)
 
     def _later(self, ms: float, what: Callable[..., None], *args: object) -> None:
-        self.bench.later(ms, self._if_alive, self.life, what, args)
+        self.simulator.later(ms, self._if_alive, self.life, what, args)
 
     def _if_alive(self, life: int, what: Callable[..., None], args: tuple[object, ...]) -> None:
         if life == self.life and self.runs:
-            if self.bench.now_ms < self.paused_ms:
-                self.bench.later(self.paused_ms - self.bench.now_ms, self._if_alive, life, what, args)
+            if self.simulator.now_ms < self.paused_ms:
+                self.simulator.later(self.paused_ms - self.simulator.now_ms, self._if_alive, life, what, args)
             else:
                 what(*args)
 
     def _tick(self) -> None:
-        if self.owned and self.bench.now_ms >= self.lease_ms:
-            self.bench.tell(f"{self} heard nothing for too long, and stops reading")
+        if self.owned and self.simulator.now_ms >= self.lease_ms:
+            self.simulator.log_event(f"{self} heard nothing for too long, and stops reading")
             self.lease_over()
         self.beat()
         self._later(BEAT_MS * (0.7 + 0.6 * self.random.random()), self._tick)
@@ -120,14 +126,14 @@ class Client:
         def heard(error: int, reply: Any) -> None:
             self._if_alive(life, hears, (call, error or getattr(reply, "error_code", 0), reply))
 
-        call = self.line.ask(request, version, heard, ms_max)
+        call = self.link.ask(request, version, heard, ms_max)
         return call
 
     def own(self, owned: frozenset[Partition]) -> None:
         new = owned - self.owned
         if owned != self.owned:
             named = ", ".join(f"{topic}{numbers}" for topic, numbers in by_topic(owned).items())
-            self.bench.tell(f"{self} owns {named or 'nothing'}")
+            self.simulator.log_event(f"{self} owns {named or 'nothing'}")
         self.owned = owned
         if new:
             self.world.owns(self)
@@ -136,19 +142,19 @@ class Client:
     # -- what protocols fill in -------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Everything of the former life."""
+        """Forgets everything of the former life."""
         self.owned = frozenset()
 
     def beat(self) -> None:
         """Every `BEAT_MS`, about."""
 
     def leave(self) -> None:
-        """Nobody waits for the answer."""
+        """Leaves. The client does not wait for the answer."""
 
     def lease_over(self) -> None: ...
 
     @property
-    def is_calm(self) -> bool:
+    def is_idle(self) -> bool:
         """Nothing is to be done, as far as it knows."""
         return self.waits is None
 

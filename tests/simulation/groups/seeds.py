@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from tests.simulation.budget import too_few
 from tests.simulation.groups.run import Report, run_one
 from tests.simulation.small_runs import SmallRuns
 
@@ -9,17 +10,17 @@ LEAST_ASKED = 100
 """Requests of a run, on average: runs in which nothing happens prove nothing."""
 
 
-def said(report: Report) -> str:
+def summary(report: Report) -> str:
     return (
         f"a {report.kind} group, {report.asked} requests, {report.generations} generations, {report.owners} owners, "
         f"{report.faults.total()} faults, all sound; digest {report.digest}"
     )
 
 
-RUNS = SmallRuns("groups", run_one, said)
+RUNS = SmallRuns("groups", run_one, summary)
 
 
-def run_seeds(first: int, count: int) -> int:
+def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
     faults: Counter[str] = Counter()
     totals: Counter[str] = Counter()
 
@@ -37,7 +38,7 @@ def run_seeds(first: int, count: int) -> int:
             }
         )
 
-    failed, seconds = RUNS.run_seeds(first, count, note)
+    count, failed, seconds = RUNS.run_seeds(first, most, seconds_max, note)
     print(
         f"{count} group runs in {seconds:.0f} s ({60 * count / seconds:.0f} a minute), {totals['asked']} requests, "
         f"{totals['acknowledged']} offsets acknowledged, {totals['fetched']} fetches, {totals['generations']} generations, "
@@ -48,4 +49,6 @@ def run_seeds(first: int, count: int) -> int:
     idle = totals["asked"] < LEAST_ASKED * count
     if idle:
         print(f"too little happened: fewer than {LEAST_ASKED} requests in a run")
-    return 1 if failed or idle else 0
+    if complaint := too_few(count, most):
+        print(complaint)
+    return 1 if failed or idle or complaint else 0

@@ -6,30 +6,30 @@ What it asks of the log is late, or lost in either direction. It hears late who 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from libs.runtime.shards.decisions import KeyValue
-from libs.runtime.shards.log_port import Claimed, Refused, Stored
-from libs.runtime.shards.shard import Shard
-from libs.runtime.shards.states import State
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.write_errors import NOT_COORDINATOR
-from services.group_coordinator.core.asked import Asked
-from services.group_coordinator.core.machine import GroupMachine
-from tests.simulation.groups.bench import Bench
+from libs.coordinator.decisions import KeyValue
+from libs.coordinator.internal_log import Claimed, Refused, Stored
+from libs.coordinator.shard import Shard
+from libs.coordinator.states import State
+from libs.coordinator.tables import Journal
+from libs.coordinator.write_errors import NOT_COORDINATOR
+from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.core.model.requests import RequestEvent
 from tests.simulation.groups.partition import Partition
+from tests.simulation.groups.simulator import Simulator
 
 CLAIM_MS_MAX, APPEND_MS_MAX = 3000, 6000
 READ_TOGETHER = 40
 
 
 class Unanswered(NamedTuple):
-    """In time."""
+    """The outcome of an append that was not answered in time."""
 
 
-class Wire:
+class StorageLink:
     """Between owners and the partition's leader."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._random = bench.random
+    def __init__(self, simulator: Simulator) -> None:
+        self._random = simulator.random
         self.loss = 0.0
         self.late_ms = 0.0
 
@@ -43,28 +43,28 @@ class Wire:
 class Owner:
     def __init__(
         self,
-        bench: Bench,
+        simulator: Simulator,
         partition: Partition,
-        wire: Wire,
+        storage_link: StorageLink,
         owner_epoch: int,
         make: Callable[[Journal], GroupMachine],
         answers: Callable[["Owner", Any, int, Any], None],
     ) -> None:
-        self.bench = bench
+        self.simulator = simulator
         self.epoch = owner_epoch
-        self.shard: Shard[Asked, Any, Any, Any] = Shard(make, owner_epoch)
+        self.shard: Shard[RequestEvent, Any, Any, Any] = Shard(make, owner_epoch)
         self.dead = False
-        self.skew_ms = bench.random.randint(-2000, 2000)
+        self.skew_ms = simulator.random.randint(-2000, 2000)
         self.loads = 0
         self._partition = partition
-        self._wire = wire
+        self._storage_link = storage_link
         self._answers_to = answers
         self._leader_epoch = partition.leader_epoch
         self._asking = 0
         self._busy = False
         self._looks_ms: float | None = None
         self._found: list[tuple[int, KeyValue]] = []
-        bench.later(1, self._step)
+        simulator.later(1, self._step)
 
     def __str__(self) -> str:
         return f"owner {self.epoch}"
@@ -76,21 +76,21 @@ class Owner:
     @property
     def is_quiet(self) -> bool:
         """Nothing is replayed that is not committed."""
-        return self.serves and not self._busy and not self.shard._pending.groups
+        return self.serves and not self._busy and not self.shard.pending.groups
 
     @property
     def now_ms(self) -> int:
-        return self.bench.now_ms + self.skew_ms
+        return self.simulator.now_ms + self.skew_ms
 
     # -- what happens to it -----------------------------------------------------------------------------------------------
 
-    def submit(self, asked: Asked, ticket: Any) -> None:
+    def submit(self, asked: RequestEvent, ticket: Any) -> None:
         try:
             self.shard.submit(asked, self.now_ms, ticket)
         except Exception as error:
-            self.bench.fail(f"{self} cannot decide about {type(asked.request).__name__}: {error!r}")
+            self.simulator.fail(f"{self} cannot decide about {type(asked.request).__name__}: {error!r}")
         self._answer()
-        self.bench.later(0, self._step)
+        self.simulator.later(0, self._step)
 
     def leader_moved(self, epoch: int) -> None:
         if self.dead or epoch <= self._leader_epoch:
@@ -99,21 +99,21 @@ class Owner:
         if self._busy:
             self._asking += 1
             self._busy = False
-            self.shard.unsure()
+            self.shard.outcome_unknown()
         elif self.shard.state is State.SERVING:
-            self.shard.unsure(NOT_COORDINATOR)
+            self.shard.outcome_unknown(NOT_COORDINATOR)
         self._answer()
         self._step()
 
-    def dismiss(self) -> None:
+    def unload(self) -> None:
         if not self.dead:
-            self.bench.tell(f"{self} is dismissed")
-            self.shard.dismiss()
+            self.simulator.log_event(f"{self} is dismissed")
+            self.shard.unload()
             self._answer()
 
     def kill(self) -> None:
         if not self.dead:
-            self.bench.tell(f"{self} is killed")
+            self.simulator.log_event(f"{self} is killed")
             self.dead = True
 
     # -- what it does -----------------------------------------------------------------------------------------------------
@@ -135,8 +135,8 @@ class Owner:
     def _ask(self, what: Callable[[Callable[[Any], None]], None], ms_max: int, then: Callable[[Any], None]) -> None:
         self._asking += 1
         self._busy = True
-        number, bench = self._asking, self.bench
-        there_ms = self._wire.takes_ms()
+        number, simulator = self._asking, self.simulator
+        there_ms = self._storage_link.takes_ms()
 
         def hears(outcome: Any) -> None:
             if self.dead or number != self._asking or not self._busy:
@@ -147,16 +147,16 @@ class Owner:
             self._step()
 
         def answered(outcome: Any) -> None:
-            back_ms = self._wire.takes_ms()
+            back_ms = self._storage_link.takes_ms()
             if back_ms is not None:
-                bench.later(back_ms, hears, outcome)
+                simulator.later(back_ms, hears, outcome)
 
         if there_ms is not None:
-            bench.later(there_ms, what, answered)
-        bench.later(ms_max, hears, Unanswered())
+            simulator.later(there_ms, what, answered)
+        simulator.later(ms_max, hears, Unanswered())
 
     def _claimed(self, outcome: Any) -> None:
-        shard, random = self.shard, self.bench.random
+        shard, random = self.shard, self.simulator.random
         if shard.state is not State.CLAIMING:
             return  # it was dismissed meanwhile
         if isinstance(outcome, Claimed):
@@ -165,12 +165,12 @@ class Owner:
             self._cleaned = random.random() < 0.5
             self._tombstones = start > 0 or random.random() < 0.5
             self._found = []
-            self.bench.tell(f"{self} reads from {start} to {outcome.log_end}")
+            self.simulator.log_event(f"{self} reads from {start} to {outcome.log_end}")
         elif isinstance(outcome, Refused) and outcome.error == NOT_COORDINATOR:
-            self.bench.tell(f"{self} is fenced")
+            self.simulator.log_event(f"{self} is fenced")
             shard.fenced()
         else:
-            shard.unsure()
+            shard.outcome_unknown()
             self._pause()
 
     def _read(self) -> None:
@@ -188,8 +188,8 @@ class Owner:
         shard.loaded(piece[-1][0] + 1 if self._found else end, self.now_ms)
         if shard.state is State.SERVING:
             self.loads += 1
-            self.bench.tell(f"{self} serves from {end} on")
-        self.bench.later(1, self._step)
+            self.simulator.log_event(f"{self} serves from {end} on")
+        self.simulator.later(1, self._step)
 
     def _serve(self) -> None:
         shard = self.shard
@@ -197,7 +197,7 @@ class Owner:
             while shard.expire(self.now_ms):
                 pass
         except Exception as error:
-            self.bench.fail(f"{self} cannot decide about what is due: {error!r}")
+            self.simulator.fail(f"{self} cannot decide about what is due: {error!r}")
         self._answer()
         if self.dead:
             return
@@ -208,22 +208,22 @@ class Owner:
         deadline = shard.next_deadline()
         if deadline is not None and (self._looks_ms is None or deadline < self._looks_ms or self._looks_ms <= self.now_ms):
             self._looks_ms = deadline
-            self.bench.later(max(deadline - self.now_ms, 1), self._step)
+            self.simulator.later(max(deadline - self.now_ms, 1), self._step)
 
     def _appended(self, planned: Any, outcome: Any) -> None:
         if isinstance(outcome, Stored) and outcome.base_offset == planned.offset:
             self.shard.appended()
         elif isinstance(outcome, Refused):
-            self.bench.tell(f"{self} may not append: error {outcome.error}")
+            self.simulator.log_event(f"{self} may not append: error {outcome.error}")
             self.shard.refused(outcome.error)
         else:
-            self.bench.tell(f"{self} does not know what became of an append")
-            self.shard.unsure()
+            self.simulator.log_event(f"{self} does not know what became of an append")
+            self.shard.outcome_unknown()
 
     def _pause(self) -> None:
         self._busy = True
         self._asking += 1
-        self.bench.later(self.bench.random.choice((20, 20, 100)), self._resume, self._asking)
+        self.simulator.later(self.simulator.random.choice((20, 20, 100)), self._resume, self._asking)
 
     def _resume(self, number: int) -> None:
         if number == self._asking and self._busy:

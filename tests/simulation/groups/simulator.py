@@ -9,17 +9,17 @@ STEPS_MAX = 20_000
 
 
 class Violated(Exception):
-    """What must hold does not: the run ends here."""
+    """A violation: the run ends here."""
 
 
-class Bench:
-    def __init__(self, seed: int, *, tells: bool) -> None:
+class Simulator:
+    def __init__(self, seed: int, *, verbose: bool) -> None:
         self.random = Random(seed)
         self.now_ms = 1_000_000_000
         self.began_ms = self.now_ms
         self.story: list[str] = []
         self.steps = 0
-        self._tells = tells
+        self._verbose = verbose
         self._digest = hashlib.sha256()
         self._heap: list[tuple[float, float, int, Callable[..., None], tuple[object, ...]]] = []
         self._count = 0
@@ -28,22 +28,22 @@ class Bench:
         self._count += 1
         heappush(self._heap, (self.now_ms + int(ms), self.random.random(), self._count, what, args))
 
-    def tell(self, line: str) -> None:
+    def log_event(self, line: str) -> None:
         self._digest.update(b"%d %s\n" % (self.now_ms, line.encode()))
-        if self._tells:
+        if self._verbose:
             self.story.append(f"{(self.now_ms - self.began_ms) / 1000:8.3f} {line}")
 
     def note(self, *what: object) -> None:
-        """For the story alone: too much to be told always."""
-        if self._tells:
+        """Adds a line to the story alone, when it is verbose."""
+        if self._verbose:
             self.story.append(f"{(self.now_ms - self.began_ms) / 1000:8.3f}   {' '.join(map(str, what))}")
 
     def fail(self, violation: str) -> None:
-        self.tell(f"VIOLATION {violation}")
+        self.log_event(f"VIOLATION {violation}")
         raise Violated(violation)
 
     def run(self, ms: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """For so long, or until that is so."""
+        """Runs for so long, or until the condition holds."""
         heap, end_ms = self._heap, self.now_ms + ms
         while not until():
             if not heap or heap[0][0] > end_ms:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.groups.mutants import MUTANTS, seeds_to_catch
-from tests.simulation.groups.run import KINDS, run_one
+from tests.simulation.groups.group_world import KINDS
+from tests.simulation.groups.mutants import BUGS
+from tests.simulation.groups.run import run_one
 
 REPOSITORY = Path(__file__).parents[3]
 SEEDS = 200
@@ -38,7 +39,7 @@ def test_groups_keep_their_promises_through_faults() -> None:
 
 
 def test_two_processes_replay_a_group_seed_step_by_step() -> None:
-    """With another order of hashes in each: nothing may depend on it."""
+    """The hash order differs between the processes: nothing may depend on it."""
     program = "from tests.simulation.groups.run import run_one; print([run_one(seed).digest for seed in range(8)])"
     digests = [
         subprocess.run(
@@ -55,8 +56,7 @@ def test_two_processes_replay_a_group_seed_step_by_step() -> None:
     assert digests[0] == digests[1]
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", BUGS.caught)
 def test_a_bug_planted_into_groups_is_caught(name: str) -> None:
     """`make simulate KIND=planted` has those that take more seeds, too."""
-    _, report = seeds_to_catch(name, most=300)
-    assert report is not None
+    assert BUGS.seeds_to_catch(name, seeds=range(300)).violation is not None

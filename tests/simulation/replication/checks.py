@@ -1,12 +1,12 @@
-"""What must hold of one replicated partition, by the numbers of docs/simulation.md."""
+"""The invariants of one replicated partition, by the numbers of docs/simulation.md."""
 
 from collections.abc import Sequence
 
 from libs.cluster.records import InSync, PartitionState
-from services.storage.hosted import Hosted
-from tests.simulation.replication.bench import Bench
+from services.storage.partition.partition import Partition
+from tests.simulation.replication.controller import Controller
 from tests.simulation.replication.member import StorageMember
-from tests.simulation.replication.office import Office
+from tests.simulation.replication.simulator import Simulator
 
 HEADER_SIZE = 61
 
@@ -14,8 +14,8 @@ HEADER_SIZE = 61
 class Checks:
     """`visible` is what any leader ever showed to readers: batch by batch, as it then was. It is the truth from then on."""
 
-    def __init__(self, bench: Bench, office: Office, nodes: Sequence[StorageMember]) -> None:
-        self._bench, self._office, self._nodes = bench, office, nodes
+    def __init__(self, simulator: Simulator, controller: Controller, nodes: Sequence[StorageMember]) -> None:
+        self._simulator, self._controller, self._nodes = simulator, controller, nodes
         self.visible: list[bytes] = []
         self.acknowledged: dict[int, bytes] = {}
         self.excused = False
@@ -26,110 +26,112 @@ class Checks:
 
     # -- events -----------------------------------------------------------------------------------------------------------
 
-    def high_watermark(self, node: StorageMember, hosted: Hosted) -> None:
+    def high_watermark(self, node: StorageMember, partition: Partition) -> None:
         """1, 3, 4: it rose."""
-        high, batches = hosted.high_watermark, node.log.batches
+        high, batches = partition.high_watermark, node.log.batches
         if high > len(batches):
-            self._bench.violation(f"3: node {node.node_id}: high watermark {high}, end {len(batches)}")
+            self._simulator.violation(f"3: node {node.node_id}: high watermark {high}, end {len(batches)}")
             return
         if self.excused:
             return
         known = len(self.visible)
-        if hosted.leading:
-            if hosted.replica.in_sync < hosted.replica.min_in_sync:
-                self._bench.violation(f"4: node {node.node_id} commits {high} with {hosted.replica.in_sync} in sync")
+        if partition.leading:
+            if partition.replica.in_sync < partition.replica.min_in_sync:
+                self._simulator.violation(f"4: node {node.node_id} commits {high} with {partition.replica.in_sync} in sync")
             for offset in range(known, high):
                 self.visible.append(batches[offset])
             if high > known:
-                self._bench.tell("  high watermark %d of node %d, epoch %d", high, node.node_id, hosted.leader_epoch)
-                if self._office.state.leader_epoch == hosted.leader_epoch:
+                self._simulator.log_event("  high watermark %d of node %d, epoch %d", high, node.node_id, partition.leader_epoch)
+                if self._controller.state.leader_epoch == partition.leader_epoch:
                     self._held_by_all(known, high)
         elif high > known:
-            self._bench.violation(f"3: node {node.node_id} follows with high watermark {high}, {known} are committed")
+            self._simulator.violation(f"3: node {node.node_id} follows with high watermark {high}, {known} are committed")
             return
         if batches[:high] != self.visible[:high]:
-            self._bench.violation(f"1: node {node.node_id} shows other batches below {high} than were shown before")
+            self._simulator.violation(f"1: node {node.node_id} shows other batches below {high} than were shown before")
 
     def written(self, state: PartitionState) -> None:
         """4: who is in the ISR has all that is committed."""
-        if not self._office.synced and all(member in self._lost_power for member in state.isr):
+        if not self._controller.synced and all(member in self._lost_power for member in state.isr):
             self._excuse()
         self._held_by_all(0, len(self.visible))
 
     def _held_by_all(self, start: int, end: int) -> None:
-        state = self._office.state
+        state = self._controller.state
         if self.excused:
             return
         for member in state.isr:
             other = self._nodes[member.node_id - 1]
-            if not self._office.synced and (other.in_sync != member or other.life is None):
+            if not self._controller.synced and (other.in_sync != member or other.life is None):
                 continue
-            held = other.log.batches[: other.log.durable_offset] if self._office.synced else other.log.batches
+            held = other.log.batches[: other.log.durable_offset] if self._controller.synced else other.log.batches
             if held[start:end] != self.visible[start:end]:
                 where = f"epoch {state.leader_epoch}.{state.partition_epoch}"
                 what = f"{end} are committed, and node {member.node_id} of the ISR holds {len(held)} or others"
-                self._bench.violation(f"4: {where}: {what}")
+                self._simulator.violation(f"4: {where}: {what}")
 
     def power_cut(self, node: StorageMember) -> None:
         """Call it before. Of what is not synced, some in-sync replica must live on with what it wrote."""
         self._lost_power.add(node.in_sync)
-        isr = self._office.state.isr
+        isr = self._controller.state.isr
         lives = {other.in_sync for other in self._nodes if other.life is not None and other is not node}
-        if not self._office.synced and any(m.node_id == node.node_id for m in isr) and not lives.intersection(isr):
+        if not self._controller.synced and any(m.node_id == node.node_id for m in isr) and not lives.intersection(isr):
             self._excuse()
 
     def _excuse(self) -> None:
         if not self.excused:
-            self._bench.tell("  excused: it was in page caches alone")
+            self._simulator.log_event("  excused: it was in page caches alone")
         self.excused = True
 
     def answered(self, node: StorageMember, offset: int, value: bytes) -> None:
         """4: acks=all was answered with success."""
         if self.excused:
             return
-        assert node.hosted is not None
-        self.high_watermark(node, node.hosted)
+        assert node.partition is not None
+        self.high_watermark(node, node.partition)
         if offset in self.acknowledged:
-            self._bench.violation(f"4: offset {offset} is acknowledged twice")
+            self._simulator.violation(f"4: offset {offset} is acknowledged twice")
         self.acknowledged[offset] = value
         if offset >= len(self.visible) or self.visible[offset][HEADER_SIZE:] != value:
-            self._bench.violation(f"4: offset {offset} is acknowledged, {len(self.visible)} are committed")
+            self._simulator.violation(f"4: offset {offset} is acknowledged, {len(self.visible)} are committed")
 
     # -- from time to time --------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        state = self._office.state
+        state = self._controller.state
         for node in self._nodes:
-            hosted = node.hosted
-            if hosted is None:
+            partition = node.partition
+            if partition is None:
                 continue
-            high, epoch = hosted.high_watermark, hosted.leader_epoch
+            high, epoch = partition.high_watermark, partition.leader_epoch
             before = self._heights.get(node.in_sync, (-1, 0))
-            if high > hosted.log_end_offset or (before[0] == epoch and high < before[1] and not self.excused):
-                end = hosted.log_end_offset
-                self._bench.violation(f"3: node {node.node_id}: high watermark {before[1]}, then {high}, end {end}")
+            if high > partition.log_end_offset or (before[0] == epoch and high < before[1] and not self.excused):
+                end = partition.log_end_offset
+                self._simulator.violation(f"3: node {node.node_id}: high watermark {before[1]}, then {high}, end {end}")
             self._heights[node.in_sync] = epoch, high
-            if not hosted.leading:
+            if not partition.leading:
                 continue
             if self._led.setdefault(epoch, node.in_sync) != node.in_sync:
-                self._bench.violation(f"2: {self._led[epoch]} and {node.in_sync} lead in epoch {epoch}")
+                self._simulator.violation(f"2: {self._led[epoch]} and {node.in_sync} lead in epoch {epoch}")
             if epoch == state.leader_epoch and not self.excused:
                 count = len(self.visible)
                 if node.log.batches[:count] != self.visible:
                     end = node.log.log_end_offset
-                    self._bench.violation(f"4: node {node.node_id} leads epoch {epoch}, ends at {end}, and lacks some of {count}")
+                    self._simulator.violation(
+                        f"4: node {node.node_id} leads epoch {epoch}, ends at {end}, and lacks some of {count}"
+                    )
 
     def at_rest(self) -> None:
         """1, 4, 9: nothing happens any more."""
         logs = [node.log.batches for node in self._nodes]
         if logs[1] != logs[0] or logs[2] != logs[0]:
-            self._bench.violation(f"1: logs differ, of {[len(found) for found in logs]} batches")
+            self._simulator.violation(f"1: logs differ, of {[len(found) for found in logs]} batches")
         if self.excused:
             return
         first = logs[0]
         for offset, value in self.acknowledged.items():
             if offset >= len(first) or first[offset][HEADER_SIZE:] != value:
-                self._bench.violation(f"4: what was acknowledged at {offset} is not there, of {len(first)}")
+                self._simulator.violation(f"4: what was acknowledged at {offset} is not there, of {len(first)}")
         values = [batch[HEADER_SIZE:] for batch in first]
         if len(set(values)) < len(values):
-            self._bench.violation("9: something is stored twice")
+            self._simulator.violation("9: something is stored twice")

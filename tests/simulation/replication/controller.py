@@ -9,26 +9,27 @@ from libs.cluster.partition_table import TopicPartitions, Versions
 from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica, Topic
 from libs.rpc.contracts.controller import AlterPartitionsReply
 from libs.rpc.errors import RpcError
-from services.controller.core import brokers, elections
-from services.controller.core import isr as isr_core
-from services.controller.core.refusal import Refused
-from services.controller.core.standing import LiveNode, live_nodes
-from services.controller.core.states import follows_the_table
-from tests.simulation.replication.bench import WORLD, Bench
+from services.controller.core.elections import leader_election as elections
+from services.controller.core.model.refusal import Refused
+from services.controller.core.model.replica_health import LiveNode, live_nodes
+from services.controller.core.partitions import isr_changes as isr_core
+from services.controller.core.partitions import partition_reconciler as brokers
+from services.controller.core.partitions.partition_states import follows_the_table
 from tests.simulation.replication.member import KEY, TOPIC, StorageMember
-from tests.simulation.replication.wires import Lines
+from tests.simulation.replication.network import Network
+from tests.simulation.replication.simulator import NO_PROCESS, Simulator
 
 TOPICS = {KEY[0]: Topic(TOPIC, KEY[0].hex(), 1)}
 
 
-class Office:
+class Controller:
     """`on_write` hears of each state that is written. It never fails: who loses its office is for runs of whole clusters."""
 
     def __init__(
-        self, bench: Bench, lines: Lines, configs: Mapping[str, str], on_write: Callable[[PartitionState], None]
+        self, simulator: Simulator, network: Network, configs: Mapping[str, str], on_write: Callable[[PartitionState], None]
     ) -> None:
-        self._bench, self._lines, self._on_write = bench, lines, on_write
-        self._random = bench.stream("office")
+        self._simulator, self._network, self._on_write = simulator, network, on_write
+        self._random = simulator.stream("office")
         self.nodes: Sequence[StorageMember] = ()
         self.members: dict[int, Member] = {}
         self.overrides = {("topic", TOPIC): dict(configs)}
@@ -64,13 +65,13 @@ class Office:
         self._members({**self.members, node.node_id: member})
 
     def drop(self, node_id: int, incarnation: int) -> None:
-        """It is taken for dead."""
+        """Takes a node for dead."""
         member = self.members.get(node_id)
         if member is not None and member.incarnation == incarnation:
             self._members({node: known for node, known in self.members.items() if node != node_id})
 
     def _members(self, members: dict[int, Member]) -> None:
-        self._bench.tell("  members %s", {node: member.incarnation for node, member in members.items()})
+        self._simulator.log_event("  members %s", {node: member.incarnation for node, member in members.items()})
         self.members = members
         self._changed()
         self._settle_soon()
@@ -80,12 +81,14 @@ class Office:
     def write(self, state: PartitionState) -> None:
         before, self.state = self.state, state
         isr = [tuple(member) for member in state.isr]
-        self._bench.tell("  leader %d, epoch %d.%d, isr %s", state.leader, state.leader_epoch, state.partition_epoch, isr)
+        self._simulator.log_event(
+            "  leader %d, epoch %d.%d, isr %s", state.leader, state.leader_epoch, state.partition_epoch, isr
+        )
         led = (before.leader, before.leader_incarnation) != (state.leader, state.leader_incarnation)
         if not follows_the_table(before, state) or (led and state.leader_epoch <= before.leader_epoch):
-            self._bench.violation(f"2, 6: {before}, then {state}")
+            self._simulator.violation(f"2, 6: {before}, then {state}")
         if state.leader >= 0 and InSync(state.leader, state.leader_incarnation) not in state.isr:
-            self._bench.violation(f"6: the leader is not in its ISR: {state}")
+            self._simulator.violation(f"6: the leader is not in its ISR: {state}")
         self._on_write(state)
         self._changed()
 
@@ -101,7 +104,7 @@ class Office:
         return AlterPartitionsReply(tuple(replace(each, error=int(each.error)) for each in decision.results), self.revision)
 
     def lead(self, member: InSync) -> None:
-        """As an operator wishes, who chose among those that may."""
+        """Elects the leader that an operator chose among the eligible replicas."""
         led = elections.led_by(self.state, member)
         if led is not self.state:
             self.write(replace(led, partition_epoch=self.state.partition_epoch + 1))
@@ -113,26 +116,26 @@ class Office:
     def _settle_soon(self) -> None:
         if not self._settling:
             self._settling = True
-            self._bench.loop.call_later(0.03 * self._random.random(), self._settle, context=WORLD)
+            self._simulator.loop.call_later(0.03 * self._random.random(), self._settle, context=NO_PROCESS)
 
     def _settle(self) -> None:
         self._settling = False
-        settled = brokers.settle(self.state, self.live, synced=self.synced)
+        settled = brokers.reconcile(self.state, self.live, synced=self.synced)
         if settled is not self.state:
             self.write(settled)
         if self.state.leader < 0:
-            self._bench.loop.call_later(0.05, self._ask_logs, context=WORLD)
+            self._simulator.loop.call_later(0.05, self._ask_logs, context=NO_PROCESS)
 
     def _ask_logs(self) -> None:
-        question = elections.whom_to_ask(self.state, self.live, synced=self.synced, unclean=False)
+        question = elections.log_end_query(self.state, self.live, synced=self.synced, unclean=False)
         if question is None:
             return
         reaches = {}
         for node in self.nodes:
-            if node.in_sync in question.candidates and node.hosted is not None:
+            if node.in_sync in question.candidates and node.partition is not None:
                 log = node.log
                 latest = log.epochs.epoch_for(log.log_end_offset - 1) if log.batches else -1
-                reaches[node.in_sync] = elections.Reach(latest, log.log_end_offset)
+                reaches[node.in_sync] = elections.ReplicaLogEnd(latest, log.log_end_offset)
         elected = elections.elect_by_logs(self.state, question, reaches)
         if elected is not None:
             self.write(elected)
@@ -158,7 +161,7 @@ class Office:
             self.show(node)
 
     def show(self, node: StorageMember) -> None:
-        """Whoever watches sees it after a while; a later one may come first."""
+        """Shows a node the image after a while; a later image may come first."""
         if node.life is not None:
-            at = self._lines.arrival(0, node.node_id, self._bench.loop.time() + self.lateness * self._random.random())
-            self._bench.loop.call_at(at, node.see, self.image, context=node.context)
+            at = self._network.arrival(0, node.node_id, self._simulator.loop.time() + self.lateness * self._random.random())
+            self._simulator.loop.call_at(at, node.see, self.image, context=node.context)

@@ -11,19 +11,24 @@ from libs.cluster.configs.resolve import TopicConfig, effective_topic_config
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync
 from libs.rpc.contracts.replication import PULL
-from services.storage.appends import Appends
-from services.storage.core.replica import Replica, recovered_high_watermark
-from services.storage.following.following import Following
-from services.storage.following.surgery import Surgery
-from services.storage.held_partitions import HeldPartitions
-from services.storage.hosted import Hosted, Key
-from services.storage.leading import Leading
-from services.storage.partitions import Partitions
-from services.storage.residents import Residents
+from libs.runtime.process import Identity
+from services.storage.config import BrokerConfigs
+from services.storage.core.effects import EffectHandlers
+from services.storage.core.replication.leader.replica import Replica, recovered_high_watermark
+from services.storage.partition.effects import EffectQueue
+from services.storage.partition.open_logs import OpenLogs
+from services.storage.partition.partition import Key, Partition
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.produce.appends import Appends
+from services.storage.reconcile.frozen_partitions import FrozenPartitions
+from services.storage.reconcile.reconciler import Reconciler
+from services.storage.replication.follower.fetcher_manager import FetcherManager
+from services.storage.replication.follower.truncation import Truncation
+from services.storage.replication.leader.leadership import LeaderReplication
 from tests.simulation.cluster.loop import Life
-from tests.simulation.replication.bench import Bench, life_of
 from tests.simulation.replication.memory_log import MemoryLog, Sync
-from tests.simulation.replication.wires import Call, Desk, Lines, Wire
+from tests.simulation.replication.network import Call, Connection, ControllerClient, Network
+from tests.simulation.replication.simulator import Simulator, life_of
 
 KEY: Key = (b"t" * 16, 0)
 TOPIC = "t"
@@ -52,7 +57,7 @@ class _Meters:
 
 
 class _Configs:
-    """In place of `TopicConfigs`: what all lives of all runs have computed."""
+    """A stand-in for `TopicConfigs`: the computed configs that all lives of all runs share."""
 
     def __init__(self) -> None:
         self._image = ClusterImage()
@@ -66,36 +71,37 @@ class _Configs:
         return config_of(self._image)
 
 
-class _Roles(Residents):
-    """Of one partition, whose log is open already."""
+class _Roles(Reconciler):
+    """The reconciler of one partition, whose log is open already."""
 
     def __init__(
         self,
-        partitions: Partitions,
+        partitions: PartitionTable,
         appends: Appends,
         wake: Callable[[Key], None],
-        following: Following,
-        home: tuple[Hosted, Any],
+        fetchers: FetcherManager,
+        home: tuple[Partition, Any],
     ) -> None:
         self._node_id = partitions.node_id
         self._incarnation = partitions.incarnation
         self._partitions = partitions
         self._appends = appends
-        self._readers: Any = SimpleNamespace(wake=wake)
-        self._withdrawals: Any = SimpleNamespace(follow_image=lambda: None, served=lambda key: None)
+        self._waiting_readers: Any = SimpleNamespace(wake=wake)
+        self._withdrawals: Any = SimpleNamespace(follow_image=lambda: None, reinstate=lambda key: None)
         self._configs: Any = _Configs()
-        self._homes = {KEY: home}
+        self._open_logs: Any = OpenLogs(partitions)
+        self._open_logs.put(*home)
         self._tasks = {}
-        self._again = set()
-        self._unconfigured = {}
+        self._rework = set()
+        self._to_configure = {}
         self._loop = asyncio.get_running_loop()
-        self._following = following
-        self.held = HeldPartitions(partitions, self._tasks.keys(), following.let_go, self._answer_again)
-        self.places: Any = SimpleNamespace(check=lambda hosted, home: None)
+        self._fetchers = fetchers
+        self.frozen = FrozenPartitions(partitions, self._tasks.keys(), fetchers.stop_fetching, self._reconcile_again)
+        self.directory_checks: Any = SimpleNamespace(check=lambda partition, home: None)
 
 
 class _Disk:
-    """What a cut asks of a disk, and of its checkpoints."""
+    """The part of a disk and its checkpoints that a truncation needs."""
 
     path = "memory"
 
@@ -110,8 +116,8 @@ class _Disk:
         work()
 
     async def write_high_watermarks_of(self, disk: object) -> bool:
-        assert self._member.hosted is not None
-        replica = self._member.hosted.replica
+        assert self._member.partition is not None
+        replica = self._member.partition.replica
         checkpoint = min(replica.high_watermark, self._log.durable_offset)
         await asyncio.sleep(0.002 * self._member.random.random())
         self._member.checkpoint = checkpoint
@@ -126,18 +132,18 @@ class StorageMember:
 
     def __init__(
         self,
-        bench: Bench,
-        lines: Lines,
+        simulator: Simulator,
+        network: Network,
         node_id: int,
         *,
         others: Callable[[int], "StorageMember"],
         ask: Callable[[object], object],
         loses: Callable[[], bool],
         on_start: Callable[["StorageMember"], None],
-        on_high_watermark: Callable[["StorageMember", Hosted], None],
+        on_high_watermark: Callable[["StorageMember", Partition], None],
     ) -> None:
-        self.bench, self.lines, self.node_id = bench, lines, node_id
-        self.random: Random = bench.stream(f"member {node_id}")
+        self.simulator, self.network, self.node_id = simulator, network, node_id
+        self.random: Random = simulator.stream(f"member {node_id}")
         self._others, self._ask, self._loses = others, ask, loses
         self._on_start, self._on_high_watermark = on_start, on_high_watermark
         self.log = MemoryLog([], 0, ())
@@ -148,9 +154,9 @@ class StorageMember:
         self.lost_power = True
         self.life: Life | None = None
         self.context = Context()
-        self.hosted: Hosted | None = None
+        self.partition: Partition | None = None
         self.image = ClusterImage()
-        self.wires: dict[Wire, None] = {}
+        self.connections: dict[Connection, None] = {}
         self._begun = False
 
     # -- life and death -------------------------------------------------------------------------------------------------
@@ -160,30 +166,32 @@ class StorageMember:
         if self.lost_power:
             self.survived_from, self.lost_power = self.incarnation, False
         self.life, self.context = life_of(f"node {self.node_id} #{self.incarnation}")
-        self.bench.tell("node %d starts, incarnation %d, log end %d", self.node_id, self.incarnation, self.log.log_end_offset)
-        self.bench.loop.call_soon(self._boot, config, context=self.context)
+        self.simulator.log_event(
+            "node %d starts, incarnation %d, log end %d", self.node_id, self.incarnation, self.log.log_end_offset
+        )
+        self.simulator.loop.call_soon(self._boot, config, context=self.context)
 
     def crash(self, *, power: bool) -> None:
         assert self.life is not None
-        self.bench.tell("node %d %s", self.node_id, "loses its power" if power else "is killed")
-        self.bench.loop.end(self.life)
-        self.life = self.hosted = None
+        self.simulator.log_event("node %d %s", self.node_id, "loses its power" if power else "is killed")
+        self.simulator.loop.end(self.life)
+        self.life = self.partition = None
         self.lost_power |= power
         self.log = self.log.after_crash(self.random, power=power)
-        self.wires.clear()
+        self.connections.clear()
 
     def _boot(self, config: TopicConfig) -> None:
         log = self.log
-        partitions = self.partitions = Partitions(self.node_id, self.incarnation)
-        sync = Sync(self.bench, log, self.random, lambda: self.disk_slowness, self._synced)
+        partitions = self.partitions = PartitionTable(self.node_id, self.incarnation)
+        sync = Sync(self.simulator, log, self.random, lambda: self.disk_slowness, self._synced)
         high = recovered_high_watermark(self.checkpoint, log_start=0, durable=log.durable_offset, synced=config.synced)
         replica = Replica(
             *(self.node_id,), log_end=log.log_end_offset, durable=log.durable_offset, high_watermark=high, synced=config.synced
         )
         meters: Any = _Meters()
-        hosted = self.hosted = Hosted(KEY, TOPIC, log, replica, config, sync)  # type: ignore[arg-type]
+        partition = self.partition = Partition(KEY, TOPIC, log, replica, config, sync, lambda one: self.effects.add(one))  # type: ignore[arg-type]
         disk: Any = _Disk(self, sync, log)
-        sync.owe(hosted)
+        sync.request_round(partition)
         clock: Any = SimpleNamespace(wall_ms=lambda: 1_000_000)
         nothing: Any = None
         self.appends = Appends(
@@ -191,33 +199,48 @@ class StorageMember:
             children=nothing,
             children_max=1,
             on_appended=lambda key: self.leading.pulls.appended(key),
-            on_committed=self._committed,
             readers_wait=lambda key: False,
         )
-        desk: Any = Desk(self.bench, self.lines, self, self._ask, self._loses)
-        self.leading = Leading(*(self.incarnation, partitions, meters, desk), on_committed=self.appends.committed, static=STATIC)
+        controller_client: Any = ControllerClient(self.simulator, self.network, self, self._ask, self._loses)
+        broker_configs = BrokerConfigs(lambda: partitions.image, self.node_id, STATIC)
+        self.leading = LeaderReplication(partitions, meters, controller_client, broker_configs)
+        self.effects = EffectQueue(
+            EffectHandlers(
+                answer_produces=self.appends.answer_committed,
+                wake_fetches=self._committed,
+                notify_pulls=lambda one: None,
+                report_log_start=lambda one: None,
+                wake_record_deletions=lambda one: one.replica.wake_start_watchers(),
+                change_isr=self.leading.isr_changes.consider,
+                report_isr=self.leading.isr_changes.report,
+            )
+        )
         starts: Any = SimpleNamespace(follow=lambda *_: None)
         unregistered: Any = SimpleNamespace(registry=SimpleNamespace(register=lambda _: None))
         connect: Any = self._connect
-        self.following = Following(
-            *(self.node_id, self.incarnation, "", lambda: partitions.image, connect, Surgery(partitions, disk), starts),
-            *(self._committed, unregistered, STATIC),
+        self.following = FetcherManager(
+            Identity(STORAGE, self.node_id, self.incarnation, "", ""),
+            connect,
+            Truncation(partitions, disk),
+            starts,
+            unregistered,
+            broker_configs,
         )
-        self.roles = _Roles(partitions, self.appends, self.leading.pulls.wake, self.following, (hosted, disk))
+        self.roles = _Roles(partitions, self.appends, self.leading.pulls.wake, self.following, (partition, disk))
         self._begun = False
         self.leading.start()
         self._write_checkpoints(disk)
         self._on_start(self)
 
-    def _connect(self, address: str, leader: int) -> Wire:
-        wire = Wire(self.bench, self.lines, self, self._others(leader))
-        self.wires[wire] = None
-        return wire
+    def _connect(self, address: str, leader: int) -> Connection:
+        connection = Connection(self.simulator, self.network, self, self._others(leader))
+        self.connections[connection] = None
+        return connection
 
     def _write_checkpoints(self, disk: _Disk) -> None:
-        assert self.hosted is not None
-        self.checkpoint = min(self.hosted.high_watermark, self.log.durable_offset)
-        self.bench.loop.call_later(CHECKPOINT_S, self._write_checkpoints, disk)
+        assert self.partition is not None
+        self.checkpoint = min(self.partition.high_watermark, self.log.durable_offset)
+        self.simulator.loop.call_later(CHECKPOINT_S, self._write_checkpoints, disk)
 
     # -- what happens to it -----------------------------------------------------------------------------------------------
 
@@ -233,24 +256,29 @@ class StorageMember:
 
     def serve(self, method: str, call: Call) -> None:
         pulls: Any = self.leading.pulls
+        self.effects.begin_turn()
         (pulls.accept if method == PULL else pulls.progress)(call)
+        self.effects.end_turn()
 
     def produce(self, call: Call) -> None:
         taken: Any = call
+        self.effects.begin_turn()
         self.appends.accept(taken)
         self.appends.end_turn()
+        self.effects.end_turn()
 
-    def _committed(self, hosted: Hosted) -> None:
-        self._on_high_watermark(self, hosted)
-        if hosted.leading:
+    def _committed(self, partition: Partition) -> None:
+        self._on_high_watermark(self, partition)
+        if partition.leading:
             self.leading.pulls.committed(KEY)
 
     def _synced(self) -> None:
-        hosted = self.hosted
-        assert hosted is not None
-        if hosted.replica.synced_to(hosted.log.durable_offset):
-            self.appends.committed(hosted)
-        self.following.synced(hosted)
+        partition = self.partition
+        assert partition is not None
+        self.effects.begin_turn()
+        partition.replica.synced_to(partition.log.durable_offset)
+        self.following.synced(partition)
+        self.effects.end_turn()
         self.following.round_ended()
 
     @property

@@ -5,29 +5,30 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from libs.commitlog.epochs import LeaderEpochs
-from libs.commitlog.reading import Slice
-from libs.commitlog.segment_batches import BatchMeta
-from tests.simulation.replication.bench import Bench
+from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from libs.commitlog.segments.reading import Slice
+from libs.commitlog.segments.segment_batches import BatchMeta
+from tests.simulation.replication.simulator import Simulator
 
 READ_TOGETHER = 4
 """Batches in one answer: whoever was away catches up in steps."""
 
 
 class _Bytes:
-    """What a slice says it is of."""
+    """Bytes whose slices know what they are of."""
 
     __slots__ = ("_content",)
 
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def read_at_once(self, length: int, position: int) -> bytes:
+    def read_cached(self, length: int, position: int) -> bytes:
         return self._content[position : position + length]
 
 
 class MemoryLog:
-    """Every batch has one record: batch `n` is offset `n`. The part of `libs.commitlog.log.Log` that replication uses."""
+    """Every batch has one record: batch `n` is offset `n`. The part of `libs.commitlog.partition_log.log.Log` that replication
+    uses."""
 
     log_start_offset = next_start_offset = 0
     producers = None
@@ -37,7 +38,6 @@ class MemoryLog:
         self.durable_offset = durable
         self.durable_epochs = [entry for entry in epochs if entry[1] <= len(batches)]
         self.epochs = LeaderEpochs(self.durable_epochs)
-        self.high_watermark = 0
         for offset, batch in enumerate(batches):
             if (epoch := epoch_of(batch)) > self.epochs.latest:
                 self.epochs.assign(epoch, offset)
@@ -75,7 +75,7 @@ class MemoryLog:
         return high_watermark
 
     def after_crash(self, random: Random, *, power: bool) -> "MemoryLog":
-        """What the next life finds, and has synced once it is open. Without power, unsynced pages are kept up to somewhere."""
+        """The log as the next life finds it, synced once open. Without power, unsynced pages are kept up to a drawn offset."""
         kept = len(self.batches)
         if power:
             kept = random.choice((self.durable_offset, random.randint(self.durable_offset, kept)))
@@ -92,48 +92,48 @@ class Sync:
     failed = stalled = False
 
     def __init__(
-        self, bench: Bench, log: MemoryLog, random: Random, slowness: Callable[[], float], ended: Callable[[], None]
+        self, simulator: Simulator, log: MemoryLog, random: Random, slowness: Callable[[], float], ended: Callable[[], None]
     ) -> None:
-        self._bench, self._log, self._random = bench, log, random
+        self._simulator, self._log, self._random = simulator, log, random
         self._slowness, self._ended_well = slowness, ended
         self._dirty = self._running = False
         self._quiet: list[asyncio.Future[None]] = []
 
-    def appended(self, hosted: object) -> None:
+    def appended(self, partition: object) -> None:
         self._dirty = True
 
-    owe = appended
+    request_round = appended
 
-    def hurry(self) -> None:
+    def mark_urgent(self) -> None:
         pass
 
-    def kick(self) -> None:
+    def start_round(self) -> None:
         if self._dirty and not self._running:
             self._dirty, self._running = False, True
             delay_s = (0.0005 + 0.005 * self._random.random()) * self._slowness()
             end, epochs = self._log.log_end_offset, self._log.epochs.entries()
-            self._bench.loop.call_later(delay_s, self._ended, end, epochs)
+            self._simulator.loop.call_later(delay_s, self._ended, end, epochs)
 
-    def forget(self, hosted: object) -> None:
+    def forget(self, partition: object) -> None:
         self._dirty = False
 
-    async def quiet(self) -> None:
+    async def wait_for_round(self) -> None:
         while self._running:
-            waiter = self._bench.loop.create_future()
+            waiter = self._simulator.loop.create_future()
             self._quiet.append(waiter)
             await waiter
 
     def fail(self, error: Exception) -> None:
-        self._bench.violation(f"a disk without faults failed: {error!r}")
+        self._simulator.violation(f"a disk without faults failed: {error!r}")
 
     def _ended(self, end: int, epochs: list[tuple[int, int]]) -> None:
         self._running = False
         if end > self._log.log_end_offset:
-            self._bench.violation(f"3: {end} are durable of a log that was cut to {self._log.log_end_offset} meanwhile")
+            self._simulator.violation(f"3: {end} are durable of a log that was cut to {self._log.log_end_offset} meanwhile")
         self._log.durable_offset = max(self._log.durable_offset, end)
         self._log.durable_epochs = epochs
         self._ended_well()
         waiting, self._quiet = self._quiet, []
         for waiter in waiting:
             waiter.set_result(None)
-        self.kick()
+        self.start_round()

@@ -1,43 +1,48 @@
 """Bugs that are planted one at a time into the code that replicates a partition: each one line that somebody might write.
 
-`python -m tests.simulation.replication.mutants` tells how many seeds each takes to be caught; `NAME…` for those alone.
+`python -m tests.simulation.planted component` prints the number of seeds that each takes.
 """
 
-import sys
-from collections.abc import Sequence
+from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
+from services.controller.core.elections import leader_election as elections
+from services.controller.core.model import replica_health
+from services.controller.core.partitions import isr_changes as isr
+from services.controller.core.partitions import partition_reconciler as brokers
+from services.storage.core.fetch import fetch_rules
+from services.storage.core.replication import leadership
+from services.storage.core.replication.follower import following
+from services.storage.core.replication.leader.in_sync import InSyncReplicas
+from services.storage.core.replication.leader.pull_sessions import PullSessions
+from services.storage.core.replication.leader.replica import Replica
+from services.storage.produce.appends import Appends
+from services.storage.reconcile import reconciler as residents
+from services.storage.replication.follower.applying import Applying
+from services.storage.replication.follower.fetcher import ReplicaFetcher
+from services.storage.replication.follower.fetcher_manager import FetcherManager
+from services.storage.replication.follower.followed_partition import FollowedPartition
+from services.storage.replication.follower.truncation import Truncation
+from services.storage.replication.leader import isr_changes, pulls
+from tests.simulation.planted import Mutant, PlantedBugs, lines
+from tests.simulation.replication.run import run_one
 
-from libs.commitlog.epochs import LeaderEpochs
-from services.controller.core import brokers, elections, isr, standing
-from services.storage import isr_changes, pulls, residents
-from services.storage.appends import Appends
-from services.storage.core import fetch_rules, following, leadership
-from services.storage.core.in_sync import InSyncReplicas
-from services.storage.core.pull_sessions import PullSessions
-from services.storage.core.replica import Replica
-from services.storage.following.applying import Applying
-from services.storage.following.followed import Followed
-from services.storage.following.following import Following
-from services.storage.following.link import LeaderLink
-from services.storage.following.surgery import Surgery
-from tests.simulation import planted
-from tests.simulation.planted import Mutant
-from tests.simulation.replication.run import Report, run_one
-
-MOST = 10_000
-
+SEEDS = range(10_000)
 
 M = Mutant
 MUTANTS: dict[str, Mutant] = {
     # the leader's numbers
-    "a high watermark below the minimum ISR": M(Replica._advance, " or self.in_sync < self.min_in_sync", ""),
-    "what one of the ISR has made durable is committed": M(Replica._held, "min([member.durable", "max([member.durable"),
-    "what one of the ISR has is committed": M(Replica._held, "min([member.log_end", "max([member.log_end"),
-    "written counts as durable at the leader": M(Replica._held, "if self.synced:", "if False:"),
+    "a high watermark below the minimum ISR": M(Replica._advance_high_watermark, " or self.in_sync < self.min_in_sync", ""),
+    "what one of the ISR has made durable is committed": M(
+        Replica._acknowledged_by_all, "min([member.durable", "max([member.durable"
+    ),
+    "what one of the ISR has is committed": M(Replica._acknowledged_by_all, "min([member.log_end", "max([member.log_end"),
+    "written counts as durable at the leader": M(Replica._acknowledged_by_all, "if self.synced:", "if False:"),
     "what was not compared counts": M(Replica.made_durable, "or not follower.reported ", ""),
     "a produce is answered before it is committed": M(
-        Appends._written, "one.request.acks != -1 or one.end_offset <= hosted.replica.high_watermark", "True"
+        Appends._written, "append.request.acks != -1 or append.end_offset <= partition.replica.high_watermark", "True"
     ),
-    "committed one early": M(Replica._advance, "self.high_watermark = committed", "self.high_watermark = committed + 1"),
+    "committed one early": M(
+        Replica._advance_high_watermark, "self.high_watermark = committed", "self.high_watermark = committed + 1"
+    ),
     # the ISR, as the leader sees it
     "who leaves stops counting when it is proposed": M(
         InSyncReplicas.maximal, "in self.committed.items()}", "in self.committed.items() if self.proposal is None}"
@@ -49,8 +54,8 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "no answer is taken for a refusal": M(
         isr_changes.IsrChanges._send,
-        "self._ask_again(batch)\n                continue",
-        "[hosted.replica.isr_refused(it) for hosted, it in batch]\n                continue",
+        "await asyncio.sleep(delay_s)",
+        "[partition.replica.isr_refused(it) for partition, it in batch]; await asyncio.sleep(delay_s)",
     ),
     # pulls
     "logs are not compared": M(pulls.Pulls._compare, "if not position.error and epoch >= 0:", "if False:"),
@@ -61,37 +66,40 @@ MUTANTS: dict[str, Mutant] = {
         "return self._epochs[slot - 1], log_end_offset",
     ),
     # the follower
-    "written counts as durable in pulls": M(Followed.standing, "min(found.durable_offset, at)", "at"),
-    "progress is told before the sync": M(LeaderLink.tell_progress, "hosted.log.durable_offset", "hosted.log.log_end_offset"),
+    "written counts as durable in pulls": M(FollowedPartition.pull_position, "min(log.durable_offset, at)", "at"),
+    "progress is told before the sync": M(
+        ReplicaFetcher.report_progress, "partition.log.durable_offset", "partition.log.log_end_offset"
+    ),
     "the log is appended to where it parted": M(following.decide, "answer.diverging_epoch != NO_EPOCH", "False"),
     "followers begin at their high watermark": M(
-        Following.follow,
-        "hosted.log.epochs.truncate_end(hosted.log.log_end_offset)",
-        "hosted.log.truncate_to(hosted.replica.high_watermark), hosted.replica.cut(hosted.log.log_end_offset)",
+        FetcherManager.follow,
+        "partition.log.epochs.truncate_end(partition.log.log_end_offset)",
+        "partition.log.truncate_to(partition.replica.high_watermark), "
+        "partition.replica.truncated_to(partition.log.log_end_offset)",
     ),
     "the leader's high watermark counts beyond the own end": M(
         Replica.copied, "min(leaders_high_watermark, log_end)", "leaders_high_watermark"
     ),
-    "the high watermark of a late answer": M(Replica.copied, "self.leading or committed <= self.high_watermark", "self.leading"),
-    "a cut leaves what was durable": M(Replica.cut, "self._own.durable = min(self._own.durable, log_end)", "pass"),
-    "a cut does not wait for the sync that runs": M(Surgery.perform, "await disk.sync.quiet()", "pass"),
+    "the high watermark of a late answer": M(Replica.copied, "and committed > self.high_watermark", ""),
+    "a cut leaves what was durable": M(Replica.truncated_to, "self._own.durable = min(self._own.durable, log_end)", "pass"),
+    "a cut does not wait for the sync that runs": M(Truncation.perform, "await disk.sync.wait_for_round()", "pass"),
     # roles
     "who restarted leads on": M(leadership.decide_role, " and state.leader_incarnation == incarnation", ""),
     # the controller
     "the ISR is emptied": M(brokers._isr, " or state.isr", ""),
     "a dead leader is kept": M(
-        elections.leader_of, "return leader if stand is Standing.STEADY else offline(state, live)", "return leader"
+        elections.leader_of, "return leader if health is ReplicaHealth.STEADY else offline(state, live)", "return leader"
     ),
     "whoever lives leads": M(
         elections.offline,
         "next(iter(electable(state, live)), None)",
         "next((InSync(r.node_id, live[r.node_id].incarnation) for r in state.replicas if r.node_id in live), None)",
     ),
-    "unclean elections by default": M(elections.whom_to_ask, "if unclean and (", "if ("),
-    "who restarted is as it was": M(standing.standing, "if node.incarnation == member.incarnation:", "if True:"),
+    "unclean elections by default": M(elections.log_end_query, "if unclean and (", "if ("),
+    "who restarted is as it was": M(replica_health.health_of, "if node.incarnation == member.incarnation:", "if True:"),
     "a new leader opens no epoch": M(elections.led_by, "leader_epoch=state.leader_epoch + 1", "leader_epoch=state.leader_epoch"),
     "a new state has the old epoch": M(
-        brokers.settle, "partition_epoch=state.partition_epoch + 1", "partition_epoch=state.partition_epoch"
+        brokers.reconcile, "partition_epoch=state.partition_epoch + 1", "partition_epoch=state.partition_epoch"
     ),
     "proposals on an older state are taken": M(
         isr._refusal, "if proposal.partition_epoch < state.partition_epoch and", "if False and"
@@ -100,12 +108,12 @@ MUTANTS: dict[str, Mutant] = {
 """By name. Each is caught."""
 
 GUARDED: dict[str, Mutant] = {
-    "reports count over epochs": M(Replica.lead, "self._followers = {}", "pass"),
+    "reports count over epochs": M(Replica.become_leader, "self._followers = {}", "pass"),
     "an old incarnation counts": M(
         Replica._recount, "follower is not None and follower.incarnation in incarnations", "follower is not None"
     ),
     "a former life speaks for the present one": M(Replica._follower, "follower.incarnation > incarnation", "False"),
-    "progress of another epoch counts": M(pulls.Pulls.progress, " or hosted.leader_epoch != made.leader_epoch", ""),
+    "progress of another epoch counts": M(pulls.Pulls.progress, " or partition.leader_epoch != made.leader_epoch", ""),
     "an older state of the ISR is believed": M(InSyncReplicas.shown, "partition_epoch <= self.partition_epoch", "False"),
     "any refusal takes a proposal back": M(
         isr_changes.IsrChanges._settled,
@@ -116,31 +124,31 @@ GUARDED: dict[str, Mutant] = {
         isr_changes.IsrChanges._is_eligible, "return member is not None and", "return True or member is not None and"
     ),
     "the follower's epoch is not looked at": M(
-        pulls.Pulls._compare, "refuse_client_epoch(max(position.leader_epoch, 0), found.leader_epoch)", "0"
+        pulls.Pulls._compare, "refuse_client_epoch(max(position.leader_epoch, 0), partition.leader_epoch)", "0"
     ),
     "any number in a session will do": M(PullSessions.take, "elif pull.sequence != session.next_sequence:", "elif False:"),
     "an older session takes over": M(
         PullSessions.take, "(session.incarnation, session.number) >= (pull.incarnation, pull.session)", "False"
     ),
-    "answers of another epoch are applied": M(following.decide, "answer.leader_epoch != own.followed_epoch", "False"),
+    "answers of another epoch are applied": M(following.decide, "answer.leader_epoch != local.followed_epoch", "False"),
     "answers to another position are applied": M(
-        Applying.steps, "(asked.leader_epoch, asked.fetch_offset) != (followed.leader_epoch, followed.position)", "False"
+        Applying.steps, "(reported.leader_epoch, reported.fetch_offset) != (followed.leader_epoch, followed.position)", "False"
     ),
     "the log is cut where the leader's epoch ends, if it knows that epoch or not": M(
-        following._parted, "offset = min(own_end, own.log_end)", "offset = min(end_offset, own.log_end)"
+        following._diverged, "offset = min(own_end, local.log_end)", "offset = min(end_offset, local.log_end)"
     ),
-    "a cut leaves the high watermark": M(Replica.cut, "self.high_watermark = min(self.high_watermark, log_end)", "pass"),
+    "a cut leaves the high watermark": M(Replica.truncated_to, "self.high_watermark = min(self.high_watermark, log_end)", "pass"),
     "no epoch begins at an election": M(
-        residents.Residents._play, "hosted.log.epochs.assign(role.leader_epoch, hosted.log_end_offset)", "pass"
+        residents.Reconciler._take_role, "partition.log.epochs.assign(role.leader_epoch, partition.log_end_offset)", "pass"
     ),
     "a deposed leader goes on until its log is looked at": M(
-        residents.Residents._take_away,
-        "self._resign(hosted, -1 if isinstance(role, Lead) else role.leader, role.leader_epoch)",
+        residents.Reconciler._revoke,
+        "self._stop_leading(partition, -1 if isinstance(role, Lead) else role.leader, role.leader_epoch)",
         "pass",
     ),
-    "a deposed leader goes on": M(Following.follow, "hosted.replica.resign(role.leader_epoch)", "pass"),
+    "a deposed leader goes on": M(FetcherManager.follow, "partition.replica.become_follower(role.leader_epoch)", "pass"),
     "who lost its page cache is intact": M(
-        standing.standing, "(synced and not state.lax) or 0 < node.survived_from <= member.incarnation", "True"
+        replica_health.health_of, "(synced and not state.lax) or 0 < node.survived_from <= member.incarnation", "True"
     ),
     "proposals of an older leader epoch are taken": M(
         isr._refusal, "if proposal.leader_epoch < state.leader_epoch:", "if False:"
@@ -163,18 +171,8 @@ RARE = (
 """These take hundreds of seeds."""
 
 
-def seeds_to_catch(name: str, *, most: int = MOST) -> tuple[int, Report | None]:
-    return planted.seeds_to_catch({**MUTANTS, **GUARDED}[name], run_one, most)
+def violations_of(seed: int) -> list[str]:
+    return run_one(seed).violations
 
 
-def told(name: str) -> tuple[str, bool]:
-    return planted.told(name, seeds_to_catch)
-
-
-def tell_all(names: Sequence[str]) -> int:
-    """0: each was caught."""
-    return planted.tell_all(told, names)
-
-
-if __name__ == "__main__":
-    sys.exit(tell_all(sys.argv[1:] or list(MUTANTS)))
+BUGS = PlantedBugs("component", violations_of, lines(MUTANTS, SEEDS), lines(GUARDED, SEEDS))

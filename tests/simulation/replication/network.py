@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from libs.rpc.client_connection import Response
 from libs.rpc.errors import Disconnected, RpcError
-from libs.rpc.link import Response
 from libs.rpc.schema import pack
-from tests.simulation.replication.bench import WORLD, Bench
+from tests.simulation.replication.simulator import NO_PROCESS, Simulator
 
 if TYPE_CHECKING:
     from tests.simulation.replication.member import StorageMember
@@ -17,12 +17,12 @@ NO_BYTES = memoryview(b"")
 OnReply = Callable[[Response | Exception], None]
 
 
-class Lines:
-    """How long anything takes from node to node. `blocked`: until when nothing arrives; 0 is the controller."""
+class Network:
+    """The delays from node to node; 0 is the controller. `blocked`: the time until which nothing arrives."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._random = bench.stream("lines")
-        self._loop = bench.loop
+    def __init__(self, simulator: Simulator) -> None:
+        self._random = simulator.stream("lines")
+        self._loop = simulator.loop
         self.blocked: dict[tuple[int, int], float] = {}
         self.slowness = 1.0
 
@@ -70,13 +70,13 @@ class Call:
                 callback()
 
 
-class Wire:
+class Connection:
     """One life's connection to another member, in place of an `RpcClient`. It connects again by itself."""
 
     address, peer = "another-host:1", None
 
-    def __init__(self, bench: Bench, lines: Lines, sender: "StorageMember", receiver: "StorageMember") -> None:
-        self._bench, self._lines = bench, lines
+    def __init__(self, simulator: Simulator, network: Network, sender: "StorageMember", receiver: "StorageMember") -> None:
+        self._simulator, self._network = simulator, network
         self.sender, self.receiver = sender, receiver
         self._context = sender.context
         self._generation = self._last_id = 0
@@ -106,10 +106,10 @@ class Wire:
     async def close(self) -> None:
         self.reset()
         self._waiting.clear()
-        self.sender.wires.pop(self, None)
+        self.sender.connections.pop(self, None)
 
     def reset(self) -> None:
-        """Whatever is under way is lost."""
+        """Breaks the connection. Requests and responses in flight are lost."""
         self._generation += 1
         for request_id in self._waiting:
             self._soon(self._context, self._fail, request_id)
@@ -118,12 +118,12 @@ class Wire:
             self._soon(self.receiver.context, call.cancel)
 
     def _soon(self, context: Context, callback: Callable[..., object], *args: object) -> None:
-        self._bench.loop.call_at(self._lines.arrival(0, 0, 0.0), callback, *args, context=context)
+        self._simulator.loop.call_at(self._network.arrival(0, 0, 0.0), callback, *args, context=context)
 
     def _send(self, method: str, body: object, request_id: int) -> None:
-        self._sent_at = self._lines.arrival(self.sender.node_id, self.receiver.node_id, self._sent_at)
+        self._sent_at = self._network.arrival(self.sender.node_id, self.receiver.node_id, self._sent_at)
         arrived = self._generation, method, body, request_id
-        self._bench.loop.call_at(self._sent_at, self._arrive, *arrived, context=self.receiver.context)
+        self._simulator.loop.call_at(self._sent_at, self._arrive, *arrived, context=self.receiver.context)
 
     def _arrive(self, generation: int, method: str, body: object, request_id: int) -> None:
         if generation != self._generation:
@@ -135,9 +135,9 @@ class Wire:
 
     def _answer(self, generation: int, request_id: int, body: Any, payload: bytes, error: Exception | None) -> None:
         self._calls.pop(request_id, None)
-        self._answered_at = self._lines.arrival(self.receiver.node_id, self.sender.node_id, self._answered_at)
+        self._answered_at = self._network.arrival(self.receiver.node_id, self.sender.node_id, self._answered_at)
         outcome = error or Response(body, memoryview(payload), ())
-        self._bench.loop.call_at(self._answered_at, self._answered, generation, request_id, outcome, context=self._context)
+        self._simulator.loop.call_at(self._answered_at, self._answered, generation, request_id, outcome, context=self._context)
 
     def _answered(self, generation: int, request_id: int, outcome: Response | Exception) -> None:
         if generation == self._generation and (on_reply := self._waiting.pop(request_id, None)) is not None:
@@ -148,22 +148,27 @@ class Wire:
             on_reply(Disconnected("the connection was lost", sent=True))
 
 
-class Desk:
+class ControllerClient:
     """One life's way to the controller, in place of `Controllers`. An answer may be lost after what was asked is done."""
 
     def __init__(
-        self, bench: Bench, lines: Lines, sender: "StorageMember", ask: Callable[[object], object], loses: Callable[[], bool]
+        self,
+        simulator: Simulator,
+        network: Network,
+        sender: "StorageMember",
+        ask: Callable[[object], object],
+        loses: Callable[[], bool],
     ) -> None:
-        self._bench, self._lines, self._sender = bench, lines, sender
+        self._simulator, self._network, self._sender = simulator, network, sender
         self._ask, self._loses = ask, loses
         self._context = sender.context
         self._sent_at = 0.0
 
     async def call(self, method: str, request: object) -> Response:
         """Raises RpcFailure."""
-        future: asyncio.Future[Response] = self._bench.loop.create_future()
-        self._sent_at = self._lines.arrival(self._sender.node_id, 0, self._sent_at)
-        self._bench.loop.call_at(self._sent_at, self._arrive, request, future, context=WORLD)
+        future: asyncio.Future[Response] = self._simulator.loop.create_future()
+        self._sent_at = self._network.arrival(self._sender.node_id, 0, self._sent_at)
+        self._simulator.loop.call_at(self._sent_at, self._arrive, request, future, context=NO_PROCESS)
         return await future
 
     def _arrive(self, request: object, future: "asyncio.Future[Response]") -> None:
@@ -178,8 +183,8 @@ class Desk:
                 error = refused
             if self._loses():
                 error = Disconnected("it was done, and nobody was told", sent=True)
-        at = self._lines.arrival(0, self._sender.node_id, 0.0)
-        self._bench.loop.call_at(at, self._answered, future, body, error, context=self._context)
+        at = self._network.arrival(0, self._sender.node_id, 0.0)
+        self._simulator.loop.call_at(at, self._answered, future, body, error, context=self._context)
 
     def _answered(self, future: "asyncio.Future[Response]", body: Any, error: Exception | None) -> None:
         if future.done():

@@ -5,14 +5,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from libs.wire.records import Record, build_batch
-from services.controller.core import elections
+from libs.wire.record_batches.records import Record, build_batch
+from services.controller.core.elections import leader_election as elections
 from tests.simulation.cluster.loop import Deadlock, Spinning
-from tests.simulation.replication.bench import WORLD, Bench
 from tests.simulation.replication.checks import HEADER_SIZE, Checks
+from tests.simulation.replication.controller import Controller
 from tests.simulation.replication.member import KEY, StorageMember, config_of
-from tests.simulation.replication.office import Office
-from tests.simulation.replication.wires import Call, Lines
+from tests.simulation.replication.network import Call, Network
+from tests.simulation.replication.simulator import NO_PROCESS, Simulator
 
 FAULTY_S, HEALED_S = 4.0, 40.0
 PRODUCE_S = 0.15
@@ -39,27 +39,27 @@ class Report:
 
 
 class ReplicationRun:
-    def __init__(self, seed: int, *, tells: bool = False) -> None:
-        bench = self.bench = Bench(seed, tells=tells)
-        self.random = bench.random
-        self.lines = Lines(bench)
+    def __init__(self, seed: int, *, verbose: bool = False) -> None:
+        simulator = self.simulator = Simulator(seed, verbose=verbose)
+        self.random = simulator.random
+        self.network = Network(simulator)
         synced = self.random.random() < 0.65
         configs = {"durability": "synced" if synced else "replicated", "min.insync.replicas": self.random.choice("1222")}
-        self.office = Office(bench, self.lines, configs, lambda state: self.checks.written(state))
+        self.controller = Controller(simulator, self.network, configs, lambda state: self.checks.written(state))
         self.loss = 0.0
         self.nodes = [
             StorageMember(
-                *(bench, self.lines, node_id),
+                *(simulator, self.network, node_id),
                 others=lambda node_id: self.nodes[node_id - 1],
-                ask=self.office.alter,
+                ask=self.controller.alter,
                 loses=lambda: self.random.random() < self.loss,
                 on_start=self._started,
-                on_high_watermark=lambda node, hosted: self.checks.high_watermark(node, hosted),
+                on_high_watermark=lambda node, partition: self.checks.high_watermark(node, partition),
             )
             for node_id in (1, 2, 3)
         ]
-        self.office.nodes = self.nodes
-        self.checks = Checks(bench, self.office, self.nodes)
+        self.controller.nodes = self.nodes
+        self.checks = Checks(simulator, self.controller, self.nodes)
         self.report = Report(seed)
         self._written_in = -1
         """The leader epoch in which a produce was acknowledged by all in sync last, since everything healed."""
@@ -80,30 +80,30 @@ class ReplicationRun:
         self._faults = [one for one in self._faults if self.random.random() < 0.5] or self._faults  # those of this run
 
     def run(self) -> Report:
-        bench, report = self.bench, self.report
+        simulator, report = self.simulator, self.report
         heard = _Heard()
         root = logging.getLogger()
         handlers, level = root.handlers[:], root.level
         root.handlers[:] = [heard]
         root.setLevel(logging.ERROR)
         try:
-            bench.loop.run(self._run())
+            simulator.loop.run(self._run())
         except (Deadlock, Spinning) as error:
-            bench.violation(f"15: {error!r}")
+            simulator.violation(f"15: {error!r}")
         finally:
             root.handlers[:] = handlers
             root.setLevel(level)
-        report.digest, report.steps = bench.loop.digest(), bench.loop.steps
-        report.acknowledged, report.elections = len(self.checks.acknowledged), self.office.state.leader_epoch
-        report.violations, report.story = [*bench.violations, *bench.loop.failures, *heard.failures], bench.story
+        report.digest, report.steps = simulator.loop.digest(), simulator.loop.steps
+        report.acknowledged, report.elections = len(self.checks.acknowledged), self.controller.state.leader_epoch
+        report.violations, report.story = [*simulator.violations, *simulator.loop.failures, *heard.failures], simulator.story
         return report
 
     # -- the phases -------------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        loop = self.bench.loop
+        loop = self.simulator.loop
         for node in self.nodes:
-            node.start(config_of(self.office.image))
+            node.start(config_of(self.controller.image))
         self._look()
         self._produce_later()
         self._fault_later()
@@ -112,7 +112,7 @@ class ReplicationRun:
         deadline = loop.time() + HEALED_S
         while missing := self._missing():
             if loop.time() > deadline:
-                self.bench.violation(f"15: {missing}, after {HEALED_S:.0f} s without faults")
+                self.simulator.violation(f"15: {missing}, after {HEALED_S:.0f} s without faults")
                 break
             await asyncio.sleep(0.05)
         self.checks.look()
@@ -120,43 +120,43 @@ class ReplicationRun:
             self.checks.at_rest()
 
     def _missing(self) -> str:
-        state = self.office.state
+        state = self.controller.state
         if state.leader < 0 or len(state.isr) < 3:
             return f"leader {state.leader}, ISR {[member.node_id for member in state.isr]}"
         leader = self.nodes[state.leader - 1]
-        if leader.hosted is None or not leader.hosted.leading or leader.hosted.leader_epoch < state.leader_epoch:
+        if leader.partition is None or not leader.partition.leading or leader.partition.leader_epoch < state.leader_epoch:
             return f"node {state.leader} does not lead"
         if self._written_in < state.leader_epoch:
             # In each epoch anew: what a deposed leader refused says nothing of the next one, nor of the logs that are cut for it.
             self._produce(leader, -1)
             return f"nothing is written in epoch {state.leader_epoch}"
-        if any(node.hosted is None or node.hosted.high_watermark < leader.log.log_end_offset for node in self.nodes):
-            return f"high watermarks {[node.hosted and node.hosted.high_watermark for node in self.nodes]}"
+        if any(node.partition is None or node.partition.high_watermark < leader.log.log_end_offset for node in self.nodes):
+            return f"high watermarks {[node.partition and node.partition.high_watermark for node in self.nodes]}"
         if any(node.log.durable_offset < node.log.log_end_offset for node in self.nodes):
             return "logs are not durable"
         return ""
 
     def _look(self) -> None:
         self.checks.look()
-        self.bench.loop.call_later(LOOK_S, self._look, context=WORLD)
+        self.simulator.loop.call_later(LOOK_S, self._look, context=NO_PROCESS)
 
     def _started(self, node: StorageMember) -> None:
-        self.bench.loop.call_later(0.02 * self.random.random(), self._register, node, node.incarnation, context=WORLD)
+        self.simulator.loop.call_later(0.02 * self.random.random(), self._register, node, node.incarnation, context=NO_PROCESS)
 
     def _register(self, node: StorageMember, incarnation: int) -> None:
         if node.life is not None and node.incarnation == incarnation:
-            self.office.register(node)
-            self.office.show(node)
+            self.controller.register(node)
+            self.controller.show(node)
 
     # -- a client ---------------------------------------------------------------------------------------------------------
 
     def _produce_later(self) -> None:
-        self.bench.loop.call_later(PRODUCE_S * self.random.random(), self._produce_some, context=WORLD)
+        self.simulator.loop.call_later(PRODUCE_S * self.random.random(), self._produce_some, context=NO_PROCESS)
 
     def _produce_some(self) -> None:
-        if self.bench.loop.time() > 1000.0 + FAULTY_S:
+        if self.simulator.loop.time() > 1000.0 + FAULTY_S:
             return
-        leader = self.office.state.leader
+        leader = self.controller.state.leader
         if leader < 0 or self.random.random() < 0.1:
             leader = self.random.randint(1, 3)
         for _ in range(self.random.choice((1, 1, 1, 3))):
@@ -169,43 +169,43 @@ class ReplicationRun:
         report.produced += 1
         if node.life is None:
             return
-        state = self.office.state
+        state = self.controller.state
         epoch = state.leader_epoch if self.random.random() < 0.9 else max(0, state.leader_epoch - 1)
         part = [*KEY, epoch, len(batch)]
-        body = [acks, 1500, [part], None, self.office.revision]
+        body = [acks, 1500, [part], None, self.controller.revision]
 
         def answer(body: object, _: bytes, error: Exception | None) -> None:
             found: list[list[list[int]]] = body  # type: ignore[assignment]
             if error is None and acks == -1 and not found[0][0][0]:
-                assert node.hosted is not None
-                self._written_in = node.hosted.leader_epoch
+                assert node.partition is not None
+                self._written_in = node.partition.leader_epoch
                 self.checks.answered(node, found[0][0][1], batch[HEADER_SIZE:])
 
-        at = self.lines.arrival(0, node.node_id, 0.0)
-        self.bench.loop.call_at(at, node.produce, Call(body, memoryview(bytearray(batch)), answer), context=node.context)
+        at = self.network.arrival(0, node.node_id, 0.0)
+        self.simulator.loop.call_at(at, node.produce, Call(body, memoryview(bytearray(batch)), answer), context=node.context)
 
     # -- what goes wrong --------------------------------------------------------------------------------------------------
 
     def _fault_later(self) -> None:
-        self.bench.loop.call_later(FAULT_S * self.random.random(), self._fault, context=WORLD)
+        self.simulator.loop.call_later(FAULT_S * self.random.random(), self._fault, context=NO_PROCESS)
 
     def _fault(self) -> None:
-        if self.bench.loop.time() > 1000.0 + FAULTY_S:
+        if self.simulator.loop.time() > 1000.0 + FAULTY_S:
             return
         weights = [weight for weight, _ in self._faults]
         (_, fault) = self.random.choices(self._faults, weights)[0]
         node = self.random.choice(self.nodes)
-        leader = self.office.state.leader
+        leader = self.controller.state.leader
         if leader > 0 and self.random.random() < 0.3:
             node = self.nodes[leader - 1]
         name = fault.__name__.strip("_").replace("_", " ")
         self.report.kinds[name] = self.report.kinds.get(name, 0) + 1
-        self.bench.tell("%s: node %d", name, node.node_id)
+        self.simulator.log_event("%s: node %d", name, node.node_id)
         fault(node)
         self._fault_later()
 
     def _later(self, seconds: float, work: Callable[..., object], *args: object) -> None:
-        self.bench.loop.call_later(seconds, work, *args, context=WORLD)
+        self.simulator.loop.call_later(seconds, work, *args, context=NO_PROCESS)
 
     def _crash(self, node: StorageMember, *, power: bool) -> None:
         if node.life is None:
@@ -215,19 +215,19 @@ class ReplicationRun:
         incarnation = node.incarnation
         node.crash(power=power)
         noticed = self.random.random() * (1.2 if power else 0.3)
-        self._later(noticed, self.office.drop, node.node_id, incarnation)
+        self._later(noticed, self.controller.drop, node.node_id, incarnation)
         self._later(noticed * self.random.random(), self._lines_end, node)
         self._later(self.random.choice((0.02, 0.3, 1.5)) * (0.5 + self.random.random()), self._start, node)
 
     def _lines_end(self, node: StorageMember) -> None:
         for other in self.nodes:
-            for wire in list(other.wires):
-                if wire.receiver is node:
-                    wire.reset()
+            for connection in list(other.connections):
+                if connection.receiver is node:
+                    connection.reset()
 
     def _start(self, node: StorageMember) -> None:
         if node.life is None:
-            node.start(config_of(self.office.image))
+            node.start(config_of(self.controller.image))
             self._lines_end(node)
 
     def _kill(self, node: StorageMember) -> None:
@@ -245,7 +245,7 @@ class ReplicationRun:
         life = node.life
         if life is not None and not life.paused:
             life.paused = True
-            self._later(self.random.choice((0.1, 1.0)) * (0.5 + self.random.random()), self.bench.loop.resume, life)
+            self._later(self.random.choice((0.1, 1.0)) * (0.5 + self.random.random()), self.simulator.loop.resume, life)
 
     def _slow_disk(self, node: StorageMember) -> None:
         node.disk_slowness = self.random.choice((20.0, 200.0))
@@ -254,24 +254,24 @@ class ReplicationRun:
     def _block(self, node: StorageMember) -> None:
         """Nothing arrives, one way or both; at the end it comes after all, or the connection is gone."""
         other = self.random.choice([each for each in self.nodes if each is not node])
-        until = self.bench.loop.time() + self.random.choice((0.2, 1.8)) * (0.5 + self.random.random())
-        self.lines.blocked[node.node_id, other.node_id] = until
+        until = self.simulator.loop.time() + self.random.choice((0.2, 1.8)) * (0.5 + self.random.random())
+        self.network.blocked[node.node_id, other.node_id] = until
         if self.random.random() < 0.5:
-            self.lines.blocked[other.node_id, node.node_id] = until
+            self.network.blocked[other.node_id, node.node_id] = until
         if self.random.random() < 0.5:
-            self._later(until - self.bench.loop.time(), self._reset, node)
+            self._later(until - self.simulator.loop.time(), self._reset, node)
 
     def _reset(self, node: StorageMember) -> None:
         for other in self.nodes:
-            for wire in list(other.wires):
-                if node in (wire.receiver, wire.sender):
-                    wire.reset()
+            for connection in list(other.connections):
+                if node in (connection.receiver, connection.sender):
+                    connection.reset()
 
     def _move_leader(self, node: StorageMember) -> None:
-        state = self.office.state
-        able = elections.electable(state, self.office.live)
+        state = self.controller.state
+        able = elections.electable(state, self.controller.live)
         if state.leader >= 0 and able:
-            self.office.lead(self.random.choice(able))
+            self.controller.lead(self.random.choice(able))
         if self.random.random() < 0.4:
             self._later(0.1 * self.random.random() ** 2, self._move_leader, node)
 
@@ -280,44 +280,44 @@ class ReplicationRun:
         self._later(1.5 * self.random.random(), setattr, self, "loss", 0.0)
 
     def _mistake(self, node: StorageMember) -> None:
-        """It lives, and is taken for dead."""
+        """A live node is taken for dead."""
         if node.life is not None:
-            self.office.drop(node.node_id, node.incarnation)
+            self.controller.drop(node.node_id, node.incarnation)
             self._later(0.1 + 0.5 * self.random.random(), self._register, node, node.incarnation)
 
     def _stop(self, node: StorageMember) -> None:
-        if node.life is not None and node.node_id in self.office.members and not node.life.paused:
-            self.office.register(node, stopping=True)
+        if node.life is not None and node.node_id in self.controller.members and not node.life.paused:
+            self.controller.register(node, stopping=True)
             self._later(0.3 * self.random.random(), self._kill, node)
 
     def _deafen(self, node: StorageMember) -> None:
-        """It hears nothing of the metadata, and others perhaps late."""
-        self.office.lateness = self.random.choice((0.0, 0.05, 0.3))
-        self.lines.blocked[0, node.node_id] = self.bench.loop.time() + 1.5 * self.random.random()
+        """A node hears nothing of the metadata, and others perhaps late."""
+        self.controller.lateness = self.random.choice((0.0, 0.05, 0.3))
+        self.network.blocked[0, node.node_id] = self.simulator.loop.time() + 1.5 * self.random.random()
 
     def _configure(self, node: StorageMember) -> None:
-        self.office.configure("min.insync.replicas", self.random.choice("123"))
+        self.controller.configure("min.insync.replicas", self.random.choice("123"))
 
     def _heal(self) -> None:
-        self.bench.tell("everything heals")
+        self.simulator.log_event("everything heals")
         self._written_in = -1
-        self.lines.blocked.clear()
-        self.loss = self.office.lateness = 0.0
+        self.network.blocked.clear()
+        self.loss = self.controller.lateness = 0.0
         for node in self.nodes:
             node.disk_slowness = 1.0
             if node.life is not None and node.life.paused:
-                self.bench.loop.resume(node.life)
+                self.simulator.loop.resume(node.life)
             self._start(node)
             self._later(0.7, self._back, node)
 
     def _back(self, node: StorageMember) -> None:
-        member = self.office.members.get(node.node_id)
+        member = self.controller.members.get(node.node_id)
         if member is None or member.incarnation != node.incarnation or member.stopping:
             self._register(node, node.incarnation)
 
 
 class _Heard(logging.Handler):
-    """What a service logs with a traceback is a mistake of ours."""
+    """A log handler: a service's traceback is a mistake of ours."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -328,9 +328,9 @@ class _Heard(logging.Handler):
             self.failures.append(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
-def run_one(seed: int, *, tells: bool = False) -> Report:
-    run = ReplicationRun(seed, tells=tells)
+def run_one(seed: int, *, verbose: bool = False) -> Report:
+    run = ReplicationRun(seed, verbose=verbose)
     try:
         return run.run()
     finally:
-        run.bench.bury()
+        run.simulator.discard()

@@ -2,21 +2,22 @@
 
 from collections import Counter
 
+from tests.simulation.budget import too_few
 from tests.simulation.replication.run import FAULTY_S, Report, run_one
 from tests.simulation.small_runs import SmallRuns
 
 
-def said(report: Report) -> str:
+def summary(report: Report) -> str:
     return (
         f"{report.produced} batches, {report.elections} elections, {report.faults} faults in {FAULTY_S:.0f} virtual "
         f"seconds, all sound; digest {report.digest}"
     )
 
 
-RUNS = SmallRuns("component", run_one, said)
+RUNS = SmallRuns("component", run_one, summary)
 
 
-def run_seeds(first: int, count: int) -> int:
+def run_seeds(first: int, most: int, seconds_max: float | None) -> int:
     kinds: Counter[str] = Counter()
     totals: Counter[str] = Counter()
 
@@ -24,11 +25,13 @@ def run_seeds(first: int, count: int) -> int:
         kinds.update(report.kinds)
         totals.update(produced=report.produced, acknowledged=report.acknowledged, elections=report.elections)
 
-    failed, seconds = RUNS.run_seeds(first, count, note)
+    count, failed, seconds = RUNS.run_seeds(first, most, seconds_max, note)
     print(
         f"{count} component runs in {seconds:.0f} s ({60 * count / seconds:.0f} a minute), {totals['produced']} batches, "
         f"{totals['acknowledged']} acknowledged by all, {totals['elections']} elections, {failed} seeds failed"
     )
     for name, times in sorted(kinds.items()):
         print(f"  {times:8}  {name}")
-    return 1 if failed else 0
+    if complaint := too_few(count, most):
+        print(complaint)
+    return 1 if failed or complaint else 0

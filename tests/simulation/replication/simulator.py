@@ -1,4 +1,4 @@
-"""What everything in one run of one partition shares: the clock, randomness, the story, and what was found to be wrong."""
+"""The simulator of one run of one partition: the clock, randomness, the story, and the violations."""
 
 import gc
 from contextvars import Context
@@ -6,19 +6,19 @@ from random import Random
 
 from tests.simulation.cluster.loop import LIFE, Life, VirtualLoop
 
-BURIED_TOGETHER = 100
-WORLD = Context()
+DISCARDED_TOGETHER = 100
+NO_PROCESS = Context()
 """Of what no process does."""
 
 
-class Bench:
-    """`story` is told only if `tells`: that costs more than the run."""
+class Simulator:
+    """`story` is told only if `verbose`: that costs more than the run."""
 
-    _buried = 0
+    _discarded = 0
 
-    def __init__(self, seed: int, *, tells: bool = False) -> None:
+    def __init__(self, seed: int, *, verbose: bool = False) -> None:
         self.seed = seed
-        self.tells = tells
+        self.verbose = verbose
         self.loop = VirtualLoop(self.stream("order"))  # type: ignore[abstract]
         self.random = self.stream("run")
         self.story: list[str] = []
@@ -28,27 +28,27 @@ class Bench:
     def stream(self, name: str) -> Random:
         return Random(f"{self.seed}:{name}")
 
-    def tell(self, line: str, *about: object) -> None:
-        if self.tells:
+    def log_event(self, line: str, *about: object) -> None:
+        if self.verbose:
             self.story.append(f"{self.loop.time() - self._began:8.4f}  {line % about if about else line}")
 
     def violation(self, what: str) -> None:
         """The run goes on for the story; one finding is enough."""
         if len(self.violations) < 10:
             self.violations.append(f"at {self.loop.time() - self._began:.4f}: {what}")
-        self.tell("VIOLATION " + what.replace("%", "%%"))
+        self.log_event("VIOLATION " + what.replace("%", "%%"))
 
-    def bury(self) -> None:
+    def discard(self) -> None:
         """Lets go of what half-ran, without the garbage collector's price for each of thousands of runs."""
         loop = self.loop
-        with loop.burying():
+        with loop.discarding():
             loop._closed = True
             for kept in (loop._ready, loop._heap, loop._abandoned, loop._tasks):
                 kept.clear()
-            Bench._buried += 1
-            if Bench._buried % BURIED_TOGETHER == 0:
+            Simulator._discarded += 1
+            if Simulator._discarded % DISCARDED_TOGETHER == 0:
                 gc.collect()
-            gc.freeze() if Bench._buried == 1 else None
+            gc.freeze() if Simulator._discarded == 1 else None
         gc.disable()
 
 

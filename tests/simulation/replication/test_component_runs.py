@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from services.storage.appends import Appends
+from services.storage.produce.appends import Appends
 from tests.simulation.replication.memory_log import epoch_of
-from tests.simulation.replication.mutants import MUTANTS, RARE, seeds_to_catch
+from tests.simulation.replication.mutants import BUGS, RARE
 from tests.simulation.replication.run import FAULTY_S, ReplicationRun, run_one
 
 REPOSITORY = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def test_replicas_keep_their_promises_through_faults() -> None:
 
 
 def test_two_processes_replay_a_component_seed_step_by_step() -> None:
-    """With another order of hashes in each: nothing may depend on it."""
+    """The hash order differs between the processes: nothing may depend on it."""
     program = "from tests.simulation.replication.run import run_one; print([run_one(seed).digest for seed in (1, 2, 3)])"
     digests = [
         subprocess.run(
@@ -60,8 +60,8 @@ class _MovedAtTheEnd(ReplicationRun):
         if missing or self.moved:
             return missing
         self.moved = True
-        state = self.office.state
-        self.office.lead(next(member for member in state.isr if member.node_id != state.leader))
+        state = self.controller.state
+        self.controller.lead(next(member for member in state.isr if member.node_id != state.leader))
         return "another leader"
 
 
@@ -72,16 +72,16 @@ def test_at_rest_the_leader_of_the_newest_epoch_was_written_to(seed: int) -> Non
     try:
         assert run.run().violations == []
         assert run.moved
-        assert {epoch_of(node.log.batches[-1]) for node in run.nodes} == {run.office.state.leader_epoch}
+        assert {epoch_of(node.log.batches[-1]) for node in run.nodes} == {run.controller.state.leader_epoch}
     finally:
-        run.bench.bury()
+        run.simulator.discard()
 
 
 def test_a_partition_that_takes_nothing_after_all_has_healed_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     run = ReplicationRun(1)
 
     def accept(appends: Appends, call: Any) -> None:
-        if run.bench.loop.time() < 1000.0 + FAULTY_S:
+        if run.simulator.loop.time() < 1000.0 + FAULTY_S:
             taken(appends, call)
         else:
             call.fail(0, "it takes nothing")
@@ -91,12 +91,11 @@ def test_a_partition_that_takes_nothing_after_all_has_healed_is_not_well(monkeyp
     try:
         violation, *_ = run.run().violations
     finally:
-        run.bench.bury()
+        run.simulator.discard()
     assert "15: nothing is written in epoch" in violation
 
 
-@pytest.mark.parametrize("name", [name for name in MUTANTS if name not in RARE])
+@pytest.mark.parametrize("name", [name for name in BUGS.caught if name not in RARE])
 def test_a_bug_planted_into_replication_is_caught(name: str) -> None:
     """`make simulate KIND=planted` has those that take more seeds, too."""
-    _, report = seeds_to_catch(name, most=500)
-    assert report is not None
+    assert BUGS.seeds_to_catch(name, seeds=range(500)).violation is not None

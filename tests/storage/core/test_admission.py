@@ -1,7 +1,7 @@
 """Refusals before anything is written, with Kafka's numbers."""
 
 from libs.cluster.configs.resolve import BY_FACTOR
-from services.storage.core.admission import effective_min_in_sync, refuse_acks, refuse_caller_epoch, refuse_client_epoch
+from services.storage.core.produce.admission import effective_min_in_sync, refuse_acks, refuse_caller_epoch, refuse_client_epoch
 
 
 def test_an_epoch_from_a_client_is_fenced_or_unknown() -> None:

@@ -1,6 +1,6 @@
 """By which time things are deleted when the clock jumps."""
 
-from services.storage.core.believed_time import BELIEVED_AFTER_S, JUMP_MS_MIN, BelievedTime
+from services.storage.core.cleanup.believed_time import BELIEVED_AFTER_S, JUMP_MS_MIN, BelievedTime
 
 DAY, YEAR = 86_400_000, 365 * 86_400_000
 NOW = 20_000 * DAY

@@ -8,7 +8,7 @@ from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, Member, PartitionState, Replica, Topic
 from libs.cluster.store import KeyValue, RangeResult
-from services.storage.core.departure import still_counted_on
+from services.storage.core.departure import partitions_to_hand_over
 
 TOPIC = bytes(15) + b"\1"
 US = 1
@@ -36,7 +36,7 @@ US_STOPPING = node(US, stopping=True)
 
 
 def waits(state: PartitionState, *others: Member) -> bool:
-    return list(still_counted_on(image(state, [US_STOPPING, *others]), US)) == [(TOPIC, 0)]
+    return list(partitions_to_hand_over(image(state, [US_STOPPING, *others]), US)) == [(TOPIC, 0)]
 
 
 def test_a_leader_waits_until_another_in_sync_replica_leads() -> None:

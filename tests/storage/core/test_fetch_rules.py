@@ -1,6 +1,6 @@
 """What a fetch may take: budgets, offsets and epochs."""
 
-from services.storage.core.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
+from services.storage.core.fetch.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
 
 
 def test_a_partition_gets_no_more_than_its_own_and_the_requests_rest() -> None:

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from libs.commitlog.epochs import LeaderEpochs
+from libs.commitlog.checkpoints.leader_epochs import LeaderEpochs
 from libs.rpc.contracts.replication import Pulled
-from services.storage.core.following import (
+from services.storage.core.replication.follower.following import (
     TRANSITIONS,
     Append,
-    BeginAnew,
     Decision,
     Drop,
     Event,
-    Own,
+    LocalLog,
     Retry,
     State,
     Truncate,
+    TruncateFully,
     begins_within,
     decide,
     position,
@@ -25,18 +25,18 @@ from services.storage.core.following import (
 EPOCH = 9
 
 
-def own(*epochs: tuple[int, int], start: int = 0, end: int = 10, followed: int = EPOCH) -> Own:
+def own(*epochs: tuple[int, int], start: int = 0, end: int = 10, followed: int = EPOCH) -> LocalLog:
     """`epochs`: (epoch, where it began)."""
     cache = LeaderEpochs(epochs)
     last = cache.epoch_for(end - 1) if end > start else -1
-    return Own(followed, start, end, last, lambda epoch: cache.end_offset_for(epoch, end))
+    return LocalLog(followed, start, end, last, lambda epoch: cache.end_offset_for(epoch, end))
 
 
 def answer(error: int = 0, *, epoch: int = EPOCH, high_watermark: int = 0, start: int = 0, end: int = 10) -> Pulled:
     return Pulled(b"t" * 16, 0, error, epoch, high_watermark, start, end)
 
 
-def parted(epoch: int, end_offset: int, mine: Own) -> Decision:
+def parted(epoch: int, end_offset: int, mine: LocalLog) -> Decision:
     return decide(replace(answer(high_watermark=100), diverging_epoch=epoch, diverging_end_offset=end_offset), mine)
 
 
@@ -68,7 +68,7 @@ def test_each_answer_that_tells_of_a_parting_makes_the_log_shorter() -> None:
             if leaders_epoch == mine.last_epoch and leaders_end >= mine.log_end:
                 continue  # this leader has all of it: it says no such thing
             decision = parted(leaders_epoch, leaders_end, mine)
-            assert isinstance(decision, BeginAnew) or (isinstance(decision, Truncate) and decision.offset < mine.log_end)
+            assert isinstance(decision, TruncateFully) or (isinstance(decision, Truncate) and decision.offset < mine.log_end)
 
 
 def test_a_parting_comes_before_the_leaders_high_watermark() -> None:
@@ -77,16 +77,16 @@ def test_a_parting_comes_before_the_leaders_high_watermark() -> None:
 
 
 def test_a_parting_before_the_log_start_leaves_nothing_of_it() -> None:
-    assert parted(3, 2, own((3, 5), start=5)) == BeginAnew(0, 0)
+    assert parted(3, 2, own((3, 5), start=5)) == TruncateFully(0, 0)
 
 
 def test_a_log_that_ends_before_the_leaders_start_begins_anew_there() -> None:
-    assert decide(answer(1, start=50, end=80), own((3, 0))) == BeginAnew(50, 50)
+    assert decide(answer(1, start=50, end=80), own((3, 0))) == TruncateFully(50, 50)
 
 
 def test_a_log_that_ends_after_the_leaders_is_cut_to_its_end() -> None:
     assert decide(answer(1, start=0, end=4), own((3, 0))) == Truncate(4)
-    assert decide(answer(1, start=2, end=4), own((3, 6), start=6)) == BeginAnew(2, 2)
+    assert decide(answer(1, start=2, end=4), own((3, 6), start=6)) == TruncateFully(2, 2)
 
 
 def test_an_offset_that_came_into_range_meanwhile_is_asked_for_again() -> None:
@@ -112,7 +112,7 @@ def test_an_offset_out_of_range_of_another_epoch_cuts_nothing() -> None:
 def test_an_empty_follower_may_begin_within_a_batch() -> None:
     """KAFKA-6975: DeleteRecords left the leader's start in the middle of one."""
     empty = own(start=25, end=25)
-    assert begins_within(20, 29, empty) == BeginAnew(20, 25)
+    assert begins_within(20, 29, empty) == TruncateFully(20, 25)
     assert begins_within(20, 24, empty) is None
     assert begins_within(20, 29, own((3, 0), start=0, end=25)) is None
     assert position(25, 20) == 25
@@ -121,14 +121,14 @@ def test_an_empty_follower_may_begin_within_a_batch() -> None:
 def test_who_was_cut_within_the_leaders_first_batch_begins_anew() -> None:
     """The leader had forgotten the epochs of what is here, and told that they end where it starts."""
     here = own((3, 0), start=0, end=25)
-    assert begins_within(20, 29, here, leaders_start=25) == BeginAnew(20, 25)
+    assert begins_within(20, 29, here, leaders_start=25) == TruncateFully(20, 25)
     assert begins_within(20, 29, here, leaders_start=24) is None
 
 
 def test_states_end_when_the_partition_is_let_go() -> None:
     for state in State:
         if state is not State.STOPPED:
-            assert TRANSITIONS[state, Event.LET_GO] is State.STOPPED
+            assert TRANSITIONS[state, Event.REVOKED] is State.STOPPED
 
 
 def test_every_state_is_reached_and_left() -> None:

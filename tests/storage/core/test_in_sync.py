@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libs.cluster.records import InSync
-from services.storage.core.follower_progress import LagLimits
-from services.storage.core.in_sync import TRANSITIONS, Fact, InSyncReplicas, Proposal, Standing
-from services.storage.core.leadership import Lead
-from services.storage.core.replica import Replica
+from services.storage.core.replication.leader.follower_progress import LagLimits
+from services.storage.core.replication.leader.in_sync import TRANSITIONS, Fact, InSyncReplicas, Proposal, Standing
+from services.storage.core.replication.leader.replica import Replica
+from services.storage.core.replication.leadership import Lead
+from tests.storage.core.taken_effects import rose
 
 LIMITS = LagLimits(10.0)
 
@@ -30,7 +31,7 @@ def leader(
     *isr: int, log_end: int = 0, synced: bool = False, replicas: tuple[int, ...] = (1, 2, 3), high_watermark: int = 0
 ) -> Replica:
     replica = Replica(1, log_end=log_end, durable=log_end, high_watermark=high_watermark, synced=synced)
-    replica.lead(Lead(5, members(*isr), 0, replicas, 10))
+    replica.become_leader(Lead(5, members(*isr), 0, replicas, 10))
     return replica
 
 
@@ -133,10 +134,13 @@ def test_a_joining_replica_holds_the_high_watermark_from_then_on() -> None:
     replica = leader(1, log_end=5)
     heard(replica, 2, 5, 0.0)
     proposal = replica.decide(0.0, LIMITS, anyone)
-    assert not replica.appended(9)
+    replica.take_effects()
+    replica.appended(9)
+    assert not rose(replica)
     assert replica.high_watermark == 5
     assert proposal is not None
-    assert replica.isr_refused(proposal)
+    replica.isr_refused(proposal)
+    assert rose(replica)
     assert replica.high_watermark == 9
 
 
@@ -151,7 +155,7 @@ def test_who_has_no_replica_of_it_or_is_not_eligible_does_not_join() -> None:
 def test_who_pulls_no_longer_does_not_join_on_what_it_said() -> None:
     replica = leader(1, log_end=5)
     heard(replica, 2, 5, 0.0)
-    replica.left(2)
+    replica.follower_left(2)
     assert replica.decide(0.0, LIMITS, anyone) is None
 
 
@@ -218,9 +222,12 @@ def test_who_left_counts_until_that_is_known() -> None:
     replica = leader(1, 2, log_end=5)
     replica.decide(0.0, LIMITS, anyone)
     assert nodes(replica.decide(11.0, LIMITS, anyone)) == [1]
-    assert not replica.appended(9)
+    replica.take_effects()
+    replica.appended(9)
+    assert not rose(replica)
     assert replica.high_watermark == 0
-    assert replica.isr_shown(1, members(1))
+    replica.isr_shown(1, members(1))
+    assert rose(replica)
     assert replica.high_watermark == 9
 
 
@@ -251,22 +258,26 @@ def test_an_earlier_incarnation_is_heard_no_more() -> None:
     replica = leader(1, 2, log_end=5)
     heard(replica, 2, 0, 0.0, incarnation=11)
     heard(replica, 2, 5, 0.0, incarnation=10)
-    assert not replica.made_durable(2, 10, 5, 0.0)
+    replica.take_effects()
+    replica.made_durable(2, 10, 5, 0.0)
+    assert not rose(replica)
     assert replica.high_watermark == 0
 
 
 def test_what_a_sync_round_covered_says_nothing_before_the_logs_were_compared() -> None:
     replica = leader(1, 2, log_end=5, synced=True)
-    assert not replica.made_durable(2, 10, 5, 0.0)
+    replica.take_effects()
+    replica.made_durable(2, 10, 5, 0.0)
+    assert not rose(replica)
     assert replica.high_watermark == 0
 
 
 def test_kafka_3978_the_high_watermark_is_never_negative() -> None:
     replica = Replica(1, log_end=5, durable=5, high_watermark=-1, synced=False)
     assert replica.high_watermark == 0
-    replica.lead(Lead(5, members(1, 2, 3), 0, (1, 2, 3), 10))
+    replica.become_leader(Lead(5, members(1, 2, 3), 0, (1, 2, 3), 10))
     assert replica.high_watermark == 0
-    replica.resign(6)
+    replica.become_follower(6)
     assert replica.high_watermark == 0
 
 
@@ -274,7 +285,8 @@ def test_a_report_beyond_the_leaders_end_counts_to_the_end() -> None:
     replica = leader(1, 2, log_end=5)
     heard(replica, 2, 99, 0.0)
     assert replica.high_watermark == 5
-    assert not replica.appended(99) or replica.high_watermark == 5
+    replica.appended(99)
+    assert replica.high_watermark == 5
 
 
 def test_kip_966_nothing_is_committed_by_fewer_than_the_minimum() -> None:
@@ -285,7 +297,8 @@ def test_kip_966_nothing_is_committed_by_fewer_than_the_minimum() -> None:
     heard(replica, 2, 9, 0.0)
     assert nodes(replica.decide(0.0, LIMITS, anyone)) == [1, 2]
     assert replica.high_watermark == 5  # proposed is not committed
-    assert replica.isr_shown(1, members(1, 2))
+    replica.isr_shown(1, members(1, 2))
+    assert rose(replica)
     assert replica.high_watermark == 9
 
 
@@ -356,7 +369,7 @@ def test_a_partition_where_nobody_was_behind_proves_no_follower_alive() -> None:
 def test_a_leader_says_when_all_that_was_acknowledged_lax_is_on_disks(replicas: tuple[int, ...]) -> None:
     """The topic was `replicated`: until then, who comes back without its page cache may have lost some of it."""
     replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
-    replica.lead(Lead(5, members(*replicas), 0, replicas, 10, lax=True))
+    replica.become_leader(Lead(5, members(*replicas), 0, replicas, 10, lax=True))
     replica.appended(5)
     if 2 in replicas:
         heard(replica, 2, 5, 0.0, durable=3)
@@ -369,5 +382,5 @@ def test_a_leader_says_when_all_that_was_acknowledged_lax_is_on_disks(replicas: 
         replica.made_durable(2, 10, 5, 0.0)
     assert replica.is_durable
     assert nodes(replica.decide(0.0, LIMITS, anyone)) == list(replicas)
-    replica.lead(Lead(5, members(*replicas), 1, replicas, 10))
+    replica.become_leader(Lead(5, members(*replicas), 1, replicas, 10))
     assert replica.decide(0.0, LIMITS, anyone) is None

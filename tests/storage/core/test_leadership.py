@@ -1,7 +1,7 @@
 """Who leads: only the incarnation that the partition state names."""
 
 from libs.cluster.records import InSync, PartitionState, Replica
-from services.storage.core.leadership import Follow, Lead, assigned_directory, choose_directory, decide_role, hosts
+from services.storage.core.replication.leadership import Follow, Lead, assigned_directory, choose_directory, decide_role, hosts
 
 
 def state(*, leader: int = 1, incarnation: int = 7, epoch: int = 3) -> PartitionState:

@@ -1,6 +1,6 @@
 """Fetches that wait: whoever waits on a partition wakes with it, and leaves nothing behind."""
 
-from services.storage.core.parked_fetches import ParkedFetches
+from services.storage.core.fetch.parked_fetches import ParkedFetches
 
 
 def test_a_fetch_wakes_with_any_of_its_partitions() -> None:
@@ -20,5 +20,5 @@ def test_a_fetch_that_was_answered_waits_nowhere() -> None:
     assert not parked.remove(1)
     assert parked.waiting_on("a") == ()
     assert parked.waiting_on("b") == (2,)
-    assert parked.everyone() == (2,)
+    assert parked.all() == (2,)
     assert len(parked) == 1

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.storage.core.parked_produces import ParkedProduces
+from services.storage.core.produce.parked_produces import ParkedProduces
 
 
 def test_what_arrived_in_order_leaves_in_order_once_it_is_committed() -> None:

@@ -3,7 +3,7 @@
 from itertools import count
 
 from libs.rpc.contracts.replication import PulledFrom
-from services.storage.core.pulling import PullSession
+from services.storage.core.replication.follower.pulling import PullSession
 
 A, B = (b"a" * 16, 0), (b"b" * 16, 3)
 
@@ -35,7 +35,7 @@ def test_later_pulls_name_what_changed() -> None:
 def test_what_the_leader_has_answered_is_named_again_even_if_nothing_changed() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
-    one.name_anyway(A)
+    one.name_again(A)
     assert one.next_pull({A: at(A, 1)}) == (1, (at(A, 1),), ())
 
 
@@ -44,16 +44,16 @@ def test_what_only_became_durable_is_not_named_while_an_answer_may_be_on_its_way
     one = session()
     one.next_pull({A: at(A, 1)})
     one.name(A)
-    one.name_anyway(B)
+    one.name_again(B)
     assert one.next_pull({A: at(A, 1, durable=1), B: at(B, 2)}, unanswered=True) == (1, (at(B, 2),), ())
-    assert one.asked(A, 0) == at(A, 1)
+    assert one.reported(A, 0) == at(A, 1)
     assert one.next_pull({A: at(A, 1, durable=1)}) == (2, (at(A, 1, durable=1),), ())
 
 
 def test_what_was_answered_is_named_whatever_is_on_its_way() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
-    one.name_anyway(A)
+    one.name_again(A)
     assert one.next_pull({A: at(A, 5)}, unanswered=True) == (1, (at(A, 5),), ())
 
 
@@ -61,7 +61,7 @@ def test_what_left_is_dropped_once_and_answers_to_it_count_no_more() -> None:
     one = session()
     one.next_pull({A: at(A, 1), B: at(B, 2)})
     one.drop(A)
-    assert one.asked(A, 0) is None
+    assert one.reported(A, 0) is None
     assert one.next_pull({}) == (1, (), (A,))
     assert one.next_pull({}) == (2, (), ())
 
@@ -70,7 +70,7 @@ def test_what_left_and_came_back_in_another_epoch_is_named_and_not_dropped() -> 
     one = session()
     one.next_pull({A: at(A, 1)})
     one.drop(A)
-    one.name_anyway(A)
+    one.name_again(A)
     assert one.next_pull({A: at(A, 1, epoch=2)}) == (1, (at(A, 1, epoch=2),), ())
 
 
@@ -79,17 +79,17 @@ def test_an_answer_to_what_was_asked_before_it_came_back_is_no_answer() -> None:
     one = session()
     one.next_pull({A: at(A, 400)})
     one.drop(A)
-    one.name_anyway(A)
+    one.name_again(A)
     assert one.next_pull({A: at(A, 0)}, unanswered=True) == (1, (at(A, 0),), ())
-    assert one.asked(A, 0) is None
-    assert one.asked(A, 1) == at(A, 0)
+    assert one.reported(A, 0) is None
+    assert one.reported(A, 1) == at(A, 0)
 
 
 def test_later_pulls_are_answered_for_what_was_told_before() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
     one.next_pull({})
-    assert one.asked(A, 1) == at(A, 1)
+    assert one.reported(A, 1) == at(A, 1)
 
 
 def test_a_new_session_has_a_higher_number_and_forgets_what_was_told() -> None:
@@ -97,7 +97,7 @@ def test_a_new_session_has_a_higher_number_and_forgets_what_was_told() -> None:
     one.next_pull({A: at(A, 1)})
     before = one.number
     one.drop(A)
-    one.begin_anew()
+    one.restart()
     assert one.number > before
-    assert one.asked(A, 0) is None
+    assert one.reported(A, 0) is None
     assert one.next_pull({B: at(B, 2)}) == (0, (at(B, 2),), ())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.storage.core.throttle import CopyAllowance, is_throttled
+from services.storage.core.replication.throttle import CopyAllowance, is_throttled
 
 
 def test_whoever_took_too_much_waits_until_the_rate_has_caught_up() -> None:

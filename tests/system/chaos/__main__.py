@@ -12,12 +12,12 @@ import traceback
 from functools import partial
 from pathlib import Path
 
-from tests.chaos.failing import FailingRun, Place
-from tests.chaos.hosts import is_router, run_as_router, why_no_hosts
-from tests.chaos.places import many_disks, many_hosts, one_host
-from tests.chaos.power import why_no_power_cuts
-from tests.chaos.run import Run
-from tests.requirements import is_available
+from tests.support.requirements import is_available
+from tests.system.chaos.cluster_run import ClusterRun, Place
+from tests.system.chaos.clusters import many_disks, many_hosts, one_host
+from tests.system.chaos.hosts import is_router, run_as_router, why_no_hosts
+from tests.system.chaos.power import why_no_power_cuts
+from tests.system.chaos.run import Run
 
 MANY_HOSTS = "many-hosts"
 PLACES: dict[str, Place] = {
@@ -80,7 +80,7 @@ def break_network(faults: int, seed: int, factor: int) -> int:
     if is_router():
         return break_processes(many_hosts, faults, seed, factor)
     options = {"--cuts": 0, "--faults": faults, "--factor": factor, "--place": MANY_HOSTS, "--seed": seed}
-    return run_as_router("tests.chaos", [str(word) for option in options.items() for word in option])
+    return run_as_router("tests.system.chaos", [str(word) for option in options.items() for word in option])
 
 
 def break_processes(place: Place, faults: int, seed: int, factor: int) -> int:
@@ -88,7 +88,7 @@ def break_processes(place: Place, faults: int, seed: int, factor: int) -> int:
         print(f"make chaos cannot break processes here, and has proven nothing: {lacks}", file=sys.stderr)
         return 1
     directory = Path(tempfile.mkdtemp(prefix="penstock-chaos-"))
-    run = FailingRun(place, directory, faults=faults, seed=seed, factor=factor, say=say)
+    run = ClusterRun(place, directory, faults=faults, seed=seed, factor=factor, say=say)
     try:
         outcome = run.play()
     except Exception:

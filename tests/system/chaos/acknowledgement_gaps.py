@@ -1,4 +1,4 @@
-"""How long a producer that sends all the time had no acknowledgement."""
+"""The longest times without an acknowledgement, for a producer that sends all the time."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ NS_PER_MS = 1_000_000
 
 
 def acknowledgements(ops: Iterable[Op]) -> dict[tuple[int, Key], list[int]]:
-    """When the sends of each process to each partition were acknowledged, in nanoseconds."""
+    """The times of acknowledgements by process and partition, in nanoseconds."""
     times: dict[tuple[int, Key], list[int]] = {}
     for op in ops:
         if op.f == "send" and op.type == "ok":

@@ -10,17 +10,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.chaos.consumers import AioReader, ConfluentReader, Reader, read_to
-from tests.chaos.faults import Faults
-from tests.chaos.gaps import acknowledgements, longest_gap_ms, summary
-from tests.chaos.groups import GroupReaders, caught_up
-from tests.chaos.producers import PacedProducer
-from tests.chaos.recorder import Recorder, key_of
-from tests.clients.admin import REQUEST_S, Admin
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import REQUEST_S, Admin
 from tests.history.judge import judge
 from tests.history.model import write
-from tests.history.report import told
+from tests.history.report import format_verdict
+from tests.support.cluster_harness import LocalCluster
+from tests.system.chaos.acknowledgement_gaps import acknowledgements, longest_gap_ms, summary
+from tests.system.chaos.consumers import AioReader, ConfluentReader, Reader, read_to
+from tests.system.chaos.groups import GroupReaders, caught_up
+from tests.system.chaos.process_faults import Faults
+from tests.system.chaos.producers import PacedProducer
+from tests.system.chaos.recorder import Recorder, key_of
 
 ANY_TIMESTAMP = {"message.timestamp.after.max.ms": str(2**63 - 1)}  # a leader whose clock went back would refuse most
 PROGRESS_WITHIN_S = 60.0
@@ -55,7 +55,7 @@ class Outcome:
         return json.dumps({**self.__dict__, "faults": dict(self.faults), "seconds": round(self.seconds, 1)})
 
 
-class FailingRun:
+class ClusterRun:
     """Use `play` once. The history is left in `directory`."""
 
     def __init__(self, place: Place, directory: Path, *, faults: int, seed: int, factor: int, say: Callable[[str], None]) -> None:
@@ -157,9 +157,11 @@ class FailingRun:
             time.sleep(0.02)
 
     def _counts(self, producers: list[PacedProducer]) -> Mapping[tuple[int, str], int]:
-        told_of = self._recorder.acknowledged()
+        acknowledged = self._recorder.acknowledged()
         return {
-            (producer.process, key_of(producer.topic, index)): told_of.get((producer.process, key_of(producer.topic, index)), 0)
+            (producer.process, key_of(producer.topic, index)): acknowledged.get(
+                (producer.process, key_of(producer.topic, index)), 0
+            )
             for producer in producers
             for index in range(producer.partitions)
         }
@@ -211,7 +213,7 @@ class FailingRun:
         outcome.surprises = dict(Counter(words.partition(": ")[2].rpartition(": ")[2] for words in self._recorder.surprises))
         outcome.gaps_ms = self._gaps(acknowledgements(history.ops), history.plain)
         if verdict.findings:
-            raise Broken(f"{told(verdict)}\nthe history is in {file}; surprises: {self._recorder.surprises[:20]}")
+            raise Broken(f"{format_verdict(verdict)}\nthe history is in {file}; surprises: {self._recorder.surprises[:20]}")
         if unanswered:
             raise Broken(f"{unanswered} records never had an answer")
 

@@ -1,18 +1,18 @@
-"""Where clusters run whose processes are to fail: three storage nodes, two gateways and coordinators, three controllers, etcd."""
+"""Clusters whose processes are to fail: three storage nodes, two gateways and coordinators, three controllers, etcd."""
 
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.chaos.cut_off import CutOffs
-from tests.chaos.faults import Faults
-from tests.chaos.hosts import HostedCluster, Hosts
-from tests.chaos.odd_clock import with_odd_clock
-from tests.chaos.power import Disk
-from tests.chaos.power_cuts import PowerCuts
-from tests.cluster_harness import LocalCluster
-from tests.faults.small_disks import small_disk
+from tests.support.cluster_harness import LocalCluster
+from tests.system.chaos.hosts import HostedCluster, Hosts
+from tests.system.chaos.network_faults import NetworkFaults
+from tests.system.chaos.power import Disk
+from tests.system.chaos.power_cuts import PowerCuts
+from tests.system.chaos.process_faults import Faults
+from tests.system.chaos.skewed_clock import with_odd_clock
+from tests.system.faults.small_disks import small_disk
 
 DISK_MEBIBYTES = 256
 EXPECTED = "log directory retired|No space left on device|Input/output error"
@@ -74,4 +74,4 @@ def many_hosts(directory: Path, chance: random.Random) -> Iterator[tuple[LocalCl
         cluster.expected_complaints = EXPECTED
         cluster.alter_plans(lambda plan: with_odd_clock(plan, directory))
         with cluster:
-            yield cluster, CutOffs(cluster, chance, hosts, clocks=directory)
+            yield cluster, NetworkFaults(cluster, chance, hosts, clocks=directory)

@@ -11,11 +11,11 @@ from aiokafka import TopicPartition as AioPartition
 from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from tests.chaos.recorder import Recorder, key_of, value_in
 from tests.history.model import Key, Offset, Op, Poll
+from tests.system.chaos.recorder import Recorder, key_of, value_in
 
 Records = dict[Key, list[tuple[Offset, int]]]
-PASSING = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
+RETRIABLE_ERRORS = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 
 
 class Reader(Protocol):
@@ -28,7 +28,7 @@ class Reader(Protocol):
 
 
 class _Positions:
-    """What a reader does with its thread, and how far it is."""
+    """A reader's thread, and its positions."""
 
     def __init__(self, recorder: Recorder, keys: Sequence[Key]) -> None:
         self._recorder, self._keys = recorder, tuple(keys)
@@ -95,7 +95,7 @@ class ConfluentReader:
         wrong = []
         for message in reader.consume(1000, timeout=0.2):
             if (error := message.error()) is not None:
-                if error.code() not in PASSING:
+                if error.code() not in RETRIABLE_ERRORS:
                     wrong.append(str(error))
                 continue
             topic, partition, offset = message.topic(), message.partition(), message.offset()

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.chaos.consumers import PASSING
-from tests.chaos.recorder import Recorder, key_of
 from tests.history.model import Commit, Key, Offset, Position
+from tests.system.chaos.consumers import RETRIABLE_ERRORS
+from tests.system.chaos.recorder import Recorder, key_of
 
 PROTOCOLS = ("classic", "consumer")
 MEMBERS = 2
 ASKED_EVERY_S = 0.2
 COMING = {
-    *PASSING,
+    *RETRIABLE_ERRORS,
     KafkaError._WAIT_COORD,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -44,7 +44,7 @@ class GroupReaders:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._read: dict[str, dict[Key, set[Offset]]] = {f"group-{protocol}": {} for protocol in PROTOCOLS}
-        self._told: dict[str, dict[Key, Offset]] = {name: {} for name in self._read}
+        self._observed: dict[str, dict[Key, Offset]] = {name: {} for name in self._read}
         self.complaints: list[str] = []
         """What was not to be, and is in no history."""
         self._threads = [
@@ -63,7 +63,7 @@ class GroupReaders:
                 thread.join()
 
     def short(self, ends: Mapping[Key, Offset]) -> list[str]:
-        """What the groups have not read, or not committed, of what is in the log up to those offsets."""
+        """The partitions that the groups have not read, or not committed, up to those offsets."""
         wanted = {key_of(topic, index): 0 for topic, count in self._topics.items() for index in range(count)}
         wanted |= {key: end + 1 for key, end in ends.items() if key in wanted}
         found = []
@@ -73,8 +73,8 @@ class GroupReaders:
                     missing = set(range(end)) - read.get(key, set())
                     if missing:
                         found.append(f"{name} has not read {len(missing)} of {end} in {key}, e.g. {sorted(missing)[:3]}")
-                    elif self._told[name].get(key, 0) < end:
-                        found.append(f"{name} is at {self._told[name].get(key, 0)} of {end} in {key}")
+                    elif self._observed[name].get(key, 0) < end:
+                        found.append(f"{name} is at {self._observed[name].get(key, 0)} of {end} in {key}")
         return found
 
     def _named(self) -> list[tuple[str, str]]:
@@ -132,7 +132,7 @@ class GroupReaders:
         self._recorder.end(begun, "ok" if kept else "info", (Commit(name, kept),) if kept else commit)
 
     def _watch(self, name: str, protocol: str) -> None:
-        """By a consumer that never joins."""
+        """Asks for committed offsets by a consumer that never joins."""
         consumer, process = self._consumer(name, protocol), self._recorder.process()
         asked = [TopicPartition(topic, index) for topic, count in self._topics.items() for index in range(count)]
         try:
@@ -146,7 +146,7 @@ class GroupReaders:
                     continue
                 offsets = {key_of(one.topic, one.partition): max(one.offset, 0) for one in found if one.error is None}
                 self._recorder.end(begun, "ok", (Position(name, offsets),))
-                self.is_told(name, offsets)
+                self.observe(name, offsets)
         finally:
             consumer.close()
 
@@ -154,13 +154,13 @@ class GroupReaders:
         with self._lock:
             self._read[name].setdefault(key, set()).add(offset)
 
-    def is_told(self, name: str, offsets: Mapping[Key, Offset]) -> None:
-        """What a group has committed."""
+    def observe(self, name: str, offsets: Mapping[Key, Offset]) -> None:
+        """Notes the offsets that a group has committed, and complains if one went back."""
         with self._lock:
             for key, offset in offsets.items():
-                if offset < self._told[name].get(key, 0):
-                    self.complaints.append(f"{name} was at {self._told[name][key]} of {key}, and is at {offset}")
-            self._told[name] |= offsets
+                if offset < self._observed[name].get(key, 0):
+                    self.complaints.append(f"{name} was at {self._observed[name][key]} of {key}, and is at {offset}")
+            self._observed[name] |= offsets
 
     def _heard(self, name: str, error: KafkaError) -> None:
         if error.code() not in COMING | LATE:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.local.plan import ProcessPlan
-from services.local.shape import HOST
-from tests.cluster_harness import LocalCluster
+from services.local.cluster_plan import ProcessPlan
+from services.local.cluster_shape import HOST
+from tests.support.cluster_harness import LocalCluster
 
 RPC_PORT = 7000
 ROUTER = "10.77.0.1"
@@ -130,7 +130,7 @@ class HostedCluster(LocalCluster):
 
 
 def why_no_hosts() -> str | None:
-    """What this machine lacks."""
+    """The reason why this machine cannot have such hosts."""
     if os.geteuid() != 0:
         return "network namespaces take root"
     try:

@@ -1,11 +1,11 @@
-"""What a client reads, held against what was acknowledged."""
+"""The judge of what a client reads, by what was acknowledged."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.chaos.streams import HEAD, MARK, RETENTION_BYTES, Plan, Written, key_of, value_of
+from tests.system.chaos.streams import HEAD, MARK, RETENTION_BYTES, Plan, Written, key_of, value_of
 
 
 class Found(NamedTuple):
@@ -82,7 +82,7 @@ def judge(name: str, plan: Plan, written: Written, found: Sequence[Found]) -> Ve
 
 
 def _judge_losses(name: str, acknowledged: Sequence[tuple[int, int | None, int]], at: dict[int, int], verdict: Verdict) -> None:
-    """Within each life, what is left is a prefix of what was acknowledged: only its end may go."""
+    """Checks that in each life the surviving records are a prefix of the acknowledged ones: only the end may be lost."""
     lives: dict[int, list[tuple[int, int]]] = {}
     for life, offset, number in acknowledged:
         if offset is not None:

@@ -1,18 +1,18 @@
-"""What happens to the network between the hosts of a cluster, each at a moment and for a time that a seed chooses."""
+"""The faults of the network between a cluster's hosts, each at a moment and for a time that a seed chooses."""
 
 import random
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 
-from tests.chaos.faults import Faults, elected
-from tests.chaos.hosts import Hosts
-from tests.cluster_harness import LocalCluster
+from tests.support.cluster_harness import LocalCluster
+from tests.system.chaos.hosts import Hosts
+from tests.system.chaos.process_faults import Faults, elected
 
 Pairs = list[tuple[str, str]]
 
 
-class CutOffs(Faults):
+class NetworkFaults(Faults):
     """Those of processes, and these besides."""
 
     def __init__(self, cluster: LocalCluster, chance: random.Random, hosts: Hosts, *, clocks: Path) -> None:
@@ -104,25 +104,25 @@ class CutOffs(Faults):
         return [pair for one, other in product(some, others) if one != other for pair in ((one, other), (other, one))]
 
 
-CUTS: dict[str, Callable[[CutOffs], Pairs]] = {
-    "storage-cut-off": CutOffs.storage_from_all,
-    "storage-not-heard": CutOffs.storage_is_not_heard,
-    "storage-hears-nothing": CutOffs.storage_hears_nothing,
-    "storage-cut-from-storage": CutOffs.storage_from_storage,
-    "storage-deaf-to-storage": CutOffs.storage_does_not_hear_storage,
-    "storage-cut-from-etcd": CutOffs.storage_from_etcd,
-    "storage-cut-from-controllers": CutOffs.storage_from_controllers,
-    "gateway-cut-from-storage": CutOffs.gateway_from_storage,
-    "gateway-deaf-to-storage": CutOffs.gateway_does_not_hear_storage,
-    "gateway-cut-off": CutOffs.gateway_from_all,
-    "controller-cut-from-etcd": CutOffs.controller_from_etcd,
-    "controller-cut-off": CutOffs.controller_from_all,
-    "controller-cut-from-storage": CutOffs.controller_from_storage,
-    "coordinator-cut-off": CutOffs.coordinator_from_all,
-    "coordinator-cut-from-storage": CutOffs.coordinator_from_storage,
-    "coordinator-cut-from-controllers": CutOffs.coordinator_from_controllers,
-    "coordinator-deaf-to-storage": CutOffs.coordinator_does_not_hear_storage,
-    "gateway-cut-from-coordinators": CutOffs.gateway_from_coordinators,
-    "etcd-cut-off": CutOffs.etcd_from_all,
-    "halves": CutOffs.halves,
+CUTS: dict[str, Callable[[NetworkFaults], Pairs]] = {
+    "storage-cut-off": NetworkFaults.storage_from_all,
+    "storage-not-heard": NetworkFaults.storage_is_not_heard,
+    "storage-hears-nothing": NetworkFaults.storage_hears_nothing,
+    "storage-cut-from-storage": NetworkFaults.storage_from_storage,
+    "storage-deaf-to-storage": NetworkFaults.storage_does_not_hear_storage,
+    "storage-cut-from-etcd": NetworkFaults.storage_from_etcd,
+    "storage-cut-from-controllers": NetworkFaults.storage_from_controllers,
+    "gateway-cut-from-storage": NetworkFaults.gateway_from_storage,
+    "gateway-deaf-to-storage": NetworkFaults.gateway_does_not_hear_storage,
+    "gateway-cut-off": NetworkFaults.gateway_from_all,
+    "controller-cut-from-etcd": NetworkFaults.controller_from_etcd,
+    "controller-cut-off": NetworkFaults.controller_from_all,
+    "controller-cut-from-storage": NetworkFaults.controller_from_storage,
+    "coordinator-cut-off": NetworkFaults.coordinator_from_all,
+    "coordinator-cut-from-storage": NetworkFaults.coordinator_from_storage,
+    "coordinator-cut-from-controllers": NetworkFaults.coordinator_from_controllers,
+    "coordinator-deaf-to-storage": NetworkFaults.coordinator_does_not_hear_storage,
+    "gateway-cut-from-coordinators": NetworkFaults.gateway_from_coordinators,
+    "etcd-cut-off": NetworkFaults.etcd_from_all,
+    "halves": NetworkFaults.halves,
 }

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.chaos.power import Disk, is_syncing, until
-from tests.chaos.streams import Stream
-from tests.cluster_harness import LocalCluster
+from tests.support.cluster_harness import LocalCluster
+from tests.system.chaos.power import Disk, is_syncing, sleep_until
+from tests.system.chaos.streams import Stream
 
 NODE = "storage-1"
 AIM_S = 1.0
@@ -17,7 +17,7 @@ AIM_S = 1.0
 
 @dataclass
 class Cut:
-    """What one end did. `lost_bytes`: of logs that were in the page cache and are not on the disk."""
+    """The outcome of one failure. `lost_bytes`: bytes of logs that were in the page cache and are not on the disk."""
 
     kind: str
     cuts: int = 0
@@ -26,7 +26,7 @@ class Cut:
     lost_bytes: int = 0
 
 
-class Blade:
+class NodeFailures:
     """Ends the storage node's life and leaves its disk mounted, ready for the next."""
 
     def __init__(self, cluster: LocalCluster, disk: Disk, streams: Callable[[], Sequence[Stream]], chance: random.Random) -> None:
@@ -44,7 +44,7 @@ class Blade:
         self._cluster.start(NODE)
 
     def _power(self, cut: Cut) -> None:
-        """At any moment."""
+        """Cuts the power at any moment."""
         self._wait(0.5)
         self._cut(cut)
 
@@ -54,7 +54,7 @@ class Blade:
         deadline = time.monotonic() + AIM_S
         while not is_syncing(pid) and time.monotonic() < deadline:
             pass
-        until(time.monotonic() + self._chance.uniform(0, 0.002))
+        sleep_until(time.monotonic() + self._chance.uniform(0, 0.002))
         self._cut(cut)
 
     def _within_a_roll(self, cut: Cut) -> None:
@@ -81,7 +81,7 @@ class Blade:
         self._cut(cut)
 
     def _after_a_kill(self, cut: Cut) -> None:
-        """What the killed process had not synced is found by the next one, and is still nowhere but in memory."""
+        """Cuts the power after a kill: the next process finds unsynced data, which are still in memory alone."""
         self._kill(cut)
         self.begin()
         self._wait(1.5)
@@ -113,7 +113,7 @@ class Blade:
             stream.caught()
 
     def _wait(self, most_s: float) -> None:
-        until(time.monotonic() + self._chance.uniform(0, most_s))
+        sleep_until(time.monotonic() + self._chance.uniform(0, most_s))
 
 
 ORDER = (

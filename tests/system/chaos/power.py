@@ -7,8 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.clients.waiting import eventually
-from tests.faults.small_disks import cut_power
+from tests.support.polling import eventually
+from tests.system.faults.small_disks import cut_power
 
 # fsync, fdatasync, syncfs: by what number the kernel knows them
 _SYNCS = {"x86_64": ("74", "75", "306"), "aarch64": ("82", "83", "267")}
@@ -27,7 +27,7 @@ class Disk:
         cut_power(self.at)
 
     def power_on(self) -> None:
-        """Once the storage node is gone; a gateway lets go of the files that it was passed a moment later."""
+        """Mounts the disk again once the storage node is gone. A gateway closes its passed files a moment later."""
         eventually(self._unmount)
         _run("mount", "-o", "loop", str(self.image), str(self.at))
 
@@ -39,7 +39,7 @@ class Disk:
             eventually(self._unmount)
 
     def log_files(self) -> dict[str, int]:
-        """Of every partition that is not on its way out: path → bytes."""
+        """The log files of every partition that is not being deleted: path → bytes."""
         found = {}
         for directory in self._partitions():
             for path in _names(directory):
@@ -75,7 +75,7 @@ def is_syncing(pid: int) -> bool:
 
 
 def why_no_power_cuts() -> str | None:
-    """What this machine lacks."""
+    """The reason why this machine cannot cut a disk's power."""
     if os.geteuid() != 0:
         return "mounting file systems takes root"
     if platform.machine() not in _SYNCS:
@@ -97,7 +97,7 @@ def why_no_power_cuts() -> str | None:
     return "ext4 takes writes after its shutdown"
 
 
-def until(moment: float) -> None:
+def sleep_until(moment: float) -> None:
     """Sleeps: a cut comes at its time, whatever happens then."""
     time.sleep(max(0.0, moment - time.monotonic()))
 

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.chaos.faults import Faults
-from tests.chaos.power import Disk, is_syncing
-from tests.cluster_harness import LocalCluster
+from tests.support.cluster_harness import LocalCluster
+from tests.system.chaos.power import Disk, is_syncing
+from tests.system.chaos.process_faults import Faults
 
 AIM_S = 1.0
 

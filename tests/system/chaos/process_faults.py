@@ -1,4 +1,4 @@
-"""What happens to the processes of a cluster, each at a moment and for a time that a seed chooses, and is over afterwards."""
+"""The faults of a cluster's processes, each at a moment and for a time that a seed chooses. Each is over afterwards."""
 
 import os
 import random
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.chaos.odd_clock import set_clock
-from tests.cluster_harness import LocalCluster
-from tests.requirements import is_available
+from tests.support.cluster_harness import LocalCluster
+from tests.support.requirements import is_available
+from tests.system.chaos.skewed_clock import set_clock
 
 READY_WITHIN_S = 90.0
 LONGER_THAN_LEASES_S = (11.0, 14.0)
@@ -55,12 +55,12 @@ class Faults:
         self._outlast_leases()
 
     def pause_storage_for_long(self) -> None:
-        """It comes back as a leader that others have replaced, and does not know."""
+        """Pauses a leader until others have replaced it; it does not know."""
         with self._paused(self._one("storage")):
             self._outlast_leases()
 
     def kill_storage_briefly(self) -> None:
-        """It is back before anybody can be sure that it was gone."""
+        """Kills a storage node. It is back before others can be sure that it was gone."""
         self._cluster.kill(self._one("storage"))
 
     def kill_gateway(self) -> None:
@@ -76,7 +76,7 @@ class Faults:
         self._kill(*self._all("group_coordinator"))
 
     def stop_coordinator(self) -> None:
-        """It hands its shards over."""
+        """Stops a coordinator, which hands its shards over."""
         self._cluster.kill(self._one("group_coordinator"), signal.SIGTERM)
         self._hold(0.0, 3.0)
 
@@ -87,7 +87,7 @@ class Faults:
         self._kill(self._one("storage"), elected(self._cluster))
 
     def kill_all_storage(self) -> None:
-        """As when the machine's power goes, but for the page cache."""
+        """Kills all storage nodes, as a power cut of the machine does, but for the page cache."""
         self._kill(*self._all("storage"))
 
     def kill_etcd(self) -> None:
@@ -109,7 +109,7 @@ class Faults:
             self._hold(0.5, 6.0)
 
     def pause_coordinator(self) -> None:
-        """It comes back as an owner that others have replaced, or before anybody can be sure."""
+        """Pauses an owner until others have replaced it, or for less than their timeout."""
         with self._paused(self._one("group_coordinator")):
             self._hold(0.5, 6.0)
 
@@ -161,7 +161,7 @@ class Faults:
             set_clock(self._clocks, name, 0)
 
     def fail_syncs(self) -> None:
-        """For a while no sync of one storage node succeeds. It retires the directory, and an operator finds nothing wrong."""
+        """Fails all syncs of one storage node for a while. It retires the directory, and an operator finds nothing wrong."""
         name = self._one("storage")
         retired = _log_directory(self._cluster.pid(name)) / ".retired"
         syncs = "fsync,fdatasync,syncfs"
@@ -202,9 +202,9 @@ class Faults:
 
 
 def _log_directory(pid: int) -> Path:
-    """Of a storage node, by what it was told."""
-    told = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
-    return Path(told.get("PENSTOCK_LOG_DIRS") or f"{told['PENSTOCK_DATA_DIR']}/logs")
+    """The log directory of a storage node, from its environment."""
+    environment = dict(line.split("=", 1) for line in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in line)
+    return Path(environment.get("PENSTOCK_LOG_DIRS") or f"{environment['PENSTOCK_DATA_DIR']}/logs")
 
 
 def elected(cluster: LocalCluster) -> str:

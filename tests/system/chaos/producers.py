@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.chaos.recorder import Recorder, key_of, payload_of
 from tests.history.model import Op, Send
 from tests.history.outcomes import outcome_of_send
+from tests.system.chaos.recorder import Recorder, key_of, payload_of
 
 MESSAGE_TIMEOUT_S = 90
 SETTINGS: Mapping[str, object] = {
@@ -21,7 +21,7 @@ SETTINGS: Mapping[str, object] = {
 
 
 class PacedProducer:
-    """In a thread of its own. Sends round robin to all partitions; what the pace asks for while nothing is answered piles up.
+    """A producer in a thread of its own. It sends round robin; what the pace asks for while nothing is answered piles up.
 
     A fatal error ends the client, as its documentation asks for; the next one is another process to the judge.
     """

@@ -5,23 +5,23 @@ from collections.abc import Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from tests.chaos.judge import Found, Verdict, decode, judge
-from tests.chaos.streams import Stream
+from tests.system.chaos.judge import Found, Verdict, decode, judge
+from tests.system.chaos.streams import Stream
 
 WITHIN_S = 90.0
 Where = tuple[str, int]
 
 
 def read_and_judge(bootstrap: str, streams: Sequence[Stream]) -> Verdict:
-    """Everything that was acknowledged when this is called."""
+    """Reads and judges everything that was acknowledged when this is called."""
     # The acknowledged are copied first: what is acknowledged while this reads may lie behind its end.
     ends = {(stream.topic, index): _end(stream, index) for stream in streams for index in range(stream.plan.partitions)}
-    told = {where: len(_of(streams, where)[0].written[where[1]].acknowledged) for where in ends}
+    acknowledged_counts = {where: len(_of(streams, where)[0].written[where[1]].acknowledged) for where in ends}
     verdict, found = _read(bootstrap, streams, ends)
     for where in ends:
         stream, index = _of(streams, where)
         written = stream.written[index]
-        snapshot = type(written)(written.acknowledged[: told[where]], written.caught, set(), written.next)
+        snapshot = type(written)(written.acknowledged[: acknowledged_counts[where]], written.caught, set(), written.next)
         verdict.add(judge(f"{stream.plan.name}-{index}", stream.plan, snapshot, found[where]))
     return verdict
 

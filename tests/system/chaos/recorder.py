@@ -89,7 +89,7 @@ class Recorder:
             self.surprises.append(words)
 
     def acknowledged(self) -> Mapping[tuple[int, Key], int]:
-        """By process and partition."""
+        """The number of acknowledged records by process and partition."""
         with self._lock:
             return dict(self._acknowledged)
 

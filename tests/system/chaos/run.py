@@ -17,19 +17,19 @@ from confluent_kafka.admin import NewTopic
 
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.etcd_store import EtcdStore
+from libs.cluster.etcd.etcd_store import EtcdStore
 from libs.cluster.records import ConfigOverrides
 from libs.cluster.store import Put
-from tests.chaos.cuts import NODE, ORDER, Blade, Cut
-from tests.chaos.judge import Verdict
-from tests.chaos.power import Disk
-from tests.chaos.reader import read_and_judge
-from tests.chaos.streams import PLANS, Stream
-from tests.clients.admin import REQUEST_S, Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.kafka.tools import run_tool
-from tests.requirements import ROOT
+from tests.compat.clients.admin import REQUEST_S, Admin
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.support.requirements import ROOT
+from tests.system.chaos.judge import Verdict
+from tests.system.chaos.node_failures import NODE, ORDER, Cut, NodeFailures
+from tests.system.chaos.power import Disk
+from tests.system.chaos.reader import read_and_judge
+from tests.system.chaos.streams import PLANS, Stream
 
 DISK_MEBIBYTES = 1024
 OFFSETS = "__consumer_offsets"
@@ -74,9 +74,9 @@ class Summary:
 
     def as_json(self) -> str:
         ordered = sorted(self.recoveries_s) or [0.0]
-        told = {**self.__dict__, "ends": dict(self.ends), "seconds": round(self.seconds, 1)}
-        told["recoveries_s"] = {"median": round(ordered[len(ordered) // 2], 2), "max": round(ordered[-1], 2)}
-        return json.dumps(told)
+        fields = {**self.__dict__, "ends": dict(self.ends), "seconds": round(self.seconds, 1)}
+        fields["recoveries_s"] = {"median": round(ordered[len(ordered) // 2], 2), "max": round(ordered[-1], 2)}
+        return json.dumps(fields)
 
     def shortfall(self) -> str | None:
         """Why this run proves too little."""
@@ -132,7 +132,7 @@ class Run:
         admin = Admin(cluster.bootstrap)
         asyncio.run(_look_after_logs_often(cluster.etcd_endpoint))
         _make_topic_of_groups(admin, disk)
-        blade = Blade(cluster, disk, lambda: self._streams, self._chance)
+        failures = NodeFailures(cluster, disk, lambda: self._streams, self._chance)
         self._begin_generation(cluster, admin)
         number = 0
         while self.summary.cuts < self._cuts:
@@ -143,9 +143,9 @@ class Run:
             number += 1
             self._live(LEAST_PER_PARTITION)
             before = self._acknowledged()
-            cut = blade.end(kind)
+            cut = failures.end(kind)
             began = time.monotonic()
-            blade.begin()
+            failures.begin()
             self._live(1)
             recovery = time.monotonic() - began
             self.summary.add(cut)
@@ -159,7 +159,7 @@ class Run:
         self._end_generation(cluster, admin, disk, last=True)
 
     def _acknowledged(self) -> int:
-        """In this life."""
+        """The number of records acknowledged in this life."""
         return sum(
             sum(one[0] == stream.life for one in written.acknowledged) for stream in self._streams for written in stream.written
         )
@@ -252,7 +252,7 @@ def _make_topic_of_groups(admin: Admin, disk: Disk) -> None:
 
 
 async def _look_after_logs_often(etcd: str) -> None:
-    """By retention and by the cleaner. No client may set these while a node runs, as in Kafka."""
+    """Lets retention and the cleaner run often. As in Kafka, no client may set these while a node runs."""
     store = EtcdStore([etcd])
     try:
         names = ("log.retention.check.interval.ms", "log.cleaner.backoff.ms", "log.segment.delete.delay.ms")

@@ -1,4 +1,4 @@
-"""Runs a service whose wall clock can be set wrong while it runs: `python -m tests.chaos.odd_clock services.storage`.
+"""Runs a service whose wall clock can be set wrong while it runs: `python -m tests.system.chaos.skewed_clock services.storage`.
 
 The file that PENSTOCK_CHAOS_CLOCK names holds by how many milliseconds, as eight bytes; whoever writes them moves the clock.
 """
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from libs.clock import SystemClock, WallMs
-from services.local.plan import ProcessPlan
+from services.local.cluster_plan import ProcessPlan
 
 WHERE = "PENSTOCK_CHAOS_CLOCK"
 _OFFSET = struct.Struct("<q")
@@ -25,7 +25,7 @@ def with_odd_clock(plan: ProcessPlan, directory: Path) -> ProcessPlan:
     file = directory / f"{plan.name}.clock"
     file.write_bytes(_OFFSET.pack(0))
     module = plan.argv.index("-m")
-    argv = (*plan.argv[: module + 1], "tests.chaos.odd_clock", *plan.argv[module + 1 :])
+    argv = (*plan.argv[: module + 1], "tests.system.chaos.skewed_clock", *plan.argv[module + 1 :])
     return dataclasses.replace(plan, argv=argv, environment={**plan.environment, WHERE: str(file)})
 
 

@@ -21,7 +21,7 @@ _SIZES = (0, 7, 30, 90, 90, 250, 250, 1000, 1000, 4000)
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a topic promises. `sizes` are the payloads', drawn from by each record's number."""
+    """The promises of a topic. `sizes` are the payloads', drawn from by each record's number."""
 
     name: str
     partitions: int = 1
@@ -68,8 +68,11 @@ PLANS = (
 
 @dataclass
 class Written:
-    """Of one partition. `acknowledged`: (life, offset, number) as answers came. No offset: a later answer told that the record
-    had been stored, its own answer was lost. `caught`: numbers that had no answer when the power went."""
+    """The records of one partition.
+
+    `acknowledged`: (life, offset, number) as answers came. No offset: its answer was lost, a later one showed that it was stored.
+    `caught`: numbers that had no answer when the power went.
+    """
 
     acknowledged: list[tuple[int, int | None, int]] = field(default_factory=list)
     caught: set[int] = field(default_factory=set)
@@ -147,7 +150,7 @@ class Stream:
         return sum(len(written.acknowledged) for written in self.written)
 
     def acknowledged_in_this_life(self) -> int:
-        """By the partition that has fewest."""
+        """The acknowledged records of the partition that has fewest."""
         fewest = 1 << 60
         for written in self.written:
             count = 0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster_harness import LocalCluster
+from tests.support.cluster_harness import LocalCluster
 
 ONE_REPLICA = {"PENSTOCK_DEFAULT_REPLICATION_FACTOR": "1"}
 

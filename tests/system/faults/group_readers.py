@@ -12,17 +12,17 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError as AioError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from services.local.shape import PORTS_PER_GATEWAY
-from tests.clients.waiting import eventually
-from tests.storm.wire import Connection
+from services.local.cluster_shape import PORTS_PER_GATEWAY
+from tests.support.polling import eventually
+from tests.system.storm.wire import Connection
 
 WITHIN_S = 120.0
 CLOSES_WITHIN_S = 60.0
 COMING = {14, 15, 16}
 """A coordinator that is being found or loaded: all that may be answered to a question for offsets."""
-PASSING = {
+RETRIABLE_ERRORS = {
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
@@ -39,7 +39,7 @@ PASSING = {
 
 
 class Group:
-    """What its members have read, by (partition, offset), what of it they know to be committed, and what they were told."""
+    """The records that a group's members read, by (partition, offset), and the commits that they know of."""
 
     def __init__(self, topic: str, name: str) -> None:
         self.topic, self.name = topic, f"{topic}-{name}"
@@ -130,7 +130,7 @@ class ConfluentMember:
                 self._group.has_committed({partition.partition: partition.offset})
 
     def _heard(self, error: KafkaError) -> None:
-        if error.code() not in PASSING:
+        if error.code() not in RETRIABLE_ERRORS:
             self._group.errors.append(f"{error.name()}: {error.str()}")
 
 
@@ -149,11 +149,11 @@ class AioMember:
         self._thread.join()
 
     def ports(self) -> set[int]:
-        """Of the brokers as it knows them."""
+        """The ports of the brokers that the client knows."""
         return {broker.port for broker in self._consumer._client.cluster.brokers()} if self._consumer is not None else set()
 
     async def _live(self) -> None:
-        """It goes on trying for ever when nobody is there, also to say goodbye."""
+        """The consumer's life. While no broker answers it retries for ever, also to leave."""
         working = asyncio.create_task(self._work())
         await asyncio.to_thread(self._stopping.wait)
         _, left = await asyncio.wait([working], timeout=CLOSES_WITHIN_S)
@@ -303,7 +303,7 @@ class Readers:
         eventually(lambda: all(len({port // PORTS_PER_GATEWAY for port in ports()}) == count for ports in known), WITHIN_S)
 
     def idle_for(self, seconds: float) -> None:
-        """They go on meanwhile."""
+        """Lets the members go on for so long."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.advance(20)

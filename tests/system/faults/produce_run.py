@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.clients.waiting import eventually, rounds
+from tests.support.polling import eventually, rounds
 
 WITHIN_S = 120.0
 

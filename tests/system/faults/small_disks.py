@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.requirements import require
+from tests.support.requirements import require
 
 EXT4_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_LOG_FLUSH = 2
@@ -44,7 +44,7 @@ def cut_power(at: Path) -> None:
 
 
 def power_on(at: Path) -> None:
-    """After `cut_power`, once nobody has files open there: mounts it again, as at the next boot."""
+    """Mounts the disk again after `cut_power`, once no file on it is open, as at the next boot."""
     _run("umount", str(at))
     _mount_image(at.with_suffix(".img"), at)
 

@@ -1,4 +1,4 @@
-"""What a running process asks of the kernel, by strace: to look at it, or to make it fail."""
+"""The system calls of a running process, by strace: to look at them, or to make them fail."""
 
 import re
 import signal
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.requirements import require
+from tests.support.requirements import require
 
 _RESULT = r"(.*)\) += +(-?\d+|\?)(?:.* <([\d.]+)>)?.*$"
 _WHOLE = re.compile(r"^(\d+) +([\d.]+) (\w+)\(" + _RESULT)
@@ -19,8 +19,10 @@ _ENDED = re.compile(r"^(\d+) +[\d.]+ <\.\.\. (\w+) resumed>" + _RESULT)
 
 @dataclass(frozen=True)
 class SystemCall:
-    """In the order of their returns. `file` is what its first argument, a descriptor, stands for. Times are seconds of a clock
-    that all processes share."""
+    """A system call. Calls come in the order of their returns.
+
+    `file` is the file of its first argument, a descriptor. Times are seconds of a clock that all processes share.
+    """
 
     name: str
     arguments: str

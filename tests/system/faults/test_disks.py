@@ -11,15 +11,15 @@ import pytest
 from confluent_kafka.admin import NewTopic, ResourceType
 
 from libs.wire.errors import ErrorCode
-from libs.wire.records import iter_batches
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.faults.produce_run import ProduceRun
-from tests.faults.raw import raw_client
-from tests.faults.small_disks import cut_power, free_bytes, power_on, small_disk
+from libs.wire.record_batches.records import iter_batches
+from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import Fetched, RawClient, fetch_body, produce_body
 from tests.storage.cluster import batch
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.system.faults.produce_run import ProduceRun
+from tests.system.faults.raw_connection import raw_client
+from tests.system.faults.small_disks import cut_power, free_bytes, power_on, small_disk
 
 MIB = 1 << 20
 VERSION = 9

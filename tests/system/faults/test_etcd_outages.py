@@ -6,11 +6,11 @@ import time
 import pytest
 
 from services.local.probe import ask
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.faults.placement import leaders
-from tests.faults.produce_run import WITHIN_S, ProduceRun, Tail, read_all
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.system.faults.placement import leaders
+from tests.system.faults.produce_run import WITHIN_S, ProduceRun, Tail, read_all
 
 PARTITIONS = 4
 LONGER_THAN_LEASES_S = 4.0
@@ -23,7 +23,7 @@ def go_on_for(seconds: float, *runs: ProduceRun) -> None:
             run.advance(50)
 
 
-def said_by_controllers(cluster: LocalCluster) -> set[str]:
+def readiness_of_controllers(cluster: LocalCluster) -> set[str]:
     return {ask(cluster.shape.admin_port("controller", number), "/readyz", timeout_s=60)[1] for number in (1, 2)}
 
 
@@ -46,7 +46,7 @@ def test_clients_old_and_new_work_while_etcd_is_away_for_longer_than_leases_last
                 newcomer.advance()
                 newcomer.finish()
             newcomer.check_log(0, read_all(healed.bootstrap, f"{topic}-2", 0))
-            eventually(lambda: said_by_controllers(healed) == {"nobody is in office"})
+            eventually(lambda: readiness_of_controllers(healed) == {"there is no active controller"})
         finally:
             if how == "killed":
                 healed.start("etcd")

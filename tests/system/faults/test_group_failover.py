@@ -1,7 +1,7 @@
 """Groups under load while whatever serves them is killed, stopped and silent: nothing that was committed is ever forgotten.
 
 Three groups by three clients read and commit; an independent client asks throughout what is committed, and holds it against
-what was acknowledged. Real processes; `tests/clients/test_moving_groups.py` has the pauses of one member.
+what was acknowledged. Real processes; `tests/compat/clients/test_group_coordinator_failover.py` has the pauses of one member.
 """
 
 import signal
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.faults import elected
-from tests.clients.admin import Admin
-from tests.cluster_harness import LocalCluster
-from tests.faults.group_readers import Group, Readers, Watcher
-from tests.faults.produce_run import ProduceRun
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.system.chaos.process_faults import elected
+from tests.system.faults.group_readers import Group, Readers, Watcher
+from tests.system.faults.produce_run import ProduceRun
 
 PARTITIONS = 4
 SILENCE_S = 3.0

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import rounds
-from tests.cluster_harness import LocalCluster
-from tests.faults.produce_run import ProduceRun, Tail
+from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import API_VERSIONS, FETCH, METADATA, PRODUCE, fetch_body, frame, produce_body
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import rounds
+from tests.system.faults.produce_run import ProduceRun, Tail
 
 MIB = 1 << 20
 MEMORY_MAX = 150 * MIB

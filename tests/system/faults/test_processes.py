@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from libs.wire.records import iter_batches
+from libs.wire.record_batches.records import iter_batches
 from services.local.python_setup import venv_python
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.faults.produce_run import ProduceRun, Tail
-from tests.faults.raw import raw_client
+from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import fetch_body, produce_body
-from tests.requirements import ROOT
 from tests.storage.cluster import batch
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.support.requirements import ROOT
+from tests.system.faults.produce_run import ProduceRun, Tail
+from tests.system.faults.raw_connection import raw_client
 
 VERSION = 9
 READ_VERSION = 11
@@ -61,7 +61,7 @@ def test_a_second_storage_process_on_the_same_data_refuses_to_start(alone: Local
 
 
 def identity_of(data: Path) -> dict[Path, tuple[int, bytes]]:
-    """What a process writes once, at its start, and the files that only it may write."""
+    """The files that a process writes once, at its start, and that only it may write."""
     once = [path for name in ("incarnation", "meta.properties", ".lock") for path in data.rglob(name)]
     return {path: (path.stat().st_ino, path.read_bytes()) for path in once} | {
         path: (path.stat().st_ino, b"") for path in data.rglob("*.log")
@@ -123,7 +123,7 @@ async def test_a_log_with_a_torn_tail_is_cut_where_the_damage_begins(alone: Loca
 
 
 def test_a_gateway_on_another_host_serves_by_tcp_what_it_cannot_share(topic: str) -> None:
-    """It gets no descriptors and no Unix sockets: records travel in the RPC, both ways."""
+    """The gateway gets no descriptors and no Unix sockets: records travel in the RPC, both ways."""
     by_tcp = {"PENSTOCK_RPC_TCP": "127.0.0.1:0"}
     settings = {"storage-1": by_tcp, "controller-1": by_tcp, "gateway-1": {"PENSTOCK_HOST_ID": "elsewhere"}}
     with LocalCluster(environment_of=settings) as cluster:

@@ -5,25 +5,28 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from libs.clock import SystemClock
 from libs.cluster import keys
 from libs.cluster.codec import encode
-from libs.cluster.records import Topic
+from libs.cluster.records import GATEWAY, Topic
 from libs.rpc.socket_transport import SocketTransport
+from libs.runtime.process import Environment, Identity
 from libs.telemetry.metrics import Metrics
 from libs.wire.errors import ErrorCode
-from libs.wire.records import iter_batches, iter_records
+from libs.wire.record_batches.records import iter_batches, iter_records
 from services.gateway.config import GatewayConfig
 from services.gateway.service import Gateway
-from tests.cluster_harness import LocalCluster
+from tests.compat.kafka.tools import run_kcat
 from tests.gateway.kafka_client import PRODUCE, Produced, RawClient, fetch_body, produce_body, read_produced
-from tests.kafka.tools import run_kcat
-from tests.ports import reserve_ports
-from tests.storage.cluster import StorageCluster, batch, eventually
+from tests.storage.cluster import StorageCluster, batch
 from tests.storage.held_disk import HeldDisk
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import until
+from tests.support.ports import reserve_ports
 
 LAG_S = 0.3
 TOPIC_ID = (77).to_bytes(16, "big")
@@ -36,16 +39,14 @@ class Lagging:
         self.node = node
         self.seen_by_gateway = node.store.peer()
         self.port_base = port_base
+        identity = Identity(GATEWAY, 1, 1, "this-host", "test")
+        world = Environment(identity, SystemClock(), self.seen_by_gateway, SocketTransport(), Random(7))
         self.gateway = Gateway(
             GatewayConfig(node_id=1, etcd=(), port_base=port_base, data_dir=""),
-            clock=SystemClock(),
-            transport=SocketTransport(),
-            store=self.seen_by_gateway,
-            metrics=Metrics("gateway"),
-            host_id="this-host",
-            incarnation=1,
-            version="test",
+            world,
+            Metrics("gateway"),
             die=self.node.deaths.append,
+            descriptors_max=20_000,
         )
 
     async def create(self, name: str, *, partitions: int = 1, epoch: int = 0) -> None:
@@ -53,7 +54,7 @@ class Lagging:
         for index in range(partitions):
             await self.node.state(TOPIC_ID, index, epoch=epoch)
         await self.node.write(keys.topic(name), encode(Topic(name, TOPIC_ID.hex(), partitions)))
-        await eventually(lambda: name in self.gateway.image.topics and self.gateway.image.topics[name].partitions == partitions)
+        await until(lambda: name in self.gateway.image.topics and self.gateway.image.topics[name].partitions == partitions)
 
     async def produce(self, requests: list[bytes], *, partition: int = 0, acks: int = -1) -> list[Produced]:
         """All of them at once, without waiting for answers in between."""
@@ -83,7 +84,7 @@ async def lagging(tmp_path: Path) -> AsyncIterator[Lagging]:
         await node.start()
         made = Lagging(node, ports.first)
         await made.gateway.start()
-        await eventually(lambda: made.gateway.data_path.nodes.ready(1))
+        await until(lambda: made.gateway.data_path.nodes.ready(1))
         node.store.watch_delay_s = LAG_S
         yield made
     finally:
@@ -146,7 +147,7 @@ async def test_batches_in_an_epoch_that_the_node_has_not_heard_of_are_stored_in_
     await lagging.node.leads(TOPIC_ID)
     lagging.node.store.watch_delay_s = LAG_S
     await lagging.node.state(TOPIC_ID, epoch=1)
-    await eventually(lambda: lagging.gateway.image.partition(TOPIC_ID, 0).leader_epoch == 1)  # type: ignore[union-attr]
+    await until(lambda: lagging.gateway.image.partition(TOPIC_ID, 0).leader_epoch == 1)  # type: ignore[union-attr]
     answers = await lagging.produce(requests)
     assert [(answer.error, answer.base_offset) for answer in answers] == [(0, offset) for offset in range(20)]
     assert lagging.stored() == values
@@ -160,7 +161,7 @@ async def test_batches_sent_before_and_after_the_election_that_a_restart_costs_a
     await lagging.node.leads(TOPIC_ID)
     await lagging.node.stop()
     await lagging.node.start()
-    await eventually(lambda: lagging.gateway.data_path.nodes.ready(1))
+    await until(lambda: lagging.gateway.data_path.nodes.ready(1))
     lagging.node.store.watch_delay_s = LAG_S
     client = await RawClient.connect(lagging.port_base + 1)
     try:
@@ -169,7 +170,7 @@ async def test_batches_sent_before_and_after_the_election_that_a_restart_costs_a
                 await client.drain()
                 await lagging.node.list_offset(TOPIC_ID, -1)  # the first three have arrived by now
                 await lagging.node.state(TOPIC_ID, epoch=1)
-                await eventually(lambda: lagging.gateway.image.partition(TOPIC_ID, 0).leader_epoch == 1)  # type: ignore[union-attr]
+                await until(lambda: lagging.gateway.image.partition(TOPIC_ID, 0).leader_epoch == 1)  # type: ignore[union-attr]
             client.ask(PRODUCE, 9, produce_body(9, [("t", [(0, records)])]), correlation_id=number)
         answers = [read_produced((await client.answer(PRODUCE, 9))[1], 9)[0][0] for _ in requests]
     finally:
@@ -195,7 +196,7 @@ async def test_clients_that_name_topics_never_hear_of_topic_ids(lagging: Lagging
     await lagging.node.leads(TOPIC_ID)
     lagging.seen_by_gateway.watch_delay_s = 1.0
     await lagging.node.write(keys.topic("t"), None)
-    await eventually(lambda: lagging.node.node and not lagging.node.node._partitions.by_key)
+    await until(lambda: lagging.node.node and not lagging.node.node.partitions.by_key)
     answers = await lagging.produce(numbered(5)[1])
     assert {answer.error for answer in answers} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     client = await RawClient.connect(lagging.port_base + 1)

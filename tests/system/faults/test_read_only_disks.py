@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from libs.wire.errors import ErrorCode
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.faults.raw import raw_client
-from tests.faults.small_disks import small_disk
+from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import RawClient, fetch_body, produce_body
 from tests.storage.cluster import batch
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.system.faults.raw_connection import raw_client
+from tests.system.faults.small_disks import small_disk
 
 VERSION, READ_VERSION = 9, 11
 REFUSED = {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER}

@@ -1,6 +1,6 @@
 """Members join, leave and crash: nobody owns what somebody else does, nothing is skipped, or read twice without cause.
 
-The full size, 200 members over 500 partitions: `python -m tests.storm`.
+The full size, 200 members over 500 partitions: `python -m tests.system.storm`.
 """
 
 import asyncio
@@ -8,9 +8,9 @@ import random
 
 import pytest
 
-from tests.cluster_harness import LocalCluster
-from tests.storm.ledger import Ledger
-from tests.storm.run import KINDS, Size, storm
+from tests.support.cluster_harness import LocalCluster
+from tests.system.storm.ledger import Ledger
+from tests.system.storm.run import KINDS, Size, storm
 
 SIZE = Size(members=15, partitions=150, events=12)
 

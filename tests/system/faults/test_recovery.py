@@ -8,8 +8,8 @@ from hashlib import sha256
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
 
 PARTITIONS = 3
 RECORDS = 80
@@ -45,12 +45,12 @@ def test_what_was_acknowledged_is_read_back_by_child_processes(alone: LocalClust
     del producer
     before = len(cluster.log("storage-1"))
     cluster.restart("storage-1", 9)
-    told = cluster.log("storage-1")[before:]
+    log_lines = cluster.log("storage-1")[before:]
 
-    [summary] = re.findall(r"recovery processes are done.*?\blogs=(\d+).*?read_mib=(\d+)", told)
+    [summary] = re.findall(r"recovery processes are done.*?\blogs=(\d+).*?read_mib=(\d+)", log_lines)
     assert int(summary[0]) == PARTITIONS
     assert int(summary[1]) > 64
-    assert len(re.findall(rf"recovered.*{topic}-\d.*cut=0", told)) == PARTITIONS
+    assert len(re.findall(rf"recovered.*{topic}-\d.*cut=0", log_lines)) == PARTITIONS
 
     consumer = Consumer({
         "bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.auto.commit": False, "auto.offset.reset": "error",

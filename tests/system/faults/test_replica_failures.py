@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, TopicPartition
 
 from tests.bench.acknowledged import SteadyProducer
-from tests.chaos.faults import elected
-from tests.chaos.gaps import longest_gap_ms
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.system.chaos.acknowledgement_gaps import longest_gap_ms
+from tests.system.chaos.process_faults import elected
 
 REPLICAS = 3
 WITHIN_S = 120.0
@@ -39,7 +39,7 @@ def trio() -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def producer(trio: LocalCluster, request: pytest.FixtureRequest) -> Iterator[SteadyProducer]:
-    """At work on a topic with three replicas. At the end nothing it sent may have failed, and everything is healed."""
+    """A producer on a topic with three replicas. At the end none of its sends may have failed, and all is healed."""
     topic = request.node.name.replace("[", "-").replace("]", "")[:200]
     trio.up()
     admin = Admin(trio.bootstrap)

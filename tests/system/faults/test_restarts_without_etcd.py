@@ -1,14 +1,14 @@
-"""Who starts while etcd is away goes on with the metadata of a peer, as far as that is safe."""
+"""Processes that start while etcd is away: they use a peer's metadata, as far as that is safe."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from services.local.probe import ask
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.faults.produce_run import ProduceRun, Tail, read_all
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.system.faults.produce_run import ProduceRun, Tail, read_all
 
 GATEWAYS = ("gateway-1", "gateway-2")
 CONTROLLERS = ("controller-1", "controller-2")
@@ -28,7 +28,7 @@ def without_etcd(cluster: LocalCluster) -> Iterator[None]:
         cluster.wait_ready()
 
 
-class Lives:
+class LogsSinceStart:
     """Processes that were started, and what each has said since."""
 
     def __init__(self, cluster: LocalCluster, *names: str) -> None:
@@ -40,11 +40,11 @@ class Lives:
         for name in names:
             cluster.start(name)
 
-    def said(self, name: str) -> str:
+    def lines(self, name: str) -> str:
         return self._cluster.log(name)[self._before[name] :]
 
-    def until_said(self, name: str, text: str) -> None:
-        eventually(lambda: text in self.said(name))
+    def until_logged(self, name: str, text: str) -> None:
+        eventually(lambda: text in self.lines(name))
 
 
 def test_gateways_that_restart_while_etcd_is_away_serve_clients_old_and_new(healed: LocalCluster, topic: str) -> None:
@@ -57,7 +57,7 @@ def test_gateways_that_restart_while_etcd_is_away_serve_clients_old_and_new(heal
     ):
         run.advance()
         with without_etcd(healed):
-            gateways = Lives(healed, *GATEWAYS)
+            gateways = LogsSinceStart(healed, *GATEWAYS)
             healed.wait_ready(GATEWAYS)
             run.advance()
             with ProduceRun(healed.bootstrap, f"{topic}-2") as newcomer:  # a producer id, of a block that outlived its gateway
@@ -65,9 +65,9 @@ def test_gateways_that_restart_while_etcd_is_away_serve_clients_old_and_new(heal
                 newcomer.finish()
             newcomer.check_log(0, read_all(healed.bootstrap, f"{topic}-2", 0))
             for name in GATEWAYS:
-                assert BORROWED in gateways.said(name)
+                assert BORROWED in gateways.lines(name)
         for name in GATEWAYS:
-            gateways.until_said(name, VERIFIED)
+            gateways.until_logged(name, VERIFIED)
         run.advance()
         admin.create(f"{topic}-3")
         run.finish()
@@ -85,7 +85,7 @@ def test_gateways_that_everybody_takes_for_dead_name_themselves_when_they_start_
             healed.kill(name)
         eventually(lambda: "gateway" not in members(healed))
         with without_etcd(healed):
-            Lives(healed, *GATEWAYS)
+            LogsSinceStart(healed, *GATEWAYS)
             healed.wait_ready(GATEWAYS)
             run.advance()
             assert len(Admin(healed.bootstrap).client.list_topics(timeout=60).brokers) == 2
@@ -107,13 +107,13 @@ def test_controllers_that_restart_while_etcd_is_away_hear_who_lives_and_take_off
     with ProduceRun(healed.bootstrap, topic) as run:
         run.advance()
         with without_etcd(healed):
-            controllers = Lives(healed, *CONTROLLERS)
+            controllers = LogsSinceStart(healed, *CONTROLLERS)
             for name in CONTROLLERS:
-                controllers.until_said(name, BORROWED)
+                controllers.until_logged(name, BORROWED)
                 eventually(lambda name=name: heard(healed, name) == OTHERS)
                 assert readiness(healed, name) == (False, "the metadata store has not been read")
             run.advance()
-        dead = [line for name in CONTROLLERS for line in controllers.said(name).splitlines() if "taken for dead" in line]
+        dead = [line for name in CONTROLLERS for line in controllers.lines(name).splitlines() if "taken for dead" in line]
         assert all("role=controller " in line for line in dead), "of them the former lives may be, and are"
         admin.create(f"{topic}-2")
         run.advance()
@@ -123,11 +123,11 @@ def test_controllers_that_restart_while_etcd_is_away_hear_who_lives_and_take_off
 
 def test_a_coordinator_that_restarts_while_etcd_is_away_waits_for_its_shards(healed: LocalCluster) -> None:
     with without_etcd(healed):
-        coordinator = Lives(healed, COORDINATOR)
-        coordinator.until_said(COORDINATOR, BORROWED)
+        coordinator = LogsSinceStart(healed, COORDINATOR)
+        coordinator.until_logged(COORDINATOR, BORROWED)
         eventually(lambda: "nobody can give shards" in readiness(healed, COORDINATOR)[1])
         assert not readiness(healed, COORDINATOR)[0]
-    coordinator.until_said(COORDINATOR, VERIFIED)
+    coordinator.until_logged(COORDINATOR, VERIFIED)
     assert readiness(healed, COORDINATOR)[0]
 
 
@@ -142,10 +142,10 @@ def test_who_can_reach_nobody_waits_says_so_and_is_not_ready(healed: LocalCluste
         run.advance()
         for name in healed.names:
             healed.kill(name)
-        lives = Lives(healed, "gateway-1", "controller-1", "storage-1")
+        lives = LogsSinceStart(healed, "gateway-1", "controller-1", "storage-1")
         waits = "waits for the metadata store"
         for name, text in (("gateway-1", f"{waits}, or"), ("controller-1", f"{waits}, or"), ("storage-1", f"{waits}, without")):
-            lives.until_said(name, text)
+            lives.until_logged(name, text)
             assert not readiness(healed, name)[0]
         healed.up()
         run.advance()
@@ -155,8 +155,8 @@ def test_who_can_reach_nobody_waits_says_so_and_is_not_ready(healed: LocalCluste
 
 def readiness(cluster: LocalCluster, name: str) -> tuple[bool, str]:
     role, _, number = name.partition("-")
-    ready, said = ask(cluster.shape.admin_port(role, int(number)), "/readyz", timeout_s=60)
-    return ready, said.strip()
+    ready, lines = ask(cluster.shape.admin_port(role, int(number)), "/readyz", timeout_s=60)
+    return ready, lines.strip()
 
 
 def test_a_storage_node_that_restarts_while_etcd_is_away_borrows_nothing(healed: LocalCluster, topic: str) -> None:
@@ -165,10 +165,12 @@ def test_a_storage_node_that_restarts_while_etcd_is_away_borrows_nothing(healed:
     with ProduceRun(healed.bootstrap, topic, partitions=2) as run:
         run.advance()
         with without_etcd(healed):
-            node = Lives(healed, "storage-1")
-            node.until_said("storage-1", "waits for the metadata store, without which a storage node may neither lead nor follow")
+            node = LogsSinceStart(healed, "storage-1")
+            node.until_logged(
+                "storage-1", "waits for the metadata store, without which a storage node may neither lead nor follow"
+            )
             assert readiness(healed, "storage-1") == (False, "waiting for the metadata store")
         run.advance()
         run.finish()
-    assert BORROWED not in node.said("storage-1")
+    assert BORROWED not in node.lines("storage-1")
     run.check(healed.bootstrap)

@@ -1,9 +1,9 @@
 """A rolling restart by SIGTERM under load: no client notices more than a pause."""
 
-from tests.clients.admin import Admin
-from tests.cluster_harness import LocalCluster
-from tests.faults.produce_run import ProduceRun, Tail
-from tests.faults.test_kills import elected
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.system.faults.placement import elected
+from tests.system.faults.produce_run import ProduceRun, Tail
 
 PARTITIONS = 4
 

@@ -3,10 +3,11 @@
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tests.clients.admin import Admin
-from tests.clients.waiting import eventually
-from tests.cluster_harness import LocalCluster
-from tests.faults.produce_run import ProduceRun, Tail
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.support.polling import eventually
+from tests.system.faults.placement import elected
+from tests.system.faults.produce_run import ProduceRun, Tail
 
 PARTITIONS = 4
 
@@ -67,11 +68,6 @@ def test_everything_killed_at_once_comes_back_with_everything_acknowledged(heale
         run.advance()
         run.finish()
     run.check(healed.bootstrap)
-
-
-def elected(cluster: LocalCluster) -> str:
-    names = [name for name in cluster.names if name.startswith("controller")]
-    return next(name for name in names if "activecontrollercount 1.0" in cluster.admin(name, "/metrics"))
 
 
 @pytest.mark.parametrize("repeat", range(3))

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from libs.wire.errors import ErrorCode
 from services.local.probe import ask
-from tests.clients.admin import Admin
-from tests.cluster_harness import LocalCluster
-from tests.faults.conftest import ONE_REPLICA
-from tests.faults.placement import leaders
-from tests.faults.raw import raw_client
-from tests.faults.system_calls import traced
+from tests.compat.clients.admin import Admin
 from tests.gateway.kafka_client import RawClient, fetch_body, produce_body
 from tests.storage.cluster import batch
+from tests.support.cluster_harness import LocalCluster
+from tests.system.faults.conftest import ONE_REPLICA
+from tests.system.faults.placement import leaders
+from tests.system.faults.raw_connection import raw_client
+from tests.system.faults.system_calls import traced
 
 VERSION = 9
 READ_VERSION = 11

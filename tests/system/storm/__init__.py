@@ -3,5 +3,5 @@
 Members are a few lines over raw connections, so that hundreds fit into one process (`classic`, `consumer`: each protocol's rules
 for members; `reading`: what a member fetches and commits). All of them tell one `ledger` when they begin and cease to own a
 partition, what they read and what was committed, and it complains as soon as that cannot be true of sound groups.
-`run` stirs them, python -m tests.storm runs the full size.
+`run` stirs them, python -m tests.system.storm runs the full size.
 """

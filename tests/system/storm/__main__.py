@@ -1,4 +1,4 @@
-"""python -m tests.storm: 200 members over 500 partitions, one kind of group after the other; prints one JSON line each.
+"""python -m tests.system.storm: 200 members over 500 partitions, one kind of group after the other; prints one JSON line each.
 
 --members --partitions --events choose another size, --kind only some, --seed the order of what happens.
 """
@@ -9,12 +9,12 @@ import json
 import random
 import sys
 
-from tests.cluster_harness import LocalCluster
-from tests.storm.run import KINDS, Size, storm
+from tests.support.cluster_harness import LocalCluster
+from tests.system.storm.run import KINDS, Size, storm
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="tests.storm", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tests.system.storm", description=__doc__)
     parser.add_argument("--members", type=int, default=200)
     parser.add_argument("--partitions", type=int, default=500)
     parser.add_argument("--events", type=int, default=100)

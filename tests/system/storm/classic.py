@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.consumer_protocol import (
     PROTOCOL_TYPE,
     ConsumerProtocolAssignment,
@@ -18,8 +18,8 @@ from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.storm.member import Member
-from tests.storm.reading import Fenced
+from tests.system.storm.member import Member
+from tests.system.storm.reading import Fenced
 
 JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION, LEAVE_VERSION = 9, 5, 4, 5
 
@@ -110,7 +110,7 @@ class ClassicMember(Member):
 
 
 class CooperativeMember(ClassicMember):
-    """As Kafka's CooperativeStickyAssignor: what is to move stays with nobody for one generation."""
+    """A member that assigns as Kafka's CooperativeStickyAssignor: a moving partition has no owner for one generation."""
 
     assignor = "cooperative-sticky"
 
@@ -148,7 +148,7 @@ class CooperativeMember(ClassicMember):
 
 
 def _claims(members: Mapping[str, ConsumerProtocolSubscription], partitions: int) -> dict[int, str]:
-    """Who owns what; of two, who did so in the newer generation."""
+    """The owner of each partition; of two claims the newer generation's counts."""
     claims: dict[int, tuple[int, str]] = {}
     for name, subscription in members.items():
         for partition in _indexes(subscription.owned_partitions):

@@ -1,4 +1,4 @@
-"""What the members of one group own, read and committed, as they see it themselves, in one process and in one order.
+"""The partitions that one group's members own, read and committed, as they see it, in one process and in one order.
 
 A member owns a partition from the moment at which it was told so until it has let go of it, and says that before it tells the
 coordinator. A member that was declared dead learns it late: what it still believes to own is held against it only if the
@@ -59,7 +59,7 @@ class Ledger:
 
     @property
     def whole(self) -> bool:
-        """Everything is owned by somebody who knows where to read."""
+        """Whether every partition is owned by a member that knows its position."""
         return len(self._owners) == self.partitions and all(owned.position is not None for owned in self._owners.values())
 
     def take(self, member: str, partition: int, epoch: int, now_s: float) -> None:
@@ -72,7 +72,7 @@ class Ledger:
         self._note(member, partition, epoch)
 
     def goes_on(self, member: str, owned: list[int], epoch: int) -> None:
-        """It keeps those in a newer epoch."""
+        """Notes that a member keeps these partitions in a newer epoch."""
         for partition in owned:
             if self.owns(member, partition):
                 self._note(member, partition, epoch)
@@ -84,7 +84,7 @@ class Ledger:
             self.complaints.append(f"{partition} was owned by {other} and by {member} in epoch {epoch}")
 
     def begin(self, member: str, partition: int, position: int) -> None:
-        """It reads on from there: what it was told to be committed, 0 if nothing is."""
+        """Notes that a member reads on from its committed offset, from 0 if there is none."""
         owned = self._owners.get(partition)
         if owned is None or owned.member != member:
             return
@@ -123,7 +123,7 @@ class Ledger:
             self.complaints.append(overlap.words)
 
     def release(self, member: str, partition: int) -> None:
-        """It has let go of it, and what it has read is committed."""
+        """Notes that a member gave up a partition and has committed what it read."""
         for overlap in [one for one in self._overlaps if one.loser == member and one.partition == partition]:
             self._overlaps.remove(overlap)
             self.complaints.append(overlap.words)

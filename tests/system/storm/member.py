@@ -1,12 +1,12 @@
-"""What members of both protocols have in common: they live until they are told to leave, or crash."""
+"""The common part of members of both protocols: they live until they are stopped, or crash."""
 
 import asyncio
 import time
 from typing import Any
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
-from tests.storm.reading import FENCED, PASSING, Fenced, Reading, Scene
+from tests.system.storm.reading import FENCED, RETRIABLE_ERRORS, Fenced, Reading, Scene
 
 RETRY_S = 0.05
 
@@ -26,7 +26,7 @@ class Member:
         self._tasks = [asyncio.create_task(self.reading.work()), asyncio.create_task(self._live())]
 
     async def leave(self) -> None:
-        """In order: it commits, lets go, and says so."""
+        """Leaves in order: commits, gives up its partitions, and sends LeaveGroup."""
         self.leaving.set()
         reading, living = self._tasks
         await living
@@ -35,14 +35,14 @@ class Member:
         self._cut()
 
     def crash(self) -> None:
-        """In the middle of whatever it does."""
+        """Ends the member in the middle of its work."""
         for task in self._tasks:
             task.cancel()
         self._cut()
         self.reading.lose("crashed")
 
     def failure(self) -> BaseException | None:
-        """What ended it that should not."""
+        """The unexpected error that ended the member."""
         for task in self._tasks:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 return task.exception()
@@ -85,12 +85,12 @@ class Member:
             return answer
         if error in FENCED:
             raise Fenced
-        assert error in PASSING, f"{self.name}: {api_key.name}: {ErrorCode(error).name}"
+        assert error in RETRIABLE_ERRORS, f"{self.name}: {api_key.name}: {ErrorCode(error).name}"
         await asyncio.sleep(RETRY_S)
         return None
 
     async def rest(self) -> None:
-        """Until the next heartbeat, or until it is to leave."""
+        """Waits until the next heartbeat, or until the member is to leave."""
         try:
             async with asyncio.timeout(self.scene.heartbeat_s):
                 await self.leaving.wait()

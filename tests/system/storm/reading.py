@@ -1,4 +1,4 @@
-"""What a member does with the partitions that it owns: fetch, count, commit."""
+"""A member's work on its partitions: fetch, count, commit."""
 
 import asyncio
 import random
@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from libs.wire.api import ApiKey
-from libs.wire.batches import iter_batches
+from libs.wire.api_keys import ApiKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import offset_commit, offset_fetch
-from libs.wire.records import iter_records
+from libs.wire.record_batches.batches import iter_batches
+from libs.wire.record_batches.records import iter_records
 from tests.gateway.kafka_client import fetch_body, read_fetched
-from tests.storm.ledger import Ledger
-from tests.storm.wire import Connection
+from tests.system.storm.ledger import Ledger
+from tests.system.storm.wire import Connection
 
 FETCH_VERSION, COMMIT_VERSION, OFFSET_FETCH_VERSION = 12, 9, 9
 FETCH_WAIT_MS = 250
@@ -33,7 +33,7 @@ class Fenced(Exception):
 
 @dataclass(frozen=True)
 class Scene:
-    """What all members of one group have in common."""
+    """The objects that all members of one group share."""
 
     group: str
     topic: str
@@ -92,7 +92,7 @@ class Reading:
         self._offsets.cut()
 
     async def work(self) -> None:
-        """Until it is cancelled. Fenced is for the other half of the member to notice."""
+        """Reads until cancelled. The other half of the member handles being fenced."""
         due = time.monotonic() + COMMIT_EVERY_S
         while True:
             if not self.owned:
@@ -137,7 +137,7 @@ class Reading:
     async def _refused(self, error: int) -> None:
         if error in FENCED:
             raise Fenced
-        assert error in PASSING, f"{self._name}: {ErrorCode(error).name}"
+        assert error in RETRIABLE_ERRORS, f"{self._name}: {ErrorCode(error).name}"
         await asyncio.sleep(RETRY_S)
 
     async def _fetch(self) -> None:
@@ -148,7 +148,7 @@ class Reading:
         assert not error, ErrorCode(error).name
         for found in fetched:
             if found.error:
-                assert found.error in FETCH_PASSING, ErrorCode(found.error).name
+                assert found.error in RETRIABLE_FETCH_ERRORS, ErrorCode(found.error).name
                 await asyncio.sleep(RETRY_S)
             elif self._positions.get(found.index) == asked[found.index]:
                 self._count(found.index, asked[found.index], found.records)
@@ -185,7 +185,7 @@ class Reading:
             offsets = {partition: at for partition, at in offsets.items() if scene.ledger.owns(self._name, partition)}
 
 
-PASSING = {
+RETRIABLE_ERRORS = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -193,4 +193,4 @@ PASSING = {
     ErrorCode.STALE_MEMBER_EPOCH,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-FETCH_PASSING = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+RETRIABLE_FETCH_ERRORS = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.clients.admin import Admin
-from tests.cluster_harness import LocalCluster
-from tests.storm.classic import ClassicMember, CooperativeMember
-from tests.storm.consumer import ConsumerMember
-from tests.storm.ledger import Ledger
-from tests.storm.member import Member
-from tests.storm.reading import Scene
-from tests.storm.topic import TopicWriter, await_coordinator, set_for_all
+from tests.compat.clients.admin import Admin
+from tests.support.cluster_harness import LocalCluster
+from tests.system.storm.classic import ClassicMember, CooperativeMember
+from tests.system.storm.consumer import ConsumerMember
+from tests.system.storm.ledger import Ledger
+from tests.system.storm.member import Member
+from tests.system.storm.reading import Scene
+from tests.system.storm.topic import TopicWriter, await_coordinator, set_for_all
 
 KINDS: Mapping[str, Sequence[type[Member]]] = {
     "eager": [ClassicMember],
@@ -48,7 +48,7 @@ class Size:
 
 @dataclass
 class Outcome:
-    """Of one group."""
+    """The outcome of one group."""
 
     kind: str
     events: Counter[str] = field(default_factory=Counter)
@@ -110,7 +110,7 @@ class Crowd:
         self._members.append(member)
 
     async def until_whole(self, ends: Sequence[int] | None = None) -> None:
-        """Until everything is owned by those who are there; with `ends`, read and committed up to there."""
+        """Waits until live members own all partitions; with `ends`, until they have read and committed up to there."""
 
         def whole() -> bool:
             ledger = self.ledger
@@ -123,7 +123,7 @@ class Crowd:
         await self._until(whole, PASSES_WITHIN_S)
 
     async def go_home(self) -> None:
-        """In order, all at once; nobody may complain afterwards."""
+        """Lets all members leave in order, at the same time; none may complain afterwards."""
         await asyncio.gather(*self._leaving, *(member.leave() for member in self._members))
         self._check()
         ledger = self.ledger

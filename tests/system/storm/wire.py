@@ -6,7 +6,7 @@ import struct
 from importlib import import_module
 from typing import Any
 
-from libs.wire.api import ApiKey
+from libs.wire.api_keys import ApiKey
 from libs.wire.headers import RequestHeader, read_response_header, write_request_header
 from libs.wire.primitives import Reader, Writer
 
@@ -60,7 +60,7 @@ class Connection:
         return await reader.readexactly(length)
 
     def cut(self) -> None:
-        """At once, and nobody is told why."""
+        """Closes the connection at once, without a word to the other side."""
         if self._streams is not None:
             self._streams[1].transport.abort()
             self._streams = None

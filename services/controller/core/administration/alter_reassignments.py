@@ -1,4 +1,5 @@
-"""What AlterPartitionReassignments (KIP-455) changes, and what it answers for what it does not. Codes and words are KRaft's."""
+"""AlterPartitionReassignments (KIP-455): the changes that it makes, and the answers for those that it refuses. Codes and messages
+are KRaft's."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -7,11 +8,19 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, PartitionState
 from libs.rpc.contracts.controller import AlterReassignments, Reassignment, ReassignmentResult
 from libs.wire.errors import ErrorCode
-from services.controller.core.brokers import settle
-from services.controller.core.decommissioning import leaving
-from services.controller.core.elections import NO_LEADER, Question, Reach, elect_by_logs, unclean_candidates
-from services.controller.core.lost_directories import NewPlaces
-from services.controller.core.reassignment import (
+from services.controller.core.directories.lost_directories import NewDirectories
+from services.controller.core.elections.leader_election import (
+    NO_LEADER,
+    LogEndQuery,
+    ReplicaLogEnd,
+    elect_by_logs,
+    unclean_candidates,
+)
+from services.controller.core.model.refusal import Refused
+from services.controller.core.model.replica_health import LiveNode
+from services.controller.core.partitions.partition_reconciler import reconcile
+from services.controller.core.reassignment.decommissioning import leaving
+from services.controller.core.reassignment.reassignment import (
     UncleanRevert,
     begun,
     drops_replicas,
@@ -19,41 +28,40 @@ from services.controller.core.reassignment import (
     reverted,
     without_added,
 )
-from services.controller.core.refusal import Refused
-from services.controller.core.standing import LiveNode
 
 Key = tuple[bytes, int]
 Changed = list[tuple[bytes, int, PartitionState]]
 
 OfTopic = Callable[[bytes], bool]
-"""What a topic's configs say."""
+"""A config of the topic with that id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentDecision:
-    """Write `changed`, then answer `results`, which are in the order of the request."""
+    """The decision about one request. Write `changed`, then answer `results`, which are in the order of the request."""
 
     changed: Changed
     results: tuple[ReassignmentResult, ...]
 
 
-def revert_questions(
+def revert_queries(
     image: ClusterImage, request: AlterReassignments, live: Mapping[int, LiveNode], synced: OfTopic, unclean: OfTopic
-) -> dict[Key, Question]:
-    """Whose logs are to be looked at first: where to cancel is to lose something, and that is allowed."""
-    questions = {}
-    for wanted in request.partitions:
-        topic = image.topics.get(wanted.topic)
-        if wanted.replicas is not None or topic is None or not 0 <= wanted.partition < topic.partitions:
+) -> dict[Key, LogEndQuery]:
+    """Queries for the log ends that decide cancellations. They exist only where a cancellation loses records and unclean
+    elections are allowed."""
+    queries = {}
+    for item in request.partitions:
+        topic = image.topics.get(item.topic)
+        if item.replicas is not None or topic is None or not 0 <= item.partition < topic.partitions:
             continue
-        key = bytes.fromhex(topic.topic_id), wanted.partition
+        key = bytes.fromhex(topic.topic_id), item.partition
         stored = image.partition(*key)
         if stored is None or not unclean(key[0]):
             continue
-        state = settle(stored, live, synced=synced(key[0]))
+        state = reconcile(stored, live, synced=synced(key[0]))
         if is_reassigning(state) and not without_added(state).isr:
-            questions[key] = _revert_question(state, live)
-    return questions
+            queries[key] = _revert_query(state, live)
+    return queries
 
 
 def alter_reassignments(
@@ -62,23 +70,23 @@ def alter_reassignments(
     live: Mapping[int, LiveNode],
     synced: OfTopic,
     unclean: OfTopic,
-    reaches: Mapping[Key, Mapping[InSync, Reach]] | None = None,
+    log_ends: Mapping[Key, Mapping[InSync, ReplicaLogEnd]] | None = None,
 ) -> ReassignmentDecision:
-    """`reaches` answers `revert_questions`."""
-    altering = _Altering(image, live, synced, unclean, request.allow_replication_factor_change, reaches or {})
+    """The decision about one request. `log_ends` answers `revert_queries`."""
+    altering = _Alterations(image, live, synced, unclean, request.allow_replication_factor_change, log_ends or {})
     results = []
-    for wanted in request.partitions:
+    for item in request.partitions:
         try:
-            altering.alter(wanted)
+            altering.alter(item)
         except Refused as refusal:
-            results.append(ReassignmentResult(wanted.topic, wanted.partition, refusal.error, refusal.message))
+            results.append(ReassignmentResult(item.topic, item.partition, refusal.error, refusal.message))
         else:
-            results.append(ReassignmentResult(wanted.topic, wanted.partition, ErrorCode.NONE))
+            results.append(ReassignmentResult(item.topic, item.partition, ErrorCode.NONE))
     return ReassignmentDecision([(*key, state) for key, state in altering.changed.items()], tuple(results))
 
 
-class _Altering:
-    """Of one request, whose items are taken one after the other."""
+class _Alterations:
+    """The decision about one request in the making. Its items are decided one after the other."""
 
     def __init__(
         self,
@@ -87,7 +95,7 @@ class _Altering:
         synced: OfTopic,
         unclean: OfTopic,
         allow_factor_change: bool,
-        reaches: Mapping[Key, Mapping[InSync, Reach]],
+        log_ends: Mapping[Key, Mapping[InSync, ReplicaLogEnd]],
     ) -> None:
         self._image = image
         self._live = live
@@ -95,44 +103,44 @@ class _Altering:
         self._unclean = unclean
         self._allow_factor_change = allow_factor_change
         self._leaving = leaving(image)
-        self._reaches = reaches
-        self._places = NewPlaces(image)
+        self._log_ends = log_ends
+        self._new_directories = NewDirectories(image)
         self.changed: dict[Key, PartitionState] = {}
 
-    def alter(self, wanted: Reassignment) -> None:
-        topic = self._image.topics.get(wanted.topic)
+    def alter(self, item: Reassignment) -> None:
+        topic = self._image.topics.get(item.topic)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {wanted.topic}.")
-        key = bytes.fromhex(topic.topic_id), wanted.partition
-        stored = self._image.partition(*key) if 0 <= wanted.partition < topic.partitions else None
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {item.topic}.")
+        key = bytes.fromhex(topic.topic_id), item.partition
+        stored = self._image.partition(*key) if 0 <= item.partition < topic.partitions else None
         if stored is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {wanted.topic}:{wanted.partition}.")
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {item.topic}:{item.partition}.")
         before = self.changed.get(key, stored)
-        # Who died just now does not count: what is dropped must not be all that is left in sync.
-        known = settle(before, self._live, synced=self._synced(key[0]))
-        after = self._reverted(wanted, known, key) if wanted.replicas is None else self._begun(wanted.replicas, known)
+        # A node that died just now does not count: the replicas that are dropped must not be the only ones in sync.
+        known = reconcile(before, self._live, synced=self._synced(key[0]))
+        after = self._reverted(item, known, key) if item.replicas is None else self._begun(item.replicas, known)
         if after == known:
             return
         if drops_replicas(known, after):
             after = replace(after, leader_epoch=known.leader_epoch + 1)
-        settled = settle(after, self._live, synced=self._synced(key[0]))
-        leader_epoch = min(settled.leader_epoch, before.leader_epoch + 1)
-        self.changed[key] = replace(settled, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1)
+        reconciled = reconcile(after, self._live, synced=self._synced(key[0]))
+        leader_epoch = min(reconciled.leader_epoch, before.leader_epoch + 1)
+        self.changed[key] = replace(reconciled, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1)
 
-    def _reverted(self, wanted: Reassignment, state: PartitionState, key: Key) -> PartitionState:
+    def _reverted(self, item: Reassignment, state: PartitionState, key: Key) -> PartitionState:
         if not is_reassigning(state):
             raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
         try:
             return reverted(state)
         except UncleanRevert:
             if self._unclean(key[0]):
-                answers = self._reaches.get(key, {})
-                elected = elect_by_logs(without_added(state), _revert_question(state, self._live), answers)
+                answers = self._log_ends.get(key, {})
+                elected = elect_by_logs(without_added(state), _revert_query(state, self._live), answers)
                 if elected is not None:
                     return elected
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Unable to revert partition assignment for {wanted.topic}:{wanted.partition} because it would require an "
+                f"Unable to revert partition assignment for {item.topic}:{item.partition} because it would require an "
                 "unclean leader election.",
             ) from None
 
@@ -170,10 +178,10 @@ class _Altering:
             )
 
     def _directory(self, node_id: int) -> str:
-        return self._places(node_id) if node_id in self._image.members(STORAGE) else ""
+        return self._new_directories(node_id) if node_id in self._image.members(STORAGE) else ""
 
 
-def _revert_question(state: PartitionState, live: Mapping[int, LiveNode]) -> Question:
-    """Any of the original replicas that answers will do; the log that reaches furthest is taken."""
+def _revert_query(state: PartitionState, live: Mapping[int, LiveNode]) -> LogEndQuery:
+    """The query for a cancellation. Any original replica's answer will do; the longest log is chosen."""
     leaderless = replace(without_added(state), leader=NO_LEADER)
-    return Question(unclean_candidates(leaderless, live), all_of_them=False)
+    return LogEndQuery(unclean_candidates(leaderless, live), all_required=False)

@@ -1,6 +1,6 @@
-"""Which leaders an operator's ElectLeaders (KIP-460) changes, and which the cluster changes itself to keep leadership even.
+"""Leader changes that an operator requests (ElectLeaders, KIP-460), and returns of leadership to preferred replicas.
 
-Codes and words are KRaft's. Without a list of partitions those that need no election are left out of the answer.
+Error codes and messages are KRaft's. If the request names no partitions, the answer omits those that need no election.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,17 +10,17 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import InSync, PartitionState
 from libs.rpc.contracts.controller import PREFERRED, UNCLEAN, ElectedLeader, ElectLeaders
 from libs.wire.errors import ErrorCode
-from services.controller.core.elections import (
-    Question,
-    Reach,
+from services.controller.core.elections.leader_election import (
+    LogEndQuery,
+    ReplicaLogEnd,
     assignment_order,
     elect_by_logs,
     led_by,
     preferred,
     unclean_candidates,
 )
-from services.controller.core.refusal import Refused
-from services.controller.core.standing import LiveNode
+from services.controller.core.model.refusal import Refused
+from services.controller.core.model.replica_health import LiveNode
 
 Key = tuple[bytes, int]
 Changed = list[tuple[bytes, int, PartitionState]]
@@ -32,47 +32,48 @@ NOBODY_ELIGIBLE = "Eligible topic partition leaders are not available."
 
 @dataclass(frozen=True, slots=True)
 class LeaderDecision:
-    """Write `changed`, then answer `results`, which are in the order of the request, if it named partitions."""
+    """The decision about one request. Write `changed`, then answer `results`. They are in the order of the request if it names
+    partitions."""
 
     changed: Changed
     results: tuple[ElectedLeader, ...]
 
 
-def unclean_questions(image: ClusterImage, request: ElectLeaders, live: Mapping[int, LiveNode]) -> dict[Key, Question]:
-    """Whose logs are to be looked at first."""
+def unclean_queries(image: ClusterImage, request: ElectLeaders, live: Mapping[int, LiveNode]) -> dict[Key, LogEndQuery]:
+    """Queries for the log ends that decide unclean elections."""
     if request.election_type != UNCLEAN:
         return {}
-    questions = {}
-    for name, index in _asked(image, request):
-        found = _find(image, name, index)
-        if not isinstance(found, Refused):
-            topic_id, state = found
+    queries = {}
+    for name, index in _requested(image, request):
+        partition = _find(image, name, index)
+        if not isinstance(partition, Refused):
+            topic_id, state = partition
             if candidates := unclean_candidates(state, live):
-                questions[topic_id, index] = Question(candidates, all_of_them=False)
-    return questions
+                queries[topic_id, index] = LogEndQuery(candidates, all_required=False)
+    return queries
 
 
 def elect_leaders(
     image: ClusterImage,
     request: ElectLeaders,
     live: Mapping[int, LiveNode],
-    reaches: Mapping[Key, Mapping[InSync, Reach]],
+    log_ends: Mapping[Key, Mapping[InSync, ReplicaLogEnd]],
 ) -> LeaderDecision:
-    """`reaches` answers `unclean_questions`. Raises Refused for an election type that nobody knows."""
+    """The decision about one request. `log_ends` answers `unclean_queries`. Raises Refused for an unknown election type."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}.")
     changed: dict[Key, PartitionState] = {}
     results = []
-    for name, index in _asked(image, request):
+    for name, index in _requested(image, request):
         try:
-            found = _find(image, name, index)
-            if isinstance(found, Refused):
-                raise found
-            topic_id, state = found
+            partition = _find(image, name, index)
+            if isinstance(partition, Refused):
+                raise partition
+            topic_id, state = partition
             if request.election_type == PREFERRED:
                 elected = _preferred(state, live)
             else:
-                elected = _unclean(state, live, reaches.get((topic_id, index), {}))
+                elected = _unclean(state, live, log_ends.get((topic_id, index), {}))
         except Refused as refusal:
             if request.partitions is not None or refusal.error != ErrorCode.ELECTION_NOT_NEEDED:
                 results.append(ElectedLeader(name, index, refusal.error, refusal.message))
@@ -83,7 +84,7 @@ def elect_leaders(
 
 
 def overdue_preferred(image: ClusterImage, live: Mapping[int, LiveNode], percentage: int) -> Changed:
-    """Leaderships that go back to preferred replicas: those of nodes that miss more than `percentage` of what is theirs."""
+    """Leaderships that return to preferred replicas: those of nodes that lack more than `percentage` of their leaderships."""
     theirs: dict[int, list[tuple[Key, PartitionState]]] = {}
     missed: dict[int, int] = {}
     for topic_id, index, state in image.states():
@@ -100,7 +101,7 @@ def overdue_preferred(image: ClusterImage, live: Mapping[int, LiveNode], percent
     return changed
 
 
-def _asked(image: ClusterImage, request: ElectLeaders) -> Iterator[tuple[str, int]]:
+def _requested(image: ClusterImage, request: ElectLeaders) -> Iterator[tuple[str, int]]:
     if request.partitions is not None:
         yield from request.partitions
         return
@@ -129,10 +130,10 @@ def _preferred(state: PartitionState, live: Mapping[int, LiveNode]) -> Partition
     return _moved(state, leader)
 
 
-def _unclean(state: PartitionState, live: Mapping[int, LiveNode], reaches: Mapping[InSync, Reach]) -> PartitionState:
+def _unclean(state: PartitionState, live: Mapping[int, LiveNode], log_ends: Mapping[InSync, ReplicaLogEnd]) -> PartitionState:
     if state.leader >= 0:
         raise Refused(ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED)
-    elected = elect_by_logs(state, Question(unclean_candidates(state, live), all_of_them=False), reaches)
+    elected = elect_by_logs(state, LogEndQuery(unclean_candidates(state, live), all_required=False), log_ends)
     if elected is None:
         raise Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, NOBODY_ELIGIBLE)
     return elected

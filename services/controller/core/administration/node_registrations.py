@@ -1,4 +1,4 @@
-"""Which nodes the cluster knows: those that ever registered, until an operator takes one off the list (UnregisterBroker)."""
+"""The nodes that the cluster knows: all that ever registered, until an operator unregisters them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,16 +6,16 @@ from dataclasses import replace
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, PartitionState, Replica
 from libs.wire.errors import ErrorCode
-from services.controller.core.refusal import Refused
+from services.controller.core.model.refusal import Refused
 
 
 def unregister(image: ClusterImage, node_id: int) -> list[tuple[bytes, int, PartitionState]]:
-    """The partition states that change before the node's record may go.
+    """The partition states that change before a node's record may be deleted.
 
-    They forget in which directory the node's replicas lay, so that a new machine with its id can copy them anew. Where the node
-    is one of the last that were in sync nothing is forgotten: an empty log must not pass for what it alone has.
+    They forget in which directory the node's replicas were, so that a new machine with its id can copy them. If the node is a
+    last in-sync replica, its directory is kept: an empty log must not pass for the records that it alone has.
 
-    Raises Refused for a node that never registered, and for one that is alive: it would register again at once.
+    Raises Refused for a node that never registered, and for a live one, which would register again at once.
     """
     if node_id in image.members(STORAGE):
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker ID {node_id} is alive: it has to be stopped first.")

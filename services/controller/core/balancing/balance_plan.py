@@ -1,8 +1,8 @@
-"""Which replicas move to which nodes, and who is to lead, so that nodes carry equally much: a function of what is.
+"""The plan of self-balancing: moves of replicas and leaderships that even out the load of nodes. A pure function of the image.
 
-First come nodes that are to be empty, then racks and hosts that replicas share without need, then even numbers of replicas, then
-of leaderships. No step makes worse what comes before its own aim, and each brings that nearer: so it ends, and nothing moves
-back. A partition that is not fully in sync, or is being reassigned, is left alone.
+First it empties nodes. Then it separates replicas that share a rack or host without need. Then it evens out the numbers of
+replicas, and last those of leaderships. A step never undoes an earlier goal, and always brings its own goal nearer. So the plan
+ends, and nothing moves back. A partition that is not fully in sync, or is being reassigned, is left alone.
 """
 
 from collections import Counter
@@ -12,19 +12,19 @@ from enum import Enum
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import PartitionState
-from services.controller.core.placement import Node
-from services.controller.core.reassignment import is_reassigning, target_of
-from services.controller.core.spread import Spread
+from services.controller.core.placement.rack_spread import Spread
+from services.controller.core.placement.replica_placement import Node
+from services.controller.core.reassignment.reassignment import is_reassigning, target_of
 
 Key = tuple[bytes, int]
 Nodes = tuple[int, ...]
 
 
 LEADERSHIPS_MAX = 200
-"""In one plan. The next one goes on."""
+"""Most changes of leadership in one plan. The next plan continues."""
 
 
-class Aim(Enum):
+class Goal(Enum):
     EMPTY = "a node is to be empty"
     APART = "replicas share a rack or host that need not"
     REPLICAS = "a node has more replicas than others"
@@ -33,25 +33,26 @@ class Aim(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A partition's replicas as they are to be, the preferred leader first. `leads`: that one leads at once."""
+    """The replicas that a partition is to have, the preferred leader first. `leads`: that node leads at once."""
 
     key: Key
     before: Nodes
     after: Nodes
-    aim: Aim
+    goal: Goal
     leads: bool = False
 
     @property
     def copies(self) -> bool:
-        """Whether data move, or only leaderships."""
+        """Whether the step copies data, or only changes leadership."""
         return not set(self.after) <= set(self.before)
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`nodes` live and stay. `leaving` are being decommissioned; `gone` are away for so long that they are not waited for.
+    """The nodes of the cluster, as the plan sees them.
 
-    Whoever is in neither may come back soon: what it holds is left alone.
+    `nodes` live and stay. `leaving` are being decommissioned. `gone` have been away for so long that nobody waits for them. Any
+    other node may come back soon, so its replicas are left alone.
     """
 
     image: ClusterImage
@@ -62,23 +63,23 @@ class Situation:
 
 @dataclass(slots=True)
 class Plan:
-    """`stuck` are partitions for a replica of which no other node is left."""
+    """Steps in order. `stuck` are partitions with a replica that no other node can take."""
 
     steps: list[Step] = field(default_factory=list)
     stuck: list[Key] = field(default_factory=list)
 
 
 def plan(situation: Situation, *, most: int, even: bool = True, imbalance_percentage: int = 0) -> Plan:
-    """At most `most` steps that copy, one for each partition. `even` False: only what decommissioning asks for.
+    """A plan with at most `most` steps that copy, one per partition. `even` False: only the steps that decommissioning needs.
 
-    Two nodes may differ by `imbalance_percentage` of the average before anything moves to make them even; by 1 they always may.
+    Two nodes may differ by `imbalance_percentage` of the average before anything moves to even them out, and always by one.
     """
     planner = _Planner(situation, most)
-    planner.hand_over()
+    planner.demote_leaving_nodes()
     planner.empty(situation.leaving | situation.gone if even else situation.leaving)
     if even and not planner.still_empties():
-        # One aim after the other: what a former one still moves would be counted where it is not going to be.
-        planner.put_apart()
+        # One goal after the other: moves of an earlier goal would be counted on the nodes that they leave.
+        planner.separate_replicas()
         if not planner.plan.steps:
             planner.even_out_replicas(imbalance_percentage)
         if not planner.moves_anything():
@@ -87,7 +88,7 @@ def plan(situation: Situation, *, most: int, even: bool = True, imbalance_percen
 
 
 def in_sync_but_for(state: PartitionState, nodes: frozenset[int]) -> bool:
-    """Led, undamaged, and all its replicas outside of `nodes` in sync."""
+    """Whether the partition has a leader, is undamaged, and has all replicas outside of `nodes` in sync."""
     if state.leader < 0 or state.withdrawn or state.recovering or is_reassigning(state):
         return False
     isr = {member.node_id for member in state.isr}
@@ -95,7 +96,7 @@ def in_sync_but_for(state: PartitionState, nodes: frozenset[int]) -> bool:
 
 
 class _Planner:
-    """Carries out what it plans on numbers of its own."""
+    """The plan in the making. It applies each step to its own counts."""
 
     def __init__(self, situation: Situation, most: int) -> None:
         self._situation = situation
@@ -129,8 +130,9 @@ class _Planner:
     def moves_anything(self) -> bool:
         return self._copying or any(step.copies for step in self.plan.steps)
 
-    def hand_over(self) -> None:
-        """Whoever leaves is last in the order of replicas, so that nobody makes it leader while another is in sync."""
+    def demote_leaving_nodes(self) -> None:
+        """Puts leaving nodes last in the order of replicas, so that none of them becomes leader while another
+        replica is in sync."""
         leaving = self._situation.leaving
         if not leaving:
             return
@@ -145,10 +147,11 @@ class _Planner:
                 continue
             first = nodes[0] if nodes[0] in fit else min(fit, key=lambda n: self._preferred[n])
             others = sorted((n for n in nodes if n != first), key=leaving.__contains__)
-            self._step(key, (first, *others), Aim.EMPTY, leads=led)
+            self._step(key, (first, *others), Goal.EMPTY, leads=led)
 
     def empty(self, leaving: frozenset[int]) -> None:
-        """Where one that is being decommissioned is replaced, those that are gone are too: a reassignment waits for them."""
+        """Replaces replicas on `leaving` nodes. Replicas on gone nodes of the same partition are replaced too, since a
+        reassignment waits for them."""
         unusable = self._situation.leaving | self._situation.gone
         for key, state in list(self._free.items()):
             nodes = self._replicas[key]
@@ -164,24 +167,24 @@ class _Planner:
             if any(n in unusable and n not in isr for n in after) or tuple(after) == nodes:
                 self.plan.stuck.append(key)
             elif self._left:
-                self._step(key, tuple(after), Aim.EMPTY)
+                self._step(key, tuple(after), Goal.EMPTY)
 
     def _substitute(self, key: Key, nodes: Sequence[int], gone: int) -> int | None:
         stay = [n for n in nodes if n != gone]
 
-        def burden(node_id: int) -> tuple[tuple[int, int], int, int, int]:
+        def cost(node_id: int) -> tuple[tuple[int, int], int, int, int]:
             shared = self._spread.shared((*stay, node_id))
             return shared, self._held_of_topic[key[0], node_id], self._held[node_id], node_id
 
-        return min((n for n in self._nodes if n not in nodes), key=burden, default=None)
+        return min((n for n in self._nodes if n not in nodes), key=cost, default=None)
 
     def still_empties(self) -> bool:
-        """What is to be emptied goes somewhere, so nobody knows yet who will have too much."""
+        """Whether replicas still leave nodes, so that nobody knows yet which node will have too many."""
         unusable, stuck = self._situation.leaving | self._situation.gone, set(self.plan.stuck)
         left = (key for key, nodes in self._replicas.items() if not unusable.isdisjoint(nodes))
         return bool(self.plan.steps) or any(key not in stuck for key in left)
 
-    def put_apart(self) -> None:
+    def separate_replicas(self) -> None:
         for key in list(self._whole()):
             if not self._left:
                 return
@@ -191,13 +194,13 @@ class _Planner:
                 position, node_id = min(
                     better, key=lambda change: (self._held[change[1]] - self._held[nodes[change[0]]], change[1], change[0])
                 )
-                self._step(key, (*nodes[:position], node_id, *nodes[position + 1 :]), Aim.APART)
+                self._step(key, (*nodes[:position], node_id, *nodes[position + 1 :]), Goal.APART)
 
     def even_out_replicas(self, imbalance_percentage: int) -> None:
         alike = Counter(tuple(sorted(self._replicas[key])) for key in self._free)
 
         def link(giver: int, taker: int) -> Iterator[Key]:
-            """Partitions that could go from one to the other, the best first."""
+            """Partitions that could go from one node to the other, the best first."""
             if not any(left and self._may_replace(nodes, giver, taker) for nodes, left in alike.items()):
                 return
             topics = sorted(self._of_topic, key=lambda t: self._held_of_topic[t, taker] - self._held_of_topic[t, giver])
@@ -217,7 +220,7 @@ class _Planner:
         def move(key: Key, giver: int, taker: int) -> None:
             alike[tuple(sorted(self._replicas[key]))] -= 1
             after = tuple(taker if n == giver else n for n in self._replicas[key])
-            self._step(key, after, Aim.REPLICAS)
+            self._step(key, after, Goal.REPLICAS)
 
         self._even_out(self._held, imbalance_percentage, link, move, lambda: self._left)
 
@@ -234,14 +237,14 @@ class _Planner:
             nonlocal left
             left -= 1
             others = [n for n in theirs[giver].pop(key) if n not in (giver, taker)]
-            self._step(key, (taker, giver, *others), Aim.LEADERS, leads=self._free[key].leader == giver)
+            self._step(key, (taker, giver, *others), Goal.LEADERS, leads=self._free[key].leader == giver)
 
         self._even_out(self._preferred, imbalance_percentage, link, move, lambda: left)
         if self._uneven(self._led, imbalance_percentage):
             for key in list(self._whole()):
                 leader, first = self._free[key].leader, self._replicas[key][0]
                 if leader in self._nodes and self._led[leader] - self._led[first] >= 2:
-                    self._step(key, self._replicas[key], Aim.LEADERS, leads=True)
+                    self._step(key, self._replicas[key], Goal.LEADERS, leads=True)
 
     def _even_out(
         self,
@@ -254,40 +257,40 @@ class _Planner:
         if not self._uneven(counts, imbalance_percentage):
             return
         while room() and (links := self._way(counts, link)):
-            for key, giver, taker in reversed(links):  # whoever stands between gives before it takes: half of it harms nothing
+            for key, giver, taker in reversed(links):  # a node in the middle gives before it takes: half of a chain does no harm
                 if room():
                     move(key, giver, taker)
 
     def _uneven(self, counts: Counter[int], imbalance_percentage: int) -> bool:
         if not self._nodes:
             return False
-        found = [counts[node_id] for node_id in self._nodes]
-        return max(found) - min(found) > max(1, sum(found) * imbalance_percentage // (100 * len(found)))
+        loads = [counts[node_id] for node_id in self._nodes]
+        return max(loads) - min(loads) > max(1, sum(loads) * imbalance_percentage // (100 * len(loads)))
 
     def _way(self, counts: Counter[int], link: Callable[[int, int], Iterable[Key]]) -> list[tuple[Key, int, int]]:
-        """From a node with most to one with at least two fewer, over others if it must be; a partition for each link of it."""
+        """A chain of moves from a node with most to one with at least two fewer, over other nodes if need be."""
         order = sorted(self._nodes, key=lambda n: (counts[n], n))
         for giver in reversed(order):
             if counts[giver] - counts[order[0]] < 2:
                 break
-            came: dict[int, list[tuple[Key, int, int]]] = {giver: []}
+            chains: dict[int, list[tuple[Key, int, int]]] = {giver: []}
             queue = [giver]
             for via in queue:
-                used = {key for key, _, _ in came[via]}
+                used = {key for key, _, _ in chains[via]}
                 for taker in order:
-                    if taker in came:
+                    if taker in chains:
                         continue
                     key = next((key for key in link(via, taker) if key not in used), None)
                     if key is None:
                         continue
-                    came[taker] = [*came[via], (key, via, taker)]
+                    chains[taker] = [*chains[via], (key, via, taker)]
                     if counts[giver] - counts[taker] >= 2:
-                        return came[taker]
+                        return chains[taker]
                     queue.append(taker)
         return []
 
     def _whole(self) -> Iterator[Key]:
-        """Free partitions all of whose replicas are on nodes that stay."""
+        """Free partitions with all replicas on nodes that stay."""
         return (key for key in self._free if all(n in self._nodes for n in self._replicas[key]))
 
     def _may_replace(self, nodes: Nodes, giver: int, taker: int) -> bool:
@@ -295,8 +298,8 @@ class _Planner:
             return False
         return self._spread.shared(tuple(taker if n == giver else n for n in nodes)) <= self._spread.shared(nodes)
 
-    def _step(self, key: Key, after: Nodes, aim: Aim, *, leads: bool = False) -> None:
-        step = Step(key, self._replicas[key], after, aim, leads)
+    def _step(self, key: Key, after: Nodes, goal: Goal, *, leads: bool = False) -> None:
+        step = Step(key, self._replicas[key], after, goal, leads)
         state = self._free.pop(key)
         self._count(key[0], step.before, -1)
         self._count(key[0], after, 1)

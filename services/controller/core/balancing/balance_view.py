@@ -1,14 +1,14 @@
-"""What an operator is shown of moves that are planned or under way, and of nodes that are being emptied."""
+"""The view of balancing for operators: planned moves, moves in progress, and nodes that are being emptied."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, PartitionState
-from services.controller.core.balancing import Key, Step, in_sync_but_for
-from services.controller.core.reassignment import is_reassigning, target_of
+from services.controller.core.balancing.balance_plan import Key, Step, in_sync_but_for
+from services.controller.core.reassignment.reassignment import is_reassigning, target_of
 
 NAMED = 10
-"""Partitions that are named; the others are counted."""
+"""How many partitions are named. The others are counted."""
 
 
 def planned(image: ClusterImage, steps: Iterable[Step]) -> list[dict[str, object]]:
@@ -17,7 +17,7 @@ def planned(image: ClusterImage, steps: Iterable[Step]) -> list[dict[str, object
             "partition": name_of(image, step.key),
             **(_copy(step) if step.copies else _leadership(image, step)),
             "copies": step.copies,
-            "why": step.aim.value,
+            "why": step.goal.value,
         }
         for step in steps
     ]
@@ -46,15 +46,15 @@ def under_way(image: ClusterImage, moving: Mapping[Key, PartitionState]) -> list
 
 
 def waits_for(image: ClusterImage, state: PartitionState) -> list[int]:
-    """Nodes that are away, and without which a move does not end."""
+    """Nodes that are away and hold up a move."""
     isr, here = {member.node_id for member in state.isr}, image.members(STORAGE)
     return [n for n in target_of(state) if n not in isr and n not in here]
 
 
 def emptying(image: ClusterImage, node_id: int, stuck: Sequence[Key]) -> dict[str, object]:
-    """How far a node is that is to be empty.
+    """The progress of a node that is to be emptied.
 
-    `waiting`: reassigned otherwise, or its other replicas are not all in sync, or a move needs a node that is away.
+    `waiting` partitions have another reassignment, or replicas that are not in sync, or a move that needs an absent node.
     """
     theirs = {
         (topic_id, index): state

@@ -1,8 +1,7 @@
-"""Replicas whose log directories are gone for good get another one on their node, where they are copied anew (as in KIP-858).
+"""Replicas in log directories that are lost for good: each gets another directory on its node, and is copied (KIP-858).
 
-A directory is gone for good when the node lives without it, and all directories that it was configured with work. What only
-fails may come back with all that is in it. Where somebody counts on the replica nothing is decided here: a member of the ISR
-stays without a directory, for what was acknowledged may be in the lost one and nowhere else.
+A directory is lost for good if its node lives without it while all configured directories work. A failed directory may come back
+with its records. An ISR member keeps its lost directory, since acknowledged records may be there and nowhere else.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,13 +9,13 @@ from dataclasses import replace
 
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, PartitionState, Replica
-from services.controller.core.elections import NO_LEADER
-from services.controller.core.placement import Load, Node, choose_directory
-from services.controller.core.standing import LiveNode, has_directory
+from services.controller.core.elections.leader_election import NO_LEADER
+from services.controller.core.model.replica_health import LiveNode, has_directory
+from services.controller.core.placement.replica_placement import Load, Node, choose_directory
 
 
-class NewPlaces:
-    """By node: the directory for its next replica. Even, as for new topics. Counts only if it is asked."""
+class NewDirectories:
+    """The directory for the next replica on each node, even as for new topics. It counts replicas only when it is called."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
@@ -29,27 +28,28 @@ class NewPlaces:
         return choose_directory(Node(node_id, member.rack, member.host_id, member.log_dirs), self._load)
 
 
-def homeless(state: PartitionState, live: Mapping[int, LiveNode]) -> tuple[int, ...]:
-    """Nodes that are to make their replica anew: they have lost it, and others lead and are in sync."""
+def without_directory(state: PartitionState, live: Mapping[int, LiveNode]) -> tuple[int, ...]:
+    """Nodes that have to copy their replica again: they have lost it, others are in sync, and there is a leader."""
     if state.leader == NO_LEADER:
         return ()
     in_sync = {member.node_id for member in state.isr}
     return tuple(r.node_id for r in state.replicas if r.node_id not in in_sync and _has_lost(state, r.node_id, live))
 
 
-def given_new_places(
-    state: PartitionState, before: PartitionState, live: Mapping[int, LiveNode], places: Callable[[int], str]
+def with_new_directories(
+    state: PartitionState, before: PartitionState, live: Mapping[int, LiveNode], new_directories: Callable[[int], str]
 ) -> PartitionState:
-    """`state`, which follows on `before`, with a directory for each of the homeless; the same object when there are none."""
-    moving = homeless(state, live)
+    """`state`, which follows on `before`, with a new directory for each replica that lost its own. The same object if there are
+    none."""
+    moving = without_directory(state, live)
     if not moving:
         return state
-    replicas = tuple(Replica(r.node_id, places(r.node_id)) if r.node_id in moving else r for r in state.replicas)
+    replicas = tuple(Replica(r.node_id, new_directories(r.node_id)) if r.node_id in moving else r for r in state.replicas)
     return replace(state, replicas=replicas, partition_epoch=before.partition_epoch + 1)
 
 
-def with_new_places(before: PartitionState, after: PartitionState) -> tuple[int, ...]:
-    """Nodes that are to have their replica in another directory."""
+def nodes_with_new_directories(before: PartitionState, after: PartitionState) -> tuple[int, ...]:
+    """Nodes whose replica moves to another directory."""
     named = dict(before.replicas)
     return tuple(node_id for node_id, log_dir_id in after.replicas if named.get(node_id, log_dir_id) != log_dir_id)
 

@@ -1,10 +1,10 @@
-"""Who leads: Kafka's four selectors, and the two elections that may lose something.
+"""Leader elections: Kafka's four selectors, and the two elections that may lose records.
 
-A selector gives the node that is to lead, out of the ISR and in assignment order, or None. Replicas that a reassignment is to
-remove come last. Epochs are not the selectors' business: `led_by` moves a state on to its new leader.
+A selector gives the node that is to lead, out of the ISR and in assignment order, or None. Replicas that a reassignment removes
+come last. Selectors leave epochs alone: `led_by` moves a state on to its new leader.
 
-No selector looks at a log: every ISR member has all that was acknowledged. Where that is not so, `last_resort` names who may
-have to be asked, and `most_complete` takes the log that reaches furthest.
+No selector looks at a log, since every ISR member has all acknowledged records. If that is in doubt, `last_resort` names the
+replicas to survey, and `most_complete` chooses the longest log.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from libs.cluster.records import InSync, PartitionState
-from services.controller.core.standing import LiveNode, Standing, has_directory, standing
+from services.controller.core.model.replica_health import LiveNode, ReplicaHealth, has_directory, health_of
 
 NO_LEADER: Final = -1
+NO_INCARNATION: Final = 0
+"""The incarnation of ISR members that nobody vouches for (`doubt.py`), and of no leader."""
 
 
 def assignment_order(state: PartitionState) -> list[int]:
-    """Node ids: those that stay before those that are to go."""
+    """Node ids in assignment order, those that a reassignment removes last."""
     ids = [replica.node_id for replica in state.replicas]
     if not state.removing:
         return ids
@@ -26,120 +28,131 @@ def assignment_order(state: PartitionState) -> list[int]:
 
 
 def electable(state: PartitionState, live: Mapping[int, LiveNode]) -> list[InSync]:
-    """ISR members that may lead as they stand, the best first."""
+    """ISR members that may lead now, the best first."""
     by_node = {member.node_id: member for member in state.isr}
     ordered = [by_node[node_id] for node_id in assignment_order(state) if node_id in by_node]
-    stands = [(member, standing(state, member, live, synced=False)) for member in ordered]
-    steady = [member for member, stand in stands if stand is Standing.STEADY]
-    return steady + [member for member, stand in stands if stand is Standing.STOPPING]
+    healths = [(member, health_of(state, member, live, synced=False)) for member in ordered]
+    steady = [member for member, health in healths if health is ReplicaHealth.STEADY]
+    return steady + [member for member, health in healths if health is ReplicaHealth.STOPPING]
 
 
 def offline(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
-    """There is no leader: the first electable."""
+    """The leader of a partition without one: the first electable member."""
     return next(iter(electable(state, live)), None)
 
 
 def controlled_shutdown(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
-    """The leader is about to stop: the first electable that is not, or None, and it stays while it lives."""
+    """The leader after one that stops: the first electable member that does not stop. None: the present leader stays while it
+    lives."""
     return next((member for member in electable(state, live) if not live[member.node_id].stopping), None)
 
 
 def reassigned(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
-    """The leader is to go: the first electable of the replicas that stay, or None while there is none."""
+    """The leader after one that is removed: the first electable replica that stays, or None."""
     return next((member for member in electable(state, live) if member.node_id not in state.removing), None)
 
 
 def preferred(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
-    """The first in assignment order, or None where it may not lead now."""
+    """The preferred leader, or None if it may not lead now."""
     first = assignment_order(state)[0]
     return next((m for m in electable(state, live) if m.node_id == first and not live[first].stopping), None)
 
 
 def leader_of(state: PartitionState, live: Mapping[int, LiveNode]) -> InSync | None:
-    """Who is to lead: the leader itself while it may, else as the selector for its case says."""
+    """The leader that a partition should have: the present one while it may lead, else the choice of the selector
+    for its case."""
     leader = InSync(state.leader, state.leader_incarnation)
     if leader not in state.isr:
         return offline(state, live)
-    stand = standing(state, leader, live, synced=False)
-    if stand is Standing.STOPPING:
+    health = health_of(state, leader, live, synced=False)
+    if health is ReplicaHealth.STOPPING:
         return controlled_shutdown(state, live) or leader
-    return leader if stand is Standing.STEADY else offline(state, live)
+    return leader if health is ReplicaHealth.STEADY else offline(state, live)
 
 
 def led_by(state: PartitionState, leader: InSync | None) -> PartitionState:
-    """`state` with this leader: another one, or another life of it, opens a leader epoch. The partition epoch is left alone."""
-    leader = leader or InSync(NO_LEADER, 0)
+    """`state` with this leader. Another leader, or another incarnation of it, starts a leader epoch. The partition epoch is left
+    alone."""
+    leader = leader or InSync(NO_LEADER, NO_INCARNATION)
     if leader == InSync(state.leader, state.leader_incarnation):
         return state
     return replace(state, leader=leader.node_id, leader_incarnation=leader.incarnation, leader_epoch=state.leader_epoch + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """How far a replica's log goes, as the node itself says."""
+class ReplicaLogEnd:
+    """The end of a replica's log, as its node reports it."""
 
     latest_epoch: int
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Whose logs decide who leads. `all_of_them`: until each has answered, nobody does."""
+class LogEndQuery:
+    """The replicas whose logs decide an election. `all_required`: the election waits until each has answered."""
 
     candidates: tuple[InSync, ...]
-    all_of_them: bool
+    all_required: bool
 
 
-def whom_to_ask(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool, unclean: bool) -> Question | None:
-    """None while there is a leader, or one may still come back with all that was acknowledged."""
+def log_end_query(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool, unclean: bool) -> LogEndQuery | None:
+    """The query for the log ends that an election needs. None while there is a leader, or a replica with all acknowledged records
+    may come back."""
     if unclean and (candidates := unclean_candidates(state, live)):
-        return Question(candidates, all_of_them=False)
+        return LogEndQuery(candidates, all_required=False)
     if candidates := last_resort(state, live, synced=synced):
-        return Question(candidates, all_of_them=True)
+        return LogEndQuery(candidates, all_required=True)
     return None
 
 
 def last_resort(state: PartitionState, live: Mapping[int, LiveNode], *, synced: bool) -> tuple[InSync, ...]:
-    """All in-sync replicas, when they live again and each of them may have lost something; () in any other case.
+    """All in-sync replicas, if all live again and each may have lost records; else ().
 
-    While one of them is away it may be the one that lost nothing, so it is waited for.
+    An absent one may be the one that lost nothing, so it is waited for.
     """
     if state.leader != NO_LEADER:
         return ()
-    if any(standing(state, member, live, synced=synced) is not Standing.DOUBTFUL for member in state.isr):
+    if any(health_of(state, member, live, synced=synced) is not ReplicaHealth.DOUBTFUL for member in state.isr):
         return ()
     return tuple(InSync(member.node_id, live[member.node_id].incarnation) for member in state.isr)
 
 
 def unclean_candidates(state: PartitionState, live: Mapping[int, LiveNode]) -> tuple[InSync, ...]:
-    """Every replica that lives and has its directory, in sync or not; () while there is a leader."""
+    """Every live replica with its directory, in sync or not; () while there is a leader."""
     if state.leader != NO_LEADER:
         return ()
-    found = [
+    with_log = [
         InSync(node_id, live[node_id].incarnation)
         for node_id in assignment_order(state)
         if node_id in live and has_directory(state, node_id, live[node_id])
     ]
-    return tuple(candidate for candidate in found if candidate not in state.withdrawn)
+    return tuple(candidate for candidate in with_log if candidate not in state.withdrawn)
 
 
-def elect_by_logs(state: PartitionState, question: Question, reaches: Mapping[InSync, Reach]) -> PartitionState | None:
-    """With the replica as leader whose log reaches furthest, or None while that cannot be told."""
-    known = {candidate: reaches[candidate] for candidate in question.candidates if candidate in reaches}
-    if question.all_of_them and len(known) < len(question.candidates):
+def elect_by_logs(state: PartitionState, query: LogEndQuery, log_ends: Mapping[InSync, ReplicaLogEnd]) -> PartitionState | None:
+    """The state with the replica with the longest log as leader; None while it is not known."""
+    known = {candidate: log_ends[candidate] for candidate in query.candidates if candidate in log_ends}
+    if query.all_required and len(known) < len(query.candidates):
         return None
     best = most_complete(state, known)
-    return elected_at_a_loss(state, best) if best is not None else None
+    if best is None:
+        return None
+    elected = elected_uncleanly(state, best)
+    # After all replicas of a restored store have answered, nothing that was acknowledged is missing.
+    restored = query.all_required and all(member.incarnation == NO_INCARNATION for member in state.isr)
+    # No log has a later epoch, but where the metadata store went back in time.
+    epoch = max(elected.leader_epoch, 1 + max(end.latest_epoch for end in known.values()))
+    return replace(elected, leader_epoch=epoch, recovering=not restored)
 
 
-def most_complete(state: PartitionState, reaches: Mapping[InSync, Reach]) -> InSync | None:
-    """The highest (epoch, end offset); among equals assignment order decides."""
+def most_complete(state: PartitionState, log_ends: Mapping[InSync, ReplicaLogEnd]) -> InSync | None:
+    """The replica with the highest (epoch, end offset). Assignment order decides between equals."""
     order = assignment_order(state)
-    candidates = sorted(reaches, key=lambda candidate: order.index(candidate.node_id))
-    return max(candidates, key=lambda c: (reaches[c].latest_epoch, reaches[c].end_offset), default=None)
+    candidates = sorted(log_ends, key=lambda candidate: order.index(candidate.node_id))
+    return max(candidates, key=lambda c: (log_ends[c].latest_epoch, log_ends[c].end_offset), default=None)
 
 
-def elected_at_a_loss(state: PartitionState, leader: InSync) -> PartitionState:
-    """`leader` alone is in sync now, and what it does not have is lost."""
+def elected_uncleanly(state: PartitionState, leader: InSync) -> PartitionState:
+    """The state with `leader` as the only in-sync replica. Records that it lacks are lost."""
     led = led_by(state, leader)
     return replace(led, isr=(leader,), recovering=True, withdrawn=(), partition_epoch=state.partition_epoch + 1)

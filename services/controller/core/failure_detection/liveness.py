@@ -1,11 +1,11 @@
-"""Who is alive, as far as one controller can tell. Each controller keeps its own table, whether it is elected or not.
+"""Liveness of members, as a transition table. Every controller keeps its own table, elected or not.
 
-A process that ended is told by its connection: it is reset, and a probe of the process's address is refused. A process that is
-stopped, or cut off, is told by its silence. Neither takes anything away from anybody by itself: the elected controller deletes
-the dead member's key, which is guarded, and a member that lives all the same registers again.
+A process that ended shows by its connection: it is reset, and a probe of the process's address is refused. A process that is
+stopped or cut off shows by its silence. Death alone takes nothing from a member. The active controller deletes the dead member's
+key, under a guard, and a member that lives after all registers again.
 
-Rule: half of the storage nodes falling silent together means that this controller is the one that is cut off.
-docs/replication.md draws the table.
+Rule: if half of the storage nodes fall silent together, this controller is the one that is cut off. docs/replication.md draws the
+table.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,13 +18,13 @@ from libs.cluster.records import CONTROLLER, STORAGE
 HEARTBEAT_MS: Final = 300
 SILENCE_MS: Final = 2_000
 QUIET_MS: Final = SILENCE_MS - 2 * HEARTBEAT_MS
-"""Who says nothing for so long when another counts as silent fell silent together with it."""
+"""A member that is quiet for so long when another counts as silent fell silent together with it."""
 UNHEARD_MS: Final = 1_000
-"""A member that this controller never heard of is probed after so long. What it does not refuse is left to its lease."""
+"""A member from which this controller never got a heartbeat is probed after so long. If it does not refuse, its lease decides."""
 PAUSE_MS: Final = 500
-"""Ticks that are so late were held up here, and with them the heartbeats."""
+"""Ticks that are this late were delayed in this process, and so were the heartbeats."""
 PROBE_AGAIN_MS: Final = (20, 40, 80, 160, 320)
-"""A process that is ending may accept for a moment; one that lives is back soon with a heartbeat."""
+"""Waits between probes. A process that is ending may accept for a moment; a live one soon sends a heartbeat."""
 
 
 class State(Enum):
@@ -64,7 +64,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Fact, State]]] = {
     },
     State.DEAD: {Fact.HEARTBEAT: State.ALIVE},
 }
-"""A fact that is not named changes nothing: it came late."""
+"""A missing fact changes nothing: it came too late."""
 
 
 class Process(NamedTuple):
@@ -82,17 +82,18 @@ class _Watched:
     probe_ms: int = 0
 
 
-class Detection:
-    """Times are of one monotonic clock. What is told of a process that is not watched is of a former life, or too early."""
+class Liveness:
+    """The liveness of all watched members. Times are of one monotonic clock. Facts about other processes are ignored: they
+    concern a former incarnation, or come too early."""
 
     def __init__(self) -> None:
         self._watched: dict[Process, _Watched] = {}
         self._ticked_ms: int | None = None
         self.cut_off = False
-        """This controller hears so few storage nodes that silence says nothing of them."""
+        """Whether this controller hears so few storage nodes that silence proves nothing."""
 
     def watch(self, registered: Iterable[Process], now_ms: int) -> None:
-        """Exactly these from now on."""
+        """Watches exactly these processes from now on."""
         self._watched = {process: self._watched.get(process) or _Watched(now_ms) for process in registered}
 
     def state(self, process: Process) -> State | None:
@@ -100,7 +101,7 @@ class Detection:
         return watched.state if watched is not None else None
 
     def heard(self) -> list[Process]:
-        """Who has sent this controller a heartbeat, ever."""
+        """Members that have sent this controller a heartbeat."""
         return [process for process, watched in self._watched.items() if watched.heard]
 
     def dead(self) -> list[Process]:
@@ -118,7 +119,7 @@ class Detection:
             watched.probe_ms = now_ms
 
     def due_probes(self, now_ms: int) -> list[Process]:
-        """To be probed now, and `probed` to be told of each."""
+        """The processes to probe now. Report each result to `probed`."""
         due = [process for process, w in self._watched.items() if w.state is State.SUSPECTED and w.probe_ms <= now_ms]
         for process in due:
             _apply(self._watched[process], Fact.PROBE_SENT)
@@ -135,7 +136,7 @@ class Detection:
         watched.probes += 1
 
     def tick(self, now_ms: int, since_last_ms: int) -> None:
-        """To be called every `since_last_ms`."""
+        """Declares silent members dead. Call it every `since_last_ms`."""
         self._forgive_own_pause(now_ms, since_last_ms)
         silent = self._quiet(now_ms, SILENCE_MS)
         quiet = self._quiet(now_ms, QUIET_MS)
@@ -147,8 +148,8 @@ class Detection:
             if not watched.heard and watched.state is State.ALIVE and now_ms - watched.heard_ms >= UNHEARD_MS:
                 _apply(watched, Fact.UNHEARD)
                 watched.probe_ms = now_ms
-        # A controller is not missed for its silence: an election lease takes care of the one that counts. Nobody else is while it
-        # may turn out in a moment that we are cut off: shards would move for nothing.
+        # A silent controller is not declared dead: the election's lease decides about the active one. While this controller may
+        # be cut off itself, nobody is declared dead, or shards would move for nothing.
         for process in () if in_doubt else silent:
             if process.role != CONTROLLER:
                 _apply(self._watched[process], Fact.SILENCE)
@@ -161,7 +162,7 @@ class Detection:
                 watched.heard_ms = min(now_ms, watched.heard_ms + late_ms)
 
     def _quiet(self, now_ms: int, for_ms: int) -> list[Process]:
-        """Who was heard once, is not known to have ended, and has said nothing for so long."""
+        """Members that were heard once, are not dead, and have been quiet for so long."""
         return [
             process
             for process, watched in self._watched.items()
@@ -170,7 +171,7 @@ class Detection:
 
 
 def _apply(watched: _Watched, fact: Fact) -> bool:
-    """Whether it changed anything."""
+    """Applies `fact`, and says whether it changed anything."""
     after = TRANSITIONS[watched.state].get(fact)
     if after is None:
         return False

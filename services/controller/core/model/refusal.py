@@ -1,10 +1,10 @@
-"""A request's item that is not carried out: data for its answer, raised only within a core and caught there."""
+"""The refusal of one item of a request. It is raised and caught within a core, and becomes data in the answer."""
 
 from libs.wire.errors import ErrorCode
 
 
 class Refused(Exception):
-    """`error` and `message` go to the client."""
+    """A refusal with the `error` and `message` that the client gets."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
         super().__init__(message)

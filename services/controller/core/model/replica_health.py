@@ -1,4 +1,5 @@
-"""How replicas stand with exactly these nodes alive: the one place where a node's life is compared with what a state names."""
+"""The health of replicas while exactly the given nodes live. Only this file compares a node's incarnation with a partition's
+state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +10,10 @@ from libs.cluster.records import InSync, Member, PartitionState
 
 @dataclass(frozen=True, slots=True)
 class LiveNode:
-    """A registered storage process: which life of the node it is, and the log directories that it could open.
+    """A registered storage process: the node's incarnation, and the log directories that it could open.
 
-    `survived_from`: nothing that the node wrote since that incarnation was lost; 0: only what was synced is sure.
-    `stopping`: it asks for its leaderships to be moved. `failed_dirs`: of its configured directories, so many do not work.
+    `survived_from`: nothing that the node wrote since that incarnation was lost; 0: only synced records are sure. `stopping`: it
+    asks to move its leaderships away. `failed_dirs`: the number of configured directories that do not work.
     """
 
     incarnation: int
@@ -29,41 +30,41 @@ def live_nodes(members: Mapping[int, Member]) -> dict[int, LiveNode]:
     }
 
 
-class Standing(Enum):
-    """Of an ISR member. Only the first two are in sync without a doubt."""
+class ReplicaHealth(Enum):
+    """The health of an ISR member. Only the first two are in sync without doubt."""
 
     STEADY = "steady"
     STOPPING = "stopping"
-    """Steady, but it will be gone soon."""
+    """Steady, but about to stop."""
     INTACT = "intact"
-    """It started anew, and has all that it ever acknowledged. It may have missed what came later."""
+    """It restarted and has all that it ever acknowledged. It may lack later records."""
     DOUBTFUL = "doubtful"
-    """It started anew, and may have lost what was acknowledged and not synced."""
+    """It restarted and may have lost acknowledged records that were not synced."""
     DAMAGED = "damaged"
-    """It lives, and said that its log cannot be read."""
+    """It lives, and reported that its log cannot be read."""
     DISPLACED = "displaced"
     """It lives without the directory that held the partition."""
     DEAD = "dead"
 
 
-def standing(state: PartitionState, member: InSync, live: Mapping[int, LiveNode], *, synced: bool) -> Standing:
+def health_of(state: PartitionState, member: InSync, live: Mapping[int, LiveNode], *, synced: bool) -> ReplicaHealth:
     node = live.get(member.node_id)
     if node is None:
-        return Standing.DEAD
+        return ReplicaHealth.DEAD
     if not has_directory(state, member.node_id, node):
-        return Standing.DISPLACED
+        return ReplicaHealth.DISPLACED
     if InSync(member.node_id, node.incarnation) in state.withdrawn:
-        return Standing.DAMAGED
+        return ReplicaHealth.DAMAGED
     if node.incarnation == member.incarnation:
-        return Standing.STOPPING if node.stopping else Standing.STEADY
-    # A registration that landed late may be of an earlier life: what that one kept says nothing of the member's.
+        return ReplicaHealth.STOPPING if node.stopping else ReplicaHealth.STEADY
+    # A late registration may be of an earlier incarnation. What that one kept says nothing about the member's.
     if (synced and not state.lax) or 0 < node.survived_from <= member.incarnation < node.incarnation:
-        return Standing.INTACT
-    return Standing.DOUBTFUL
+        return ReplicaHealth.INTACT
+    return ReplicaHealth.DOUBTFUL
 
 
 def has_directory(state: PartitionState, node_id: int, node: LiveNode) -> bool:
-    """Whether the node, if it hosts the partition, has the directory that it lies in, or has yet to choose one."""
+    """Whether a node that hosts the partition has the partition's directory, or has yet to choose one."""
     for replica in state.replicas:
         if replica.node_id == node_id:
             return not replica.log_dir_id or replica.log_dir_id in node.log_dirs
@@ -71,14 +72,14 @@ def has_directory(state: PartitionState, node_id: int, node: LiveNode) -> bool:
 
 
 def may_join(state: PartitionState, member: InSync, live: Mapping[int, LiveNode]) -> bool:
-    """Whether the node may be taken into the ISR in the incarnation in which its leader found it in sync."""
-    return standing(state, member, live, synced=False) is Standing.STEADY
+    """Whether the node may join the ISR in the incarnation in which its leader found it in sync."""
+    return health_of(state, member, live, synced=False) is ReplicaHealth.STEADY
 
 
 def lost_directories(state: PartitionState, live: Mapping[int, LiveNode]) -> tuple[int, ...]:
-    """In-sync nodes that are alive without the directory that holds this partition: their data is gone.
+    """In-sync nodes that live without the directory of this partition, so that its records are gone.
 
-    With no other in-sync replica the partition stays leaderless. Electing such a node would silently serve an empty log in
-    place of acknowledged records; an operator must bring the directory back, elect another replica, or delete the topic.
+    Without another in-sync replica the partition stays leaderless. If such a node led, it would silently serve an empty log in
+    place of acknowledged records. An operator has to bring the directory back, elect another replica, or delete the topic.
     """
     return tuple(m.node_id for m in state.isr if m.node_id in live and not has_directory(state, m.node_id, live[m.node_id]))

@@ -1,7 +1,7 @@
-"""The states of partitions and replicas, and what moves them on, as tables.
+"""The states of partitions and replicas, and the steps between them, as tables.
 
-Nobody keeps these states: they are read off the metadata and the list of the living. The tables say which steps there are, so
-whatever is about to be written is held to them.
+Nobody stores these states. They follow from the metadata and the live nodes. The tables say which steps exist, and every write is
+checked against them.
 """
 
 from collections.abc import Mapping
@@ -9,24 +9,24 @@ from enum import Enum
 from typing import Final
 
 from libs.cluster.records import PartitionState
-from services.controller.core.reassignment import reassigned_by_the_table
-from services.controller.core.standing import LiveNode, has_directory
+from services.controller.core.model.replica_health import LiveNode, has_directory
+from services.controller.core.reassignment.reassignment import reassigned_by_the_table
 
 
 class PartitionStatus(Enum):
     NON_EXISTENT = "NonExistent"
     NEW = "New"
-    """Written, but its topic's record is not yet: nobody sees it."""
+    """Written, but its topic's record is not written yet, so nobody sees it."""
     ONLINE = "Online"
     OFFLINE = "Offline"
-    """Nobody leads it."""
+    """It has no leader."""
 
 
 class PartitionStep(Enum):
     CREATED = "its replicas are assigned"
     COMMITTED = "its topic's record is written"
     SWEPT = "its creation was not finished"
-    LED_ANEW = "another replica leads, or another life of it"
+    LED_ANEW = "another replica leads, or another incarnation of it"
     ISR_CHANGED = "the ISR changes"
     REPLICAS_CHANGED = "replicas are added, removed or found in a directory"
     OWNER_CHANGED = "another coordinator owns it as a shard"
@@ -61,10 +61,10 @@ PARTITION_TRANSITIONS: Final[dict[tuple[PartitionStatus, PartitionStep], Partiti
 class ReplicaStatus(Enum):
     NON_EXISTENT = "NonExistent"
     NEW = "New"
-    """It copies, and a reassignment waits for it."""
+    """It copies records, and a reassignment waits for it."""
     ONLINE = "Online"
     OFFLINE = "Offline"
-    """Its node is dead, or lives without its log."""
+    """Its node is dead, or lives without the log."""
 
 
 class ReplicaStep(Enum):
@@ -98,7 +98,7 @@ REPLICA_TRANSITIONS: Final[dict[tuple[ReplicaStatus, ReplicaStep], ReplicaStatus
 
 
 def partition_status(state: PartitionState | None, *, committed: bool = True) -> PartitionStatus:
-    """`committed`: its topic's record is there."""
+    """The status of a partition. `committed`: its topic's record exists."""
     if state is None:
         return PartitionStatus.NON_EXISTENT
     if not committed:
@@ -107,7 +107,7 @@ def partition_status(state: PartitionState | None, *, committed: bool = True) ->
 
 
 def step_between(before: PartitionState, after: PartitionState) -> PartitionStep:
-    """What happened between two states of a partition that exists: the most that did."""
+    """The step between two states of an existing partition. If several apply, the most important one."""
     if after.leader < 0 <= before.leader:
         return PartitionStep.NOBODY_LEFT
     if before.leader < 0 <= after.leader:

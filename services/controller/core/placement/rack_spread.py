@@ -1,14 +1,14 @@
-"""How many replicas of one partition share a rack or a host, and which single moves would part them."""
+"""The numbers of replicas of a partition that share a rack or a host, and the single moves that would separate them."""
 
 from collections.abc import Mapping
 
-from services.controller.core.placement import Node
+from services.controller.core.placement.replica_placement import Node, shared_places
 
 Nodes = tuple[int, ...]
 
 
 class Spread:
-    """Over these nodes. What is asked is asked for thousands of partitions on the same nodes, so answers are kept."""
+    """The spread of partitions over these nodes. Answers are cached, since thousands of partitions are on the same nodes."""
 
     def __init__(self, nodes: Mapping[int, Node]) -> None:
         self._nodes = nodes
@@ -16,34 +16,32 @@ class Spread:
         self._better: dict[Nodes, list[tuple[int, int]]] = {}
 
     def shared(self, replicas: Nodes) -> tuple[int, int]:
-        """Replicas too many in a rack, and on a host. A node that names none has one for itself."""
-        found = self._shared.get(replicas)
-        if found is None:
-            known = [self._nodes[node_id] for node_id in replicas if node_id in self._nodes]
-            racks = [node.rack for node in known if node.rack]
-            hosts = [node.host_id for node in known if node.host_id]
-            found = self._shared[replicas] = (len(racks) - len(set(racks)), len(hosts) - len(set(hosts)))
-        return found
+        """The numbers of surplus replicas in racks and on hosts."""
+        best = self._shared.get(replicas)
+        if best is None:
+            best = self._shared[replicas] = shared_places(replicas, self._nodes)
+        return best
 
     def better(self, replicas: Nodes) -> list[tuple[int, int]]:
-        """(position, node) of the replacements after which the fewest share a rack, then a host; none if no fewer would."""
-        found = self._better.get(replicas)
-        if found is None:
-            found = self._better[replicas] = self._find_better(replicas)
-        return found
+        """The replacements, as (position, node), after which the fewest replicas share a rack, then a host. Empty if none is
+        better."""
+        best = self._better.get(replicas)
+        if best is None:
+            best = self._better[replicas] = self._find_better(replicas)
+        return best
 
     def _find_better(self, replicas: Nodes) -> list[tuple[int, int]]:
         least = self.shared(replicas)
         if least == (0, 0):
             return []
-        found: list[tuple[int, int]] = []
+        best: list[tuple[int, int]] = []
         for position in range(len(replicas)):
             for node_id in self._nodes:
                 if node_id in replicas:
                     continue
                 shared = self.shared((*replicas[:position], node_id, *replicas[position + 1 :]))
                 if shared < least:
-                    least, found = shared, []
+                    least, best = shared, []
                 if shared == least and least < self.shared(replicas):
-                    found.append((position, node_id))
-        return found
+                    best.append((position, node_id))
+        return best

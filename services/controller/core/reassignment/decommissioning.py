@@ -1,4 +1,4 @@
-"""Nodes that are to be empty: who they are, and whether the others can take what they have."""
+"""Decommissioning: the nodes to be emptied, and whether the other nodes can take their replicas."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from libs.cluster.configs.resolve import effective_broker_bool
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
-from services.controller.core.reassignment import target_of
+from services.controller.core.reassignment.reassignment import target_of
 
 DECOMMISSION: Final = "decommission"
 
@@ -19,12 +19,12 @@ def leaving(image: ClusterImage) -> frozenset[int]:
     )
 
 
-def too_few_without(image: ClusterImage, going: Iterable[int]) -> str | None:
-    """In words why the other nodes cannot take what these hold; None if they can."""
-    going = frozenset(going)
-    others = image.members(STORAGE).keys() - going
+def too_few_without(image: ClusterImage, decommissioning: Iterable[int]) -> str | None:
+    """The reason, in words, why the other nodes cannot take these nodes' replicas; None if they can."""
+    decommissioning = frozenset(decommissioning)
+    others = image.members(STORAGE).keys() - decommissioning
     for topic_id, index, state in image.states():
-        if len(target_of(state)) > len(others) and not going.isdisjoint(target_of(state)):
+        if len(target_of(state)) > len(others) and not decommissioning.isdisjoint(target_of(state)):
             return (
                 f"{image.topics_by_id[topic_id].name}-{index} has {len(target_of(state))} replica(s), and only {len(others)} "
                 "broker(s) are alive that are not being decommissioned."

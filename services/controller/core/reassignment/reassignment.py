@@ -1,7 +1,7 @@
-"""A partition's replicas move to other nodes (KIP-455): those of the target are added first, the others dropped at the end.
+"""Reassignment of a partition's replicas (KIP-455): target replicas are added first, and the others are dropped at the end.
 
-Nobody keeps how far one has come: `reassignment_status` reads it off the partition's state. `settle` finishes a reassignment as
-soon as all of the target is in sync, in the same write as the ISR that made it so. Whatever is written is held to the table.
+Nobody stores its progress: `reassignment_status` derives it from the partition's state. `reconcile` finishes a reassignment as
+soon as all target replicas are in sync, in the same write as the ISR change. Every write is checked against the table.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,20 +10,20 @@ from enum import Enum
 from typing import Final
 
 from libs.cluster.records import PartitionState, Replica
-from services.controller.core.elections import reassigned
-from services.controller.core.standing import LiveNode
+from services.controller.core.elections.leader_election import reassigned
+from services.controller.core.model.replica_health import LiveNode
 
 
 class ReassignmentStatus(Enum):
     NONE = "None"
     ADDING = "Adding"
-    """A replica of the target is not in sync yet."""
+    """A target replica is not in sync yet."""
     REMOVING = "Removing"
-    """All of the target is in sync: the others go as soon as one of it can lead."""
+    """All target replicas are in sync. The others are dropped as soon as a target replica can lead."""
 
 
 class ReassignmentStep(Enum):
-    ASKED = "another target is asked for"
+    ASKED = "another target is requested"
     CAUGHT_UP = "all of the target is in sync"
     FELL_BEHIND = "a replica of the target left the ISR"
     DROPPED = "the others are dropped, with a new leader epoch"
@@ -45,7 +45,7 @@ REASSIGNMENT_TRANSITIONS: Final[dict[tuple[ReassignmentStatus, ReassignmentStep]
 
 
 class UncleanRevert(Exception):
-    """Only replicas that a reassignment added are in sync: without them, what was acknowledged since may be lost."""
+    """Only replicas that a reassignment added are in sync. Without them, acknowledged records may be lost."""
 
 
 def is_reassigning(state: PartitionState) -> bool:
@@ -59,9 +59,9 @@ def reassignment_status(state: PartitionState) -> ReassignmentStatus:
 
 
 def begun(state: PartitionState, target: Sequence[int], directory: Callable[[int], str]) -> PartitionState:
-    """On its way to `target`, which replaces the target that it may have had. The partition epoch is left alone.
+    """The state on its way to `target`, which replaces an earlier target. The partition epoch is left alone.
 
-    Replicas that were added for a former target only are dropped at once, unless nobody else is in sync.
+    Replicas that were added only for an earlier target are dropped at once, unless no other is in sync.
     """
     there = {replica.node_id: replica for replica in state.replicas}
     original = [node_id for node_id in there if node_id not in state.adding]
@@ -74,7 +74,7 @@ def begun(state: PartitionState, target: Sequence[int], directory: Callable[[int
 
 
 def reverted(state: PartitionState) -> PartitionState:
-    """Without what was added. Raises UncleanRevert where nobody else is in sync: `without_added` is what is left then."""
+    """The state without added replicas. Raises UncleanRevert if no other is in sync; then `without_added` is what remains."""
     before = without_added(state)
     if not before.isr:
         raise UncleanRevert
@@ -82,20 +82,20 @@ def reverted(state: PartitionState) -> PartitionState:
 
 
 def without_added(state: PartitionState) -> PartitionState:
-    """Its ISR may be empty: then it must not be written."""
+    """The state without added replicas. Its ISR may be empty, and then it must not be written."""
     replicas = tuple(replica for replica in state.replicas if replica.node_id not in state.adding)
     return _with_replicas(replace(state, adding=(), removing=(), paced=False), replicas)
 
 
 def finished(state: PartitionState, live: Mapping[int, LiveNode]) -> PartitionState:
-    """Without the replicas that are to go, once all of the target is in sync and one of it can lead; else the same object."""
+    """The state without removed replicas, once all target replicas are in sync and one can lead; else the same object."""
     if reassignment_status(state) is not ReassignmentStatus.REMOVING or reassigned(state, live) is None:
         return state
     return _with_replicas(replace(state, adding=(), removing=(), paced=False), tuple(_target(state)))
 
 
 def reassigned_by_the_table(before: PartitionState, after: PartitionState) -> bool:
-    """Whether one write may lead from one state to the other, as far as reassignments go."""
+    """Whether one write may lead from one state to the other, as far as reassignments are concerned."""
     status: ReassignmentStatus | None = reassignment_status(before)
     steps = steps_between(before, after)
     for step in steps:
@@ -107,7 +107,7 @@ def reassigned_by_the_table(before: PartitionState, after: PartitionState) -> bo
 
 
 def steps_between(before: PartitionState, after: PartitionState) -> list[ReassignmentStep]:
-    """Several of them where one write does more than one."""
+    """The steps that one write takes, in order."""
     was, now = reassignment_status(before), reassignment_status(after)
     if now is ReassignmentStatus.NONE:
         if sorted(_node_ids(after)) == sorted(n for n in _node_ids(before) if n not in before.adding):
@@ -125,7 +125,7 @@ def steps_between(before: PartitionState, after: PartitionState) -> list[Reassig
 
 
 def drops_replicas(before: PartitionState, after: PartitionState) -> bool:
-    """Such a change opens a leader epoch, so that nobody counts on a replica that is no longer one."""
+    """Whether replicas are dropped. Such a change starts a leader epoch, so that nobody counts on a dropped replica."""
     if before.replicas is after.replicas:
         return False
     left = {replica.node_id for replica in after.replicas}
@@ -133,7 +133,7 @@ def drops_replicas(before: PartitionState, after: PartitionState) -> bool:
 
 
 def target_of(state: PartitionState) -> tuple[int, ...]:
-    """Node ids of its replicas, without those that are to go."""
+    """Node ids of the replicas that stay."""
     return tuple(replica.node_id for replica in _target(state))
 
 

@@ -1,4 +1,4 @@
-"""Which config changes are made, and what is answered for those that are not. A resource changes as a whole or not at all."""
+"""Config changes, and the answers for refused ones. All changes of a resource are made, or none."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE
 from libs.rpc.contracts.controller import AlterConfigs, ConfigChange, ConfigResource, ConfigResult
 from libs.wire.errors import ErrorCode
-from services.controller.core.decommissioning import DECOMMISSION, leaving, too_few_without
-from services.controller.core.internal_configs import kept_synced
-from services.controller.core.names import name_problem, shown
-from services.controller.core.refusal import Refused
+from services.controller.core.model.refusal import Refused
+from services.controller.core.reassignment.decommissioning import DECOMMISSION, leaving, too_few_without
+from services.controller.core.topics.internal_topic_configs import kept_synced
+from services.controller.core.topics.topic_names import name_problem, shown
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -42,7 +42,7 @@ TABLES: Final[dict[int, Mapping[str, ConfigDef]]] = {TOPIC: TOPIC_CONFIGS, BROKE
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """One resource's answer and, when it may change, all of its overrides after the change."""
+    """One resource's answer. If it changes, also all of its overrides after the change."""
 
     resource: ConfigResource
     result: ConfigResult
@@ -53,7 +53,7 @@ class Alteration:
         return KINDS[self.resource.resource_type]
 
     def changes(self, image: ClusterImage) -> bool:
-        """Whether there is anything to write."""
+        """Whether anything has to be written."""
         return self.values is not None and self.values != image.overrides(self.kind, self.resource.name)
 
 
@@ -61,7 +61,7 @@ def alter_configs(image: ClusterImage, request: AlterConfigs) -> list[Alteration
     """One alteration per resource, in the order of the request."""
     mentions = Counter((resource.resource_type, resource.name) for resource in request.resources)
     decided: dict[tuple[int, str], Alteration] = {}
-    going = leaving(image)
+    decommissioning = leaving(image)
     for resource in request.resources:
         key = (resource.resource_type, resource.name)
         try:
@@ -69,7 +69,7 @@ def alter_configs(image: ClusterImage, request: AlterConfigs) -> list[Alteration
                 raise Refused(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             values = _altered(image, resource)
             if resource.resource_type == BROKER and _decommissions(values):
-                going = _checked_to_go(image, resource.name, going)
+                decommissioning = _checked_to_go(image, resource.name, decommissioning)
         except Refused as refusal:
             decided[key] = Alteration(resource, ConfigResult(*key, refusal.error, refusal.message), None)
         else:
@@ -123,11 +123,11 @@ def _decommissions(values: Mapping[str, str]) -> bool:
     return value is not None and BROKER_CONFIGS[DECOMMISSION].parse(value) is True
 
 
-def _checked_to_go(image: ClusterImage, name: str, going: frozenset[int]) -> frozenset[int]:
-    """With this node. Refused where it is plain from the beginning that they could not all be emptied."""
-    if int(name) in going:
-        return going
-    together = going | {int(name)}
+def _checked_to_go(image: ClusterImage, name: str, decommissioning: frozenset[int]) -> frozenset[int]:
+    """The nodes to be emptied, with this one. Raises Refused if it is plain that they cannot all be emptied."""
+    if int(name) in decommissioning:
+        return decommissioning
+    together = decommissioning | {int(name)}
     if (problem := too_few_without(image, together)) is not None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Broker {name} cannot be decommissioned: {problem}")
     return together
@@ -181,7 +181,7 @@ def _apply(resource: ConfigResource, change: ConfigChange, values: dict[str, str
 
 
 def _check_removable(resource: ConfigResource, name: str) -> None:
-    """To remove what is not set, or has no such name, changes nothing and is no error; a fixed value cannot be removed."""
+    """Raises Refused for a fixed value. To remove a config that is not set or not known changes nothing and is no error."""
     if resource.resource_type == BROKER and name in BROKER_CONFIGS:
         try:
             require_dynamic(name, per_broker=bool(resource.name))
@@ -196,7 +196,7 @@ def _broken(resource: ConfigResource, error: ConfigError) -> Refused:
 
 
 def _edited_list(resource: ConfigResource, change: ConfigChange, current: str | None) -> str:
-    """KIP-339. What is not overridden starts from the static default, as in Kafka."""
+    """The list after APPEND or SUBTRACT (KIP-339). As in Kafka, a config without an override starts from the static default."""
     config = TABLES[resource.resource_type].get(change.name)
     if config is None or config.type is not ConfigType.LIST:
         verb = "APPEND" if change.operation == APPEND else "SUBTRACT"

@@ -1,4 +1,4 @@
-"""Which topics get more partitions, and where those go."""
+"""CreatePartitions: the topics that grow, and the places of their new partitions."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -8,14 +8,15 @@ from libs.cluster.records import PartitionState, Topic
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.controller import CreatePartitions, MorePartitions, TopicResult
 from libs.wire.errors import ErrorCode
-from services.controller.core.assignment import Assigner, Limits
-from services.controller.core.refusal import Refused
-from services.controller.core.topics import Randomness
+from services.controller.core.model.refusal import Refused
+from services.controller.core.topics.replica_assignment import Assigner, Limits
+from services.controller.core.topics.topics import Randomness
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedGrowth:
-    """`added` are the states from index `before.partitions` on. `after`, written with or after the last of them, commits."""
+    """A topic that may grow. `added` are the states from index `before.partitions` on. `after` is written with or after the last
+    of them, and commits."""
 
     before: Topic
     after: Topic
@@ -25,7 +26,8 @@ class PlannedGrowth:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Write `planned`, then answer its results together with `refused`, in the order of `names`."""
+    """The decision about one request. Write `planned`, then answer its results together with `refused`, in the order
+    of `names`."""
 
     names: tuple[str, ...]
     planned: tuple[PlannedGrowth, ...]
@@ -38,45 +40,46 @@ def create_partitions(image: ClusterImage, request: CreatePartitions, random: Ra
     left = limits.partitions_per_request
     planned: dict[str, PlannedGrowth] = {}
     refused: dict[str, TopicResult] = {}
-    for asked in request.topics:
+    for requested in request.topics:
         try:
-            if mentions[asked.name] > 1:
+            if mentions[requested.name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            growth = _grow(image, asked, assigner, left)
+            growth = _grow(image, requested, assigner, left)
         except Refused as refusal:
-            refused[asked.name] = TopicResult(asked.name, refusal.error, refusal.message)
+            refused[requested.name] = TopicResult(requested.name, refusal.error, refusal.message)
             continue
         left -= len(growth.added)
-        planned[asked.name] = growth
+        planned[requested.name] = growth
     return Growth(tuple(mentions), tuple(planned.values()), tuple(refused.values()))
 
 
-def _grow(image: ClusterImage, asked: MorePartitions, assigner: Assigner, left: int) -> PlannedGrowth:
-    topic = image.topics.get(asked.name)
+def _grow(image: ClusterImage, requested: MorePartitions, assigner: Assigner, left: int) -> PlannedGrowth:
+    topic = image.topics.get(requested.name)
     if topic is None:
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     if topic.name in INTERNAL_TOPICS:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The number of partitions of {topic.name} cannot be changed.")
-    if asked.count == topic.partitions:
+    if requested.count == topic.partitions:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partitions} partition(s).")
-    if asked.count < topic.partitions:
+    if requested.count < topic.partitions:
         raise Refused(
             ErrorCode.INVALID_PARTITIONS,
-            f"The topic {topic.name} currently has {topic.partitions} partition(s); {asked.count} would not be an increase.",
+            f"The topic {topic.name} currently has {topic.partitions} partition(s); {requested.count} would not be an increase.",
         )
-    more = asked.count - topic.partitions
+    more = requested.count - topic.partitions
     if more > left:
         raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     first = image.partition(bytes.fromhex(topic.topic_id), 0)
     factor = first.replication_factor if first is not None else 1
-    if asked.assignments is None:
+    if requested.assignments is None:
         added = assigner.placed(more, factor)
-    elif len(asked.assignments) != more:
+    elif len(requested.assignments) != more:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Attempted to add {more} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified.",
+            f"Attempted to add {more} additional partition(s), but only {len(requested.assignments)} assignment(s) were "
+            "specified.",
         )
     else:
-        added = assigner.assigned(asked.assignments, factor)
-    result = TopicResult(topic.name, ErrorCode.NONE, None, bytes.fromhex(topic.topic_id), asked.count, factor)
-    return PlannedGrowth(topic, replace(topic, partitions=asked.count), added, result)
+        added = assigner.assigned(requested.assignments, factor)
+    result = TopicResult(topic.name, ErrorCode.NONE, None, bytes.fromhex(topic.topic_id), requested.count, factor)
+    return PlannedGrowth(topic, replace(topic, partitions=requested.count), added, result)

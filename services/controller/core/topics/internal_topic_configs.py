@@ -1,4 +1,4 @@
-"""What the configs of coordinators' topics say whoever sets them."""
+"""Configs of internal topics that nobody can change."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,14 @@ DURABILITY, SYNCED = "durability", "synced"
 
 
 def kept_synced(topic: str, values: Mapping[str, str]) -> dict[str, str]:
-    """All of a topic's overrides, as they are to be stored. Raises ConfigError.
+    """A topic's overrides, as they are stored. Raises ConfigError.
 
-    Nodes and elections take it for granted that what a coordinator was told is committed is on disks, whatever the cluster's
-    default is: a committed offset never goes back.
+    Nodes and elections rely on internal topics being synced, whatever the cluster's default is: a committed offset never goes
+    back.
     """
     if topic not in INTERNAL_TOPICS:
         return dict(values)
-    asked = own_value(TOPIC_CONFIGS[DURABILITY], values)
-    if asked not in (None, SYNCED):
-        raise ConfigError(f"Invalid value {asked} for configuration {DURABILITY}: {topic} is always {SYNCED}")
+    durability = own_value(TOPIC_CONFIGS[DURABILITY], values)
+    if durability not in (None, SYNCED):
+        raise ConfigError(f"Invalid value {durability} for configuration {DURABILITY}: {topic} is always {SYNCED}")
     return {**values, DURABILITY: SYNCED}

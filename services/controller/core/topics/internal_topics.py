@@ -1,4 +1,4 @@
-"""The topics that coordinators write, and what they are created with."""
+"""The internal topics, and the configs with which they are created."""
 
 from dataclasses import replace
 from typing import Final
@@ -8,18 +8,19 @@ from libs.cluster.image import ClusterImage
 from libs.cluster.topic_names import GROUP_TOPIC
 from libs.rpc.contracts.controller import CreateInternalTopic, CreateTopics, NewTopic, TopicResult
 from libs.wire.errors import ErrorCode
-from services.controller.core.assignment import Limits
-from services.controller.core.ownership import OWNED_BY, owned_from_the_start
-from services.controller.core.topics import Creation, Randomness, create_topics, default_replication_factor
+from services.controller.core.shards.shard_ownership import OWNED_BY, owned_from_the_start
+from services.controller.core.topics.replica_assignment import Limits
+from services.controller.core.topics.topics import Creation, Randomness, create_topics, default_replication_factor
 
 FACTOR: Final = "offsets.topic.replication.factor"
 
 
 def create_internal_topic(image: ClusterImage, request: CreateInternalTopic, random: Randomness, limits: Limits) -> Creation:
-    """With an owner for each of its shards, if anybody lives who could be. Nothing to write where it is there already."""
+    """The creation of an internal topic, with an owner for each shard if a coordinator lives. There is nothing to write if the
+    topic exists."""
     name = request.name
     if name not in OWNED_BY:
-        return _answered(TopicResult(name, ErrorCode.INVALID_REQUEST, "Nobody would own that topic."))
+        return _answered(TopicResult(name, ErrorCode.INVALID_REQUEST, "No coordinator owns that topic."))
     if (topic := image.topics.get(name)) is not None:
         topic_id = bytes.fromhex(topic.topic_id)
         return _answered(TopicResult(name, ErrorCode.NONE, None, topic_id, topic.partitions))

@@ -1,4 +1,4 @@
-"""New partitions on nodes: placed by us, or assigned by hand and checked."""
+"""Assignment of new partitions to nodes: placed by the controller, or given by the client and checked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,21 +6,22 @@ from dataclasses import dataclass
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import STORAGE, InSync, PartitionState, Replica
 from libs.wire.errors import ErrorCode
-from services.controller.core.brokers import NO_LEADER
-from services.controller.core.decommissioning import leaving
-from services.controller.core.placement import Load, Node, choose_directory, place
-from services.controller.core.refusal import Refused
+from services.controller.core.model.refusal import Refused
+from services.controller.core.partitions.partition_reconciler import NO_LEADER
+from services.controller.core.placement.replica_placement import Load, Node, choose_directory, place
+from services.controller.core.reassignment.decommissioning import leaving
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may ask for."""
+    """The limits of one request."""
 
     partitions_per_request: int = 10_000
 
 
 class Assigner:
-    """Gives first states to new partitions, in one image, remembering what it gave, so that a request's topics share evenly."""
+    """The first states of new partitions in one image. It counts its own placements, so that the topics of a request share nodes
+    evenly."""
 
     __slots__ = ("_image", "_leaving", "_limits", "_load", "_members", "_nodes", "_start")
 
@@ -65,7 +66,7 @@ class Assigner:
         return tuple(self._first_state(replicas) for replicas in chosen)
 
     def assigned(self, assignments: Sequence[tuple[int, ...]], replication_factor: int | None) -> tuple[PartitionState, ...]:
-        """States of partitions assigned by hand. `replication_factor` None takes the first assignment's."""
+        """States of partitions that the client assigned. `replication_factor` None: that of the first assignment."""
         for index, replicas in enumerate(assignments):
             if replication_factor is None:
                 replication_factor = len(replicas)
@@ -97,7 +98,7 @@ class Assigner:
             )
 
     def _first_state(self, replicas: Sequence[int]) -> PartitionState:
-        """Dead nodes get their replica, and a place in the ISR once they have caught up."""
+        """The first state of a partition. Dead nodes get their replica, and join the ISR once they have caught up."""
         alive = [node_id for node_id in replicas if node_id in self._nodes]
         isr = tuple(InSync(node_id, self._members[node_id].incarnation) for node_id in alive)
         leader = isr[0] if isr else InSync(NO_LEADER, 0)

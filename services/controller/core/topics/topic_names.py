@@ -1,15 +1,15 @@
-"""What is wrong with a topic name, in Kafka's words, and which names are too like one another."""
+"""Checks of topic names, with Kafka's messages, and names that collide."""
 
 from typing import Final
 
 from libs.cluster.topic_names import MAX_NAME_LENGTH, is_legal
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""KRaft's own log, a name that Kafka lets nobody create."""
+"""KRaft's own log. As in Kafka, nobody can create a topic with this name."""
 
 
 def name_problem(name: str) -> str | None:
-    """None when nothing is wrong."""
+    """The problem with a topic name, in Kafka's words; None if there is none."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -25,11 +25,11 @@ def name_problem(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Two topics with the same key would share metric names, which write '.' as '_'."""
+    """The key of colliding names. Two topics with the same key would share metric names, which write '.' as '_'."""
     return name.replace(".", "_")
 
 
 def shown(name: str) -> str:
-    """A hostile name as a message may repeat it: printable, and cut."""
+    """A name as a message may repeat it: printable and cut."""
     printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in name[: MAX_NAME_LENGTH + 1])
     return printable if len(name) <= MAX_NAME_LENGTH + 1 else printable + "…"

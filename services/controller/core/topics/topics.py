@@ -1,6 +1,6 @@
-"""Which topics are created, deleted and grown, and what is answered for those that are not.
+"""Creation and deletion of topics, and the answers for refused ones.
 
-Codes and words are Kafka's (KRaft's ReplicationControlManager), for the tools that show them. Nothing here writes: a decision
+Error codes and messages are Kafka's (KRaft's ReplicationControlManager), since tools show them. Nothing here writes: a decision
 says what to write, and the shell answers success only once it is written.
 """
 
@@ -16,11 +16,11 @@ from libs.cluster.records import STORAGE, PartitionState, Topic
 from libs.cluster.topic_names import INTERNAL_TOPICS
 from libs.rpc.contracts.controller import CreateTopics, DeleteTopics, NewTopic, TopicRef, TopicResult
 from libs.wire.errors import ErrorCode
-from services.controller.core.assignment import Assigner, Limits
-from services.controller.core.decommissioning import leaving
-from services.controller.core.internal_configs import kept_synced
-from services.controller.core.names import METADATA_TOPIC, collision_key, name_problem, shown
-from services.controller.core.refusal import Refused
+from services.controller.core.model.refusal import Refused
+from services.controller.core.reassignment.decommissioning import leaving
+from services.controller.core.topics.internal_topic_configs import kept_synced
+from services.controller.core.topics.replica_assignment import Assigner, Limits
+from services.controller.core.topics.topic_names import METADATA_TOPIC, collision_key, name_problem, shown
 
 NO_ID = b"\0" * 16
 
@@ -35,7 +35,7 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """A topic that may be created. Its record is written with or after the last of its partitions: it is the commit."""
+    """A topic that may be created. Its record is written with or after the last of its partitions, and commits."""
 
     topic: Topic
     partitions: tuple[PartitionState, ...]
@@ -49,7 +49,8 @@ class PlannedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """Write `planned`, then answer its results together with `refused`, in the order of `names`."""
+    """The decision about one request. Write `planned`, then answer its results together with `refused`, in the order
+    of `names`."""
 
     names: tuple[str, ...]
     planned: tuple[PlannedTopic, ...]
@@ -61,7 +62,7 @@ def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness
     default_partitions = effective_broker_int(image, "num.partitions")
     default_factor = default_replication_factor(image)
     by_name = {topic.name: topic for topic in request.topics}
-    asked = sum(_partition_count(topic, default_partitions) for topic in request.topics if mentions[topic.name] == 1)
+    requested = sum(_partition_count(topic, default_partitions) for topic in request.topics if mentions[topic.name] == 1)
     assigner = Assigner(image, limits, start=random.randrange(1 << 16))
     taken = {collision_key(name): name for name in image.topics}
     planned: list[PlannedTopic] = []
@@ -70,7 +71,7 @@ def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness
         try:
             if mentions[name] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            if asked > limits.partitions_per_request:
+            if requested > limits.partitions_per_request:
                 raise Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
             _check_name(image, name, taken)
             configs = _checked_configs(topic)
@@ -79,7 +80,7 @@ def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness
             refused.append(TopicResult(name, refusal.error, refusal.message))
             continue
         taken[collision_key(name)] = name
-        topic_id = new_topic_id(random, lambda found: found in image.topics_by_id)
+        topic_id = new_topic_id(random, lambda matches: matches in image.topics_by_id)
         result = TopicResult(name, ErrorCode.NONE, None, topic_id, len(partitions), len(partitions[0].replicas))
         record = Topic(name, topic_id.hex(), len(partitions), name in INTERNAL_TOPICS)
         planned.append(PlannedTopic(record, partitions, configs, result))
@@ -87,7 +88,7 @@ def create_topics(image: ClusterImage, request: CreateTopics, random: Randomness
 
 
 def new_topic_id(random: Randomness, taken: Callable[[bytes], bool]) -> bytes:
-    """A version 4 UUID. Kafka keeps some ids to itself, and avoids those whose base64 form would begin like an option."""
+    """A new topic id: a version 4 UUID. Kafka reserves some ids, and avoids those whose base64 form begins with a dash."""
     while True:
         raw = bytearray(random.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
@@ -98,7 +99,8 @@ def new_topic_id(random: Randomness, taken: Callable[[bytes], bool]) -> bytes:
 
 
 def default_replication_factor(image: ClusterImage, config: str = "default.replication.factor") -> int:
-    """What the broker config says; where nobody set it, its default, or as many as there are live nodes that stay."""
+    """The broker config's value if somebody set it. Otherwise its default, or the number of live nodes that stay, if that is
+    lower."""
     configured = effective_broker_int(image, config)
     if is_set(image, config):
         return configured
@@ -179,7 +181,8 @@ def _in_order(assignments: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Delete `topics`, then answer `results`, which holds success for them, in the order of the request."""
+    """The decision about one request. Delete `topics`, then answer `results`, in the order of the request. For `topics` these
+    hold success."""
 
     topics: tuple[Topic, ...]
     results: tuple[TopicResult, ...]
@@ -187,12 +190,12 @@ class Deletion:
 
 def delete_topics(image: ClusterImage, request: DeleteTopics) -> Deletion:
     enabled = effective_broker_bool(image, "delete.topic.enable")
-    found = [_find(image, ref) for ref in request.topics]
-    mentions = Counter(topic.topic_id for topic in found if isinstance(topic, Topic))
-    unknown = Counter(ref for ref, topic in zip(request.topics, found, strict=True) if not isinstance(topic, Topic))
+    matches = [_find(image, ref) for ref in request.topics]
+    mentions = Counter(topic.topic_id for topic in matches if isinstance(topic, Topic))
+    unknown = Counter(ref for ref, topic in zip(request.topics, matches, strict=True) if not isinstance(topic, Topic))
     topics: list[Topic] = []
     results: dict[tuple[str | None, bytes], TopicResult] = {}
-    for ref, topic in zip(request.topics, found, strict=True):
+    for ref, topic in zip(request.topics, matches, strict=True):
         key = (ref.name, ref.topic_id)
         name = ref.name or ""
         if not enabled:
@@ -200,18 +203,18 @@ def delete_topics(image: ClusterImage, request: DeleteTopics) -> Deletion:
         elif isinstance(topic, Topic):
             topic_id = bytes.fromhex(topic.topic_id)
             if mentions[topic.topic_id] > 1:
-                results[key] = TopicResult(name, ErrorCode.INVALID_REQUEST, f"Duplicate topic {_how(ref)}.", ref.topic_id)
+                results[key] = TopicResult(name, ErrorCode.INVALID_REQUEST, f"Duplicate topic {_ref_kind(ref)}.", ref.topic_id)
             else:
                 topics.append(topic)
                 results[key] = TopicResult(topic.name, ErrorCode.NONE, None, topic_id)
         elif unknown[ref] > 1 and topic.error != ErrorCode.INVALID_REQUEST:
-            results[key] = TopicResult(name, ErrorCode.INVALID_REQUEST, f"Duplicate topic {_how(ref)}.", ref.topic_id)
+            results[key] = TopicResult(name, ErrorCode.INVALID_REQUEST, f"Duplicate topic {_ref_kind(ref)}.", ref.topic_id)
         else:
             results[key] = TopicResult(name, topic.error, topic.message, ref.topic_id)
     return Deletion(tuple(topics), tuple(results.values()))
 
 
-def _how(ref: TopicRef) -> str:
+def _ref_kind(ref: TopicRef) -> str:
     return "id" if ref.name is None else "name"
 
 

@@ -1,28 +1,28 @@
-"""What operators ask about groups of every kind: DescribeGroups, ConsumerGroupDescribe, ListGroups.
+"""Descriptions of groups of every kind: DescribeGroups, ConsumerGroupDescribe, ListGroups.
 
-DescribeGroups says from version 6 on that there is no such group (KIP-1043), ListGroups filters by state from 4 (KIP-518) and by
-type from 5 (KIP-848) on.
+DescribeGroups reports a missing group as an error from version 6 on (KIP-1043). ListGroups filters by state from version 4
+(KIP-518) and by type from version 5 (KIP-848) on.
 """
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from libs.runtime.shards.decisions import Decision
+from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from services.group_coordinator.core.classic.states import State
 from services.group_coordinator.core.classic.views import KIND as CLASSIC
-from services.group_coordinator.core.kinds.kind import Kind
+from services.group_coordinator.core.kinds.group_kind import Kind
 
 Decided: TypeAlias = Decision[Any, Any]
 
 GROUP_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Everything: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, as bits."""
+"""All operations, as bits: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
 
 
 def describe(kind_of: Callable[[str], Kind], request: describe_groups.DescribeGroupsRequest, version: int) -> Decided:
-    groups = [kind_of(name).described(name, version) for name in request.groups]
+    groups = [kind_of(name).describe(name, version) for name in request.groups]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -33,11 +33,11 @@ def describe(kind_of: Callable[[str], Kind], request: describe_groups.DescribeGr
 def consumer_describe(
     kind_of: Callable[[str], Kind], request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int
 ) -> Decided:
-    """Groups without a name come first, as in Kafka, and are refused without a word."""
+    """The answer to ConsumerGroupDescribe. As in Kafka, groups without a name come first, refused without a message."""
     named = [name for name in request.group_ids if name]
     nameless = len(request.group_ids) - len(named)
     groups = [consumer_group_describe.DescribedGroup(ErrorCode.INVALID_GROUP_ID) for _ in range(nameless)]
-    groups += [kind_of(name).consumer_described(name, version) for name in named]
+    groups += [kind_of(name).describe_as_consumer_group(name, version) for name in named]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
@@ -46,11 +46,11 @@ def consumer_describe(
 
 
 def list_simple(names: Iterable[str], request: ListGroupsRequest) -> list[ListedGroup]:
-    """Empty filters let all through. Case does not count."""
+    """Simple groups that pass the filters. Empty filters pass all; case does not count."""
     state = State.EMPTY.value
-    if request.states_filter and state.lower() not in {asked.lower() for asked in request.states_filter}:
+    if request.states_filter and state.lower() not in {accepted.lower() for accepted in request.states_filter}:
         return []
-    if request.types_filter and CLASSIC not in {asked.lower() for asked in request.types_filter}:
+    if request.types_filter and CLASSIC not in {accepted.lower() for accepted in request.types_filter}:
         return []
     return [ListedGroup(name, "", state, CLASSIC) for name in names]
 

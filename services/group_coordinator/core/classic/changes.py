@@ -1,6 +1,6 @@
-"""What happens to a classic group between two generations, as records that are not kept in the log: it goes with its owner.
+"""Changes of a classic group between two generations. The log does not keep these records, so they end with the owner.
 
-What the log keeps are `ClassicGroupChanged` and `ClassicGroupRemoved`.
+The log keeps `ClassicGroupChanged` and `ClassicGroupRemoved`.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from services.group_coordinator.core.classic.member import Member
 
 @dataclass(frozen=True, slots=True)
 class GroupBegun:
-    """Somebody asks to join a group that is not there."""
+    """A member asks to join a group that does not exist."""
 
     group: str
     now_ms: int
@@ -19,14 +19,14 @@ class GroupBegun:
 
 @dataclass(frozen=True, slots=True)
 class GroupForgotten:
-    """It was not in the log, and nobody is left who asked to join it."""
+    """The group was not in the log, and no member waits to join it any more."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemberIdGiven:
-    """KIP-394: the member has to come again with it. Until then it is pending."""
+    """The coordinator gave the member an id, and the member has to join again with it (KIP-394). Until then it is pending."""
 
     group: str
     member_id: str
@@ -41,19 +41,19 @@ class PendingMemberRemoved:
 
 @dataclass(frozen=True, slots=True)
 class MemberJoined:
-    """A member new, or as it is now. It waits for the others to join."""
+    """A member that is new or changed. It waits for the others to join."""
 
     group: str
     member: Member
     protocol_type: str
-    """The group's, from its first member on."""
+    """The group's protocol type, which the first member sets."""
     version: int
-    """Of its request."""
+    """The version of its request."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberReplaced:
-    """KIP-345: the same instance under a new member id. It takes the place of the old: leadership, assignment."""
+    """The same instance under a new member id (KIP-345). It takes over leadership and assignment."""
 
     group: str
     old_id: str
@@ -73,12 +73,12 @@ class RebalanceBegun:
     now_ms: int
     due_ms: int
     remaining_ms: int
-    """By how much the initial delay may yet be extended."""
+    """By how much the initial delay may still be extended."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinsExtended:
-    """The initial delay because somebody new came; or the rebalance timeout because nobody did."""
+    """The join phase lasts longer: the initial delay because a new member came, or the rebalance timeout because none joined."""
 
     group: str
     due_ms: int
@@ -87,7 +87,7 @@ class JoinsExtended:
 
 @dataclass(frozen=True, slots=True)
 class GenerationBegun:
-    """All who joined are answered, and are to sync."""
+    """A new generation. All joined members get their answers, and have to sync."""
 
     group: str
     generation: int
@@ -99,7 +99,7 @@ class GenerationBegun:
 
 @dataclass(frozen=True, slots=True)
 class MemberSynced:
-    """`waits` for the leader's assignment, or has it."""
+    """A member that has sent SyncGroup. `waits`: for the leader's assignment."""
 
     group: str
     member_id: str
@@ -107,8 +107,8 @@ class MemberSynced:
 
 
 @dataclass(frozen=True, slots=True)
-class AskerAnswered:
-    """One who was stranded."""
+class StrandedRequestAnswered:
+    """A stranded request was answered."""
 
     group: str
     member_id: str
@@ -127,5 +127,5 @@ Change: TypeAlias = (
     | JoinsExtended
     | GenerationBegun
     | MemberSynced
-    | AskerAnswered
+    | StrandedRequestAnswered
 )

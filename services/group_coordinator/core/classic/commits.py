@@ -1,4 +1,4 @@
-"""What offsets ask about a classic group: who may commit, which topics are read, since when nobody reads."""
+"""Facts about a classic group that offsets need: whether a commit is allowed, which topics are read, and since when none is."""
 
 from libs.wire.consumer_protocol import PROTOCOL_TYPE, read_subscription
 from libs.wire.errors import ErrorCode
@@ -9,7 +9,7 @@ from services.group_coordinator.core.classic.states import State
 
 def commit_error(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
     if generation < 0 and group.state is State.EMPTY:
-        return ErrorCode.NONE  # an operator, or a consumer that assigns itself
+        return ErrorCode.NONE  # an operator, or a consumer without group membership
     if generation >= 0 or member_id or instance_id is not None:
         fault = group.fault(member_id, instance_id)
         if fault is not None:
@@ -24,14 +24,14 @@ def commit_error(group: Group, member_id: str, instance_id: str | None, generati
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """None: that cannot be known, because the members speak another protocol than consumers do."""
+    """The topics that members read. None if it cannot be known, since the members do not speak the consumer protocol type."""
     facts = group.facts
     if facts.protocol_type != PROTOCOL_TYPE or facts.protocol is None:
         return None
-    found: set[str] = set()
+    topics: set[str] = set()
     for member in group.members.values():
         try:
-            found.update(read_subscription(member.metadata(facts.protocol), up_to=0).topics)
+            topics.update(read_subscription(member.metadata(facts.protocol), up_to=0).topics)
         except ProtocolError:
             return None
-    return frozenset(found)
+    return frozenset(topics)

@@ -1,68 +1,79 @@
-"""What becomes due in a classic group: a member is silent, joins or assignments take too long."""
+"""Timeouts in a classic group: of sessions, of joins and of syncs."""
 
-from libs.runtime.shards.decisions import Decision
-from services.group_coordinator.core.classic.draft import Decided, Draft, joins_key, syncs_key
-from services.group_coordinator.core.classic.rebalances import begin, complete, delay_over, go_on, rebalance
+from libs.coordinator.decisions import Decision
+from services.group_coordinator.core.classic.group_decision import Decided, GroupDecision, joins_key, syncs_key
+from services.group_coordinator.core.classic.rebalances import (
+    complete_if_all_joined,
+    complete_join_phase,
+    end_initial_delay,
+    prepare_rebalance,
+    rebalance,
+)
 from services.group_coordinator.core.classic.states import State
-from services.group_coordinator.core.happened import SESSION_OVER, TOO_SLOW
-from services.group_coordinator.core.quoted import listed
+from services.group_coordinator.core.model.group_events import SESSION_OVER, TOO_SLOW
+from services.group_coordinator.core.model.quoting import listed
 
 
-def session_over(draft: Draft, member_id: str) -> Decided:
-    group = draft.group
+def on_session_timeout(group_decision: GroupDecision, member_id: str) -> Decided:
+    group = group_decision.group
     if member_id in group.pending:
-        draft.remove_pending(member_id)
-        go_on(draft)
-        return draft.decision()
+        group_decision.remove_pending(member_id)
+        complete_if_all_joined(group_decision)
+        return group_decision.decision()
     member = group.members.get(member_id)
     if member is None:
         return Decision()
     if not member.new and (member_id in group.joining or member_id in group.syncing):
-        return Decision()  # it waits for us; its session begins anew when it is answered
-    draft.remove(member_id, SESSION_OVER)
+        return Decision()  # it waits for an answer; its session begins anew with that
+    group_decision.remove(member_id, SESSION_OVER)
     if member.new:
         reason = f"member {member_id} waited too long to join"
     else:
         reason = f"member {member_id} was silent for {member.session_timeout_ms} ms"
-    rebalance(draft, reason)
-    return draft.decision()
+    rebalance(group_decision, reason)
+    return group_decision.decision()
 
 
-def joins_over(draft: Draft) -> Decided:
-    facts = draft.group.facts
+def on_join_timeout(group_decision: GroupDecision) -> Decided:
+    facts = group_decision.group.facts
     if facts.state is not State.PREPARING_REBALANCE:
         return Decision()
-    if facts.join_due_ms > draft.now_ms:
-        return Decision(timers={joins_key(draft.name): facts.join_due_ms})
+    if facts.join_due_ms > group_decision.now_ms:
+        return Decision(timers={joins_key(group_decision.name): facts.join_due_ms})
     if facts.initial:
-        delay_over(draft)
+        end_initial_delay(group_decision)
     else:
-        complete(draft)
-    return draft.decision()
+        complete_join_phase(group_decision)
+    return group_decision.decision()
 
 
-def syncs_over(draft: Draft) -> Decided:
-    """Who did not ask for its assignment in time is not there."""
-    group = draft.group
+def on_sync_timeout(group_decision: GroupDecision) -> Decided:
+    """Removes members that did not send SyncGroup in time."""
+    group = group_decision.group
     if group.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not group.unsynced:
         return Decision()
-    if group.facts.sync_due_ms > draft.now_ms:
-        return Decision(timers={syncs_key(draft.name): group.facts.sync_due_ms})
+    if group.facts.sync_due_ms > group_decision.now_ms:
+        return Decision(timers={syncs_key(group_decision.name): group.facts.sync_due_ms})
     late = list(group.unsynced)
     for member_id in late:
-        draft.remove(member_id, TOO_SLOW)
-    begin(draft, f"{listed(late)} did not ask for their assignment in time")
-    return draft.decision()
+        group_decision.remove(member_id, TOO_SLOW)
+    prepare_rebalance(group_decision, f"{listed(late)} did not ask for their assignment in time")
+    return group_decision.decision()
 
 
-def loaded(draft: Draft) -> Decided:
-    """A group that is larger than it may be, since the setting was changed, gets smaller as its members join again. One that was
-    of the consumer protocol until the former owner ended has to agree on an assignment."""
-    group = draft.group
+def loaded(group_decision: GroupDecision) -> Decided:
+    """Begins the rebalances that a freshly loaded group needs.
+
+    A group above the maximum size shrinks as its members join again. A group that was downgraded by the former owner has to agree
+    on an assignment.
+    """
+    group = group_decision.group
     if group.state is State.STABLE and group.facts.leader is None:
-        begin(draft, "the group is classic again, and was not assigned anew yet")
-        return draft.decision()
-    if group.state is State.STABLE and len(group.members) > draft.settings.size_max:
-        begin(draft, f"there are {len(group.members)} members, and {draft.settings.size_max} are let in")
-        return draft.decision()
+        prepare_rebalance(group_decision, "the group is classic again, and was not assigned anew yet")
+        return group_decision.decision()
+    if group.state is State.STABLE and len(group.members) > group_decision.settings.size_max:
+        prepare_rebalance(
+            group_decision, f"there are {len(group.members)} members, and {group_decision.settings.size_max} are let in"
+        )
+        return group_decision.decision()
     return Decision()

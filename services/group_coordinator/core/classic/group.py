@@ -1,20 +1,20 @@
-"""A classic group, and what each change does to it.
+"""A classic group, and the effect of each record on it.
 
-All of a group stands in tables of its own, one row for each member and for each who waits, so that a join costs the same
-whatever the size of the group. `scratch` is the group as it will be: a decision tries its records on it one by one.
+Each group has tables of its own, with a row for each member and each waiting request. So a join costs the same whatever the size
+of the group. `scratch` is a copy for a decision, which tries its records on it one by one.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from libs.runtime.shards.tables import Journal, Table
+from libs.coordinator.tables import Journal, Table
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.member import Member, from_log
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
-from services.group_coordinator.core.records import ClassicGroupChanged
-from services.group_coordinator.core.scratch import Scratch, add
+from services.group_coordinator.core.model.records import ClassicGroupChanged
+from services.group_coordinator.core.model.working_copy import WorkingCopy, add
 
 _NOW: Final = "now"
 
@@ -26,23 +26,23 @@ class Facts:
     protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
-    """None while Empty, or when it left: the next generation elects one."""
+    """None while Empty, or after the leader left: the next generation elects one."""
     since_ms: int = -1
-    """In this state."""
+    """When the group entered this state."""
     logged: bool = False
-    """There is a record of it."""
+    """Whether the log has a record of the group."""
     reason: str = ""
-    """Of the last rebalance, in words."""
+    """The reason of the last rebalance, in words."""
     begun_ms: int = -1
-    """When that began."""
+    """When the last rebalance began."""
     rebalances: int = 0
-    """Begun at this owner."""
+    """Number of rebalances begun at this owner."""
     rebalancing_ms: int = 0
-    """Spent in those that ended. `rebalanced_ms` counts the present one as well."""
+    """Time spent in finished rebalances. `rebalanced_ms` adds the present one."""
     initial: bool = False
-    """It began with nobody: the initial delay is waited for."""
+    """The rebalance began in an empty group, so it waits for the initial delay."""
     newcomers: bool = False
-    """Somebody new came during the initial delay."""
+    """A new member joined during the initial delay."""
     join_due_ms: int = -1
     remaining_ms: int = 0
     sync_due_ms: int = -1
@@ -53,11 +53,11 @@ class Facts:
         return self.rebalancing_ms
 
 
-class Waits(NamedTuple):
+class WaitingJoin(NamedTuple):
     version: int
-    """Of the request."""
+    """The version of the request."""
     order: int
-    """How many had joined before."""
+    """Number of members that joined before it."""
 
 
 class Group:
@@ -67,14 +67,14 @@ class Group:
         self.name = name
         self._facts: MutableMapping[str, Facts] = tables()
         self.members: MutableMapping[str, Member] = tables()
-        self.joining: MutableMapping[str, Waits] = tables()
+        self.joining: MutableMapping[str, WaitingJoin] = tables()
         """Members that wait for the others to join."""
         self.syncing: MutableMapping[str, bool] = tables()
         """Members that wait for the leader's assignment."""
         self.unsynced: MutableMapping[str, bool] = tables()
-        """Members of this generation that have not asked for their assignment yet."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.pending: MutableMapping[str, int] = tables()
-        """Those who were given a member id and have not come back with it: until when."""
+        """Member ids that were given and not used yet → until when."""
         self.statics: MutableMapping[str, str] = tables()
         """Instance id → member id."""
         self.supporters: MutableMapping[str, int] = tables()
@@ -105,7 +105,7 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asks for."""
+        """The longest rebalance timeout of any member."""
         return max(self.timeouts, default=0)
 
     @property
@@ -113,19 +113,19 @@ class Group:
         return len(self.joining) == len(self.members) and not self.pending
 
     @property
-    def is_void(self) -> bool:
-        """Nothing would be missed if it were forgotten."""
+    def is_forgettable(self) -> bool:
+        """Whether the group can be forgotten: it is empty and not in the log."""
         return not (self.members or self.pending or self.facts.logged) and self.state is State.EMPTY
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether a member that offers these could be in it."""
+        """Whether a member that offers these protocols could join."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         size = len(self.members)
         return protocol_type == self.facts.protocol_type and any(self.supporters.get(name, 0) == size for name in protocols)
 
     def fault(self, member_id: str, instance_id: str | None) -> ErrorCode | None:
-        """None: it is a member. FENCED_INSTANCE_ID: its instance id belongs to another. UNKNOWN_MEMBER_ID."""
+        """None for a member. FENCED_INSTANCE_ID if another member has its instance id. Otherwise UNKNOWN_MEMBER_ID."""
         if instance_id is not None:
             holder = self.statics.get(instance_id)
             if holder is None:
@@ -183,12 +183,12 @@ class Group:
                 self.facts = replace(facts, newcomers=True)
         waits = self.joining.get(member.member_id)
         self._put(member)
-        self.joining[member.member_id] = Waits(change.version, len(self.joining) if waits is None else waits.order)
+        self.joining[member.member_id] = WaitingJoin(change.version, len(self.joining) if waits is None else waits.order)
 
     def _put(self, member: Member) -> None:
         before = self.members.get(member.member_id)
         self.members[member.member_id] = member
-        if before is None or not before.asks_as(member):
+        if before is None or not before.offers_same(member):
             if before is not None:
                 self._count(before, -1)
             self._count(member, 1)
@@ -227,7 +227,7 @@ class Group:
     # -- the log ------------------------------------------------------------------------------------------------------------
 
     def agree(self, record: ClassicGroupChanged) -> None:
-        """The record of a decision, after its changes."""
+        """Applies the record that ends a decision, after its changes."""
         now_ms = record.state_changed_ms
         if not record.members:
             self._become(
@@ -246,18 +246,18 @@ class Group:
             assert self.state is State.STABLE, self.state
 
     def load(self, record: ClassicGroupChanged) -> None:
-        """As it was read from the log: what was before does not count. A member may be known better than the log knows it."""
+        """Loads the group from its record, which replaces what was before. Protocols that the log does not hold are kept."""
         kept = {member.member_id: member for member in self.members.values()}
         kept_unsynced = set(self.unsynced) if self.facts.generation == record.generation else set()
         for table in (self.members, self.joining, self.syncing, self.unsynced, self.statics, self.supporters, self.timeouts):
             table.clear()
-        for found in record.members:
-            member, before = from_log(found, record.protocol), kept.get(found.member_id)
+        for logged in record.members:
+            member, before = from_log(logged, record.protocol), kept.get(logged.member_id)
             if before is not None and before.metadata(record.protocol) == member.metadata(record.protocol):
                 member = replace(member, protocols=before.protocols)
             self._put(member)
-            if found.member_id in kept_unsynced and found.member_id != record.leader:
-                self.unsynced[found.member_id] = True
+            if logged.member_id in kept_unsynced and logged.member_id != record.leader:
+                self.unsynced[logged.member_id] = True
         self.facts = Facts(
             State.STABLE if record.members else State.EMPTY,
             record.generation,
@@ -274,5 +274,5 @@ class Group:
         )
 
 
-class _Scratch(Scratch, Group):
+class _Scratch(WorkingCopy, Group):
     __slots__ = ("_now", "_under")

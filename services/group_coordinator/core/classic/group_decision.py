@@ -1,26 +1,26 @@
-"""One decision about one classic group while it is being made: its records, tried on a scratch of the group, and what follows."""
+"""A decision about one classic group in the making: its records, tried on a working copy of the group, and their consequences."""
 
 from typing import Any, TypeAlias
 
-from libs.runtime.shards.decisions import Decision, ParkKey
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision, ParkKey
+from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from libs.wire.messages.sync_group import SyncGroupResponse
-from services.group_coordinator.core.asked import Reply
 from services.group_coordinator.core.classic import changes
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.member import Member
-from services.group_coordinator.core.classic.settings import ClassicSettings
-from services.group_coordinator.core.happened import Happened, MemberRemoved
-from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.group_events import GroupEvent, MemberRemoved
+from services.group_coordinator.core.model.records import ClassicGroupChanged, ClassicGroupRemoved
+from services.group_coordinator.core.model.requests import Reply
 
 PART = "classic"
-NAMED_NO_PROTOCOL_BELOW = 7  # JoinGroup: an empty name until then
+NAMED_NO_PROTOCOL_BELOW = 7  # JoinGroup: before this version, an empty name
 
 Recorded: TypeAlias = changes.Change | ClassicGroupChanged | ClassicGroupRemoved
 Decided: TypeAlias = Decision[Any, Any]
-"""Of replies and records; those of other parts of the coordinator have theirs."""
+"""A decision of this part. Other parts have their own replies and records."""
 
 
 def session_key(group: str, member_id: str) -> TimerKey:
@@ -49,8 +49,8 @@ def join_refused(error: int, member_id: str, version: int) -> JoinGroupResponse:
     )
 
 
-class Draft:
-    """`group` is as the records so far leave it."""
+class GroupDecision:
+    """A decision in the making. `group` is the group after the records so far."""
 
     def __init__(self, group: Group, now_ms: int, settings: ClassicSettings, *, begins: bool = False) -> None:
         self.group = group
@@ -60,42 +60,43 @@ class Draft:
         self.records: list[Recorded] = [changes.GroupBegun(group.name, now_ms)] if begins else []
         self.timers: dict[TimerKey, int | None] = {}
         self.wakes: list[tuple[ParkKey, Reply]] = []
-        self.happened: list[Happened] = []
+        self.events: list[GroupEvent] = []
 
     def decision(self, reply: Reply | None = None) -> Decided:
-        if self.group.is_void and self.records:
+        if self.group.is_forgettable and self.records:
             self.records.append(changes.GroupForgotten(self.name))
-        return Decision(reply, self.records, self.timers, None, self.wakes, happened=self.happened)
+        return Decision(reply, self.records, self.timers, None, self.wakes, events=self.events)
 
     def parked(self, key: ParkKey, to_former: Reply) -> Decided:
-        """The asker waits, unless what it waits for came with its own question. Whoever waited under that key gives way."""
+        """The decision that parks the caller, unless the same decision answers it. A caller already parked under that key is
+        answered `to_former`."""
         at = next((at for at, (woken, _) in enumerate(self.wakes) if woken == key), None)
         reply = self.wakes.pop(at)[1] if at is not None else None
         self.wakes.insert(0, (key, to_former))
         parks_as = key if reply is None else None
-        return Decision(reply, self.records, self.timers, parks_as, self.wakes, happened=self.happened)
+        return Decision(reply, self.records, self.timers, parks_as, self.wakes, events=self.events)
 
     def put(self, change: changes.Change) -> None:
         self.records.append(change)
         self.group.apply(change)
 
     def log(self, record: ClassicGroupChanged) -> None:
-        """Once the log has it, the group is as it says."""
+        """Adds a record of the log. The group agrees with it from now on."""
         self.records.append(record)
         self.group.agree(record)
 
     # -- sessions -----------------------------------------------------------------------------------------------------------
 
-    def heard_of(self, member: Member) -> None:
+    def schedule_session_timeout(self, member: Member) -> None:
         self.timers[session_key(self.name, member.member_id)] = self.now_ms + member.session_timeout_ms
 
-    def given_up(self, member_id: str) -> None:
+    def cancel_timers(self, member_id: str) -> None:
         self.timers[session_key(self.name, member_id)] = None
 
     # -- replies ------------------------------------------------------------------------------------------------------------
 
     def joined_reply(self, member_id: str, *, everybody: bool | None = None, leader: str | None = None) -> JoinGroupResponse:
-        """The generation as it is. Only who is to assign hears of `everybody`."""
+        """The answer to JoinGroup with the present generation. Only the member that assigns gets `everybody`."""
         group, facts = self.group, self.group.facts
         if everybody is None:
             everybody = facts.leader == member_id
@@ -116,24 +117,24 @@ class Draft:
         facts = self.group.facts
         return SyncGroupResponse(protocol_type=facts.protocol_type, protocol_name=facts.protocol, assignment=assignment)
 
-    def wake_join(self, member_id: str, error: ErrorCode, told: str) -> None:
-        """The join that waits, if one does, is refused. `told`: the member id in the reply."""
+    def wake_join(self, member_id: str, error: ErrorCode, shown_id: str) -> None:
+        """Refuses the member's waiting JoinGroup, if there is one. `shown_id` is the member id in the reply."""
         waits = self.group.joining.get(member_id)
         if waits is not None:
-            self.wakes.append((join_park(self.name, member_id), join_refused(error, told, waits.version)))
+            self.wakes.append((join_park(self.name, member_id), join_refused(error, shown_id, waits.version)))
 
     def wake_sync(self, member_id: str, error: ErrorCode) -> None:
         if member_id in self.group.syncing:
             self.wakes.append((sync_park(self.name, member_id), SyncGroupResponse(error_code=error)))
 
     def remove(self, member_id: str, why: str) -> None:
-        """Whatever it waits for: it may begin anew."""
-        self.happened.append(MemberRemoved(self.name, member_id, self.group.members[member_id].instance_id, why))
+        """Removes a member, and refuses its waiting requests with UNKNOWN_MEMBER_ID, so that it joins anew."""
+        self.events.append(MemberRemoved(self.name, member_id, self.group.members[member_id].instance_id, why))
         self.wake_join(member_id, ErrorCode.UNKNOWN_MEMBER_ID, "")
         self.wake_sync(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-        self.given_up(member_id)
+        self.cancel_timers(member_id)
         self.put(changes.MemberRemoved(self.name, member_id))
 
     def remove_pending(self, member_id: str) -> None:
-        self.given_up(member_id)
+        self.cancel_timers(member_id)
         self.put(changes.PendingMemberRemoved(self.name, member_id))

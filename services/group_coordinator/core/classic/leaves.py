@@ -1,63 +1,67 @@
-"""LeaveGroup: one member below version 3, several from then on. An operator may remove a static member by its instance id."""
+"""LeaveGroup: one member below version 3, several from version 3 on. An operator may remove a static member by its
+instance id."""
 
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
-from services.group_coordinator.core.classic.draft import Decided, Draft
-from services.group_coordinator.core.classic.rebalances import go_on, rebalance
-from services.group_coordinator.core.happened import BY_OPERATOR, LEFT, fenced
-from services.group_coordinator.core.quoted import listed
+from services.group_coordinator.core.classic.group_decision import Decided, GroupDecision
+from services.group_coordinator.core.classic.rebalances import complete_if_all_joined, rebalance
+from services.group_coordinator.core.model.group_events import BY_OPERATOR, LEFT, fenced
+from services.group_coordinator.core.model.quoting import listed
 
-SEVERAL_FROM = 3
+SEVERAL_MEMBERS_FROM = 3
 
 
 def leaving(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
-    return request.members if version >= SEVERAL_FROM else [MemberIdentity(request.member_id)]
+    return request.members if version >= SEVERAL_MEMBERS_FROM else [MemberIdentity(request.member_id)]
 
 
 def left_reply(answers: list[MemberResponse], version: int) -> LeaveGroupResponse:
-    if version >= SEVERAL_FROM:
+    if version >= SEVERAL_MEMBERS_FROM:
         return LeaveGroupResponse(members=answers)
     return LeaveGroupResponse(error_code=answers[0].error_code)
 
 
 def unknown(request: LeaveGroupRequest, version: int) -> LeaveGroupResponse:
-    """There is no such group."""
+    """The reply for a group that does not exist."""
     return left_reply(
-        [MemberResponse(who.member_id, who.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID) for who in leaving(request, version)],
+        [
+            MemberResponse(identity.member_id, identity.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            for identity in leaving(request, version)
+        ],
         version,
     )
 
 
-def decide_leave(draft: Draft, request: LeaveGroupRequest, version: int) -> Decided:
+def decide_leave(group_decision: GroupDecision, request: LeaveGroupRequest, version: int) -> Decided:
     answers: list[MemberResponse] = []
     reasons: list[str] = []
-    for who in leaving(request, version):
-        error = _leave(draft, who, reasons)
-        answers.append(MemberResponse(who.member_id, who.group_instance_id, error))
+    for identity in leaving(request, version):
+        error = _leave(group_decision, identity, reasons)
+        answers.append(MemberResponse(identity.member_id, identity.group_instance_id, error))
     if reasons:
-        rebalance(draft, listed(reasons))
+        rebalance(group_decision, listed(reasons))
     else:
-        go_on(draft)
-    return draft.decision(left_reply(answers, version))
+        complete_if_all_joined(group_decision)
+    return group_decision.decision(left_reply(answers, version))
 
 
-def _leave(draft: Draft, who: MemberIdentity, reasons: list[str]) -> ErrorCode:
-    group, member_id = draft.group, who.member_id
-    because = f": {who.reason}" if who.reason else ""
+def _leave(group_decision: GroupDecision, identity: MemberIdentity, reasons: list[str]) -> ErrorCode:
+    group, member_id = group_decision.group, identity.member_id
+    because = f": {identity.reason}" if identity.reason else ""
     if not member_id:
-        held_by = group.statics.get(who.group_instance_id) if who.group_instance_id is not None else None
+        held_by = group.statics.get(identity.group_instance_id) if identity.group_instance_id is not None else None
         if held_by is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        reasons.append(f"static member {who.group_instance_id} was removed{because}")
-        draft.remove(held_by, BY_OPERATOR)
+        reasons.append(f"static member {identity.group_instance_id} was removed{because}")
+        group_decision.remove(held_by, BY_OPERATOR)
         return ErrorCode.NONE
-    if member_id in group.pending:  # whatever instance it says that it is: as in Kafka
-        draft.remove_pending(member_id)
+    if member_id in group.pending:  # its instance id does not count, as in Kafka
+        group_decision.remove_pending(member_id)
         return ErrorCode.NONE
-    fault = group.fault(member_id, who.group_instance_id)
+    fault = group.fault(member_id, identity.group_instance_id)
     if fault is not None:
-        draft.happened += fenced(draft.name, member_id, who.group_instance_id, fault)
+        group_decision.events += fenced(group_decision.name, member_id, identity.group_instance_id, fault)
         return fault
     reasons.append(f"member {member_id} left{because}")
-    draft.remove(member_id, LEFT)
+    group_decision.remove(member_id, LEFT)
     return ErrorCode.NONE

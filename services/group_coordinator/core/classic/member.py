@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.group_coordinator.core.records import ClassicMember
+from services.group_coordinator.core.model.records import ClassicMember
 
 
 class Offered(NamedTuple):
-    """A protocol (Kafka's consumers: an assignor) that a member can speak, with what it says to a leader that uses it."""
+    """A protocol that a member supports (for consumers: an assignor), with its metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -22,13 +22,13 @@ class Member:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     protocols: tuple[Offered, ...]
-    """Most wanted first."""
+    """Protocols in order of preference."""
     assignment: bytes = b""
     new: bool = False
-    """Was in no generation yet."""
+    """It has not been in any generation yet."""
 
-    def asks_as(self, other: "Member") -> bool:
-        """For the same protocols, and for as much time."""
+    def offers_same(self, other: "Member") -> bool:
+        """Whether both offer the same protocols and rebalance timeout."""
         return self.protocols == other.protocols and self.rebalance_timeout_ms == other.rebalance_timeout_ms
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -50,15 +50,15 @@ class Member:
         )
 
 
-def from_log(found: ClassicMember, protocol: str | None) -> Member:
-    rebalance_ms = found.rebalance_timeout_ms if found.rebalance_timeout_ms >= 0 else found.session_timeout_ms
+def from_log(logged: ClassicMember, protocol: str | None) -> Member:
+    rebalance_ms = logged.rebalance_timeout_ms if logged.rebalance_timeout_ms >= 0 else logged.session_timeout_ms
     return Member(
-        found.member_id,
-        found.instance_id,
-        found.client_id,
-        found.client_host,
+        logged.member_id,
+        logged.instance_id,
+        logged.client_id,
+        logged.client_host,
         rebalance_ms,
-        found.session_timeout_ms,
-        (Offered(protocol or "", bytes(found.subscription)),),
-        bytes(found.assignment),
+        logged.session_timeout_ms,
+        (Offered(protocol or "", bytes(logged.subscription)),),
+        bytes(logged.assignment),
     )

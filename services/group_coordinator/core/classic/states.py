@@ -1,4 +1,4 @@
-"""The life of a classic group, as a table. Names are Kafka's: clients see them."""
+"""The states of a classic group, as a transition table. Names are Kafka's: clients see them."""
 
 from enum import Enum
 
@@ -9,16 +9,16 @@ class State(Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
     """Waits for members to join."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """A new generation. Waits for its leader's assignment."""
+    """A new generation, which waits for its leader's assignment."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """There is no such group (any more). No table holds one."""
+    """The group does not exist, or no longer. No table holds one."""
 
 
 class Fact(Enum):
-    REBALANCES = "a member joins, leaves, is silent or changes what it asks for"
+    REBALANCES = "a member joins, leaves, times out or changes its metadata"
     JOINED = "all members joined, or the rebalance timeout is over"
-    NOBODY_LEFT = "nobody joined, and nobody is left"
+    NOBODY_LEFT = "no member joined, and none is left"
     ASSIGNED = "the leader's assignment is in the log"
     REMOVED = "the group is removed"
 

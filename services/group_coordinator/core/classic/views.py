@@ -1,4 +1,4 @@
-"""What DescribeGroups and ListGroups say of classic groups."""
+"""Classic groups in the answers of DescribeGroups and ListGroups."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from libs.wire.messages.describe_groups import DescribedGroup, DescribedGroupMem
 from libs.wire.messages.list_groups import ListedGroup
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.states import State
-from services.group_coordinator.core.quoted import quoted
+from services.group_coordinator.core.model.quoting import quoted
 
 NOT_FOUND_FROM = 6
-"""KIP-1043: DescribeGroups says that there is no such group. Before, a missing group is Dead."""
+"""Version of DescribeGroups from which a missing group is an error (KIP-1043). Before, it is Dead."""
 KIND = "classic"
 
 
@@ -21,8 +21,8 @@ def missing(name: str, version: int) -> DescribedGroup:
     return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, message, group_id=name, group_state=State.DEAD.value)
 
 
-def described(group: Group) -> DescribedGroup:
-    """Only a stable group has subscriptions, and has agreed on a protocol. Assignments are the last that there were."""
+def describe(group: Group) -> DescribedGroup:
+    """A group in DescribeGroups. Only a stable group shows subscriptions and a protocol. Assignments are the latest."""
     facts = group.facts
     stable = facts.state is State.STABLE
     return DescribedGroup(
@@ -48,9 +48,9 @@ def listed(group: Group) -> ListedGroup:
     return ListedGroup(group.name, group.facts.protocol_type or "", group.state.value, KIND)
 
 
-def listed_where(groups: Iterable[Group], states: list[str], kinds: list[str]) -> list[ListedGroup]:
-    """Empty filters let all through. Case does not count."""
+def list_where(groups: Iterable[Group], states: list[str], kinds: list[str]) -> list[ListedGroup]:
+    """Groups that pass the filters. Empty filters pass all; case does not count."""
     if kinds and KIND not in {kind.lower() for kind in kinds}:
         return []
-    wanted = {state.lower() for state in states}
-    return [listed(group) for group in groups if not wanted or group.state.value.lower() in wanted]
+    accepted = {state.lower() for state in states}
+    return [listed(group) for group in groups if not accepted or group.state.value.lower() in accepted]

@@ -1,10 +1,10 @@
-"""What an owner knows of a group of the consumer protocol beside the log, as records that are not kept there."""
+"""Changes of a consumer group that the log does not keep, so they end with the owner."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from services.group_coordinator.core.topics_view import TopicView
+from services.group_coordinator.core.model.topics_view import TopicView
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class RebalanceBegun:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceEnded:
-    """Everybody has what it is to have, or nobody is left."""
+    """Every member has its target assignment, or none is left."""
 
     group: str
     now_ms: int
@@ -26,12 +26,12 @@ class RebalanceEnded:
 
 @dataclass(frozen=True, slots=True)
 class TopicsChecked:
-    """The metadata hash is that of this view."""
+    """The metadata hash was computed from this view of the topics."""
 
     group: str
     version: int
     seen: Mapping[str, TopicView]
-    """The subscribed topics that are there."""
+    """Subscribed topics that exist."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,21 @@
-"""What offsets ask about a group of the consumer protocol: who may commit and fetch."""
+"""Facts about a consumer group that offsets need: whether a commit or a fetch is allowed."""
 
 from typing import Final
 
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.consumer.group import Group
 
-KNOWS_EPOCHS_FROM: Final = 9
-"""OffsetCommit: STALE_MEMBER_EPOCH. Members may not use an older one."""
+MEMBER_EPOCHS_FROM: Final = 9
+"""Version of OffsetCommit that knows STALE_MEMBER_EPOCH. Members of consumer groups may not use an older one."""
 
 
 def commit_error(group: Group, member_id: str, epoch: int, version: int) -> ErrorCode:
     if epoch < 0 and not group.members:
-        return ErrorCode.NONE  # an operator, or a consumer that assigns itself
+        return ErrorCode.NONE  # an operator, or a consumer without group membership
     member = group.members.get(member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if member.classic is None and version < KNOWS_EPOCHS_FROM:
+    if member.classic is None and version < MEMBER_EPOCHS_FROM:
         return ErrorCode.UNSUPPORTED_VERSION
     if epoch == member.epoch:
         return ErrorCode.NONE

@@ -2,24 +2,31 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from libs.runtime.shards.decisions import Decision
-from libs.runtime.shards.tables import Journal, Table
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision
+from libs.coordinator.tables import Journal, Table
+from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_describe import DescribedGroup
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from libs.wire.messages.describe_groups import DescribedGroup as DescribedAsClassic
 from libs.wire.messages.list_groups import ListedGroup
-from services.group_coordinator.core import records
-from services.group_coordinator.core.asked import Asked
 from services.group_coordinator.core.consumer import changes, commits, expiries, heartbeats, leaves, subscriptions, views
-from services.group_coordinator.core.consumer.draft import Decided, Draft, Refused, revocation_key, session_key, session_ms
 from services.group_coordinator.core.consumer.group import Group
-from services.group_coordinator.core.consumer.member import JOINS, Member
-from services.group_coordinator.core.consumer.settings import ConsumerSettings, heartbeat_interval_ms, session_timeout_ms
+from services.group_coordinator.core.consumer.group_decision import (
+    Decided,
+    GroupDecision,
+    Refused,
+    revocation_key,
+    session_key,
+    session_ms,
+)
+from services.group_coordinator.core.consumer.member import JOIN_GROUP_MEMBER_EPOCH, Member
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
-from services.group_coordinator.core.quoted import quoted
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings, heartbeat_interval_ms, session_timeout_ms
+from services.group_coordinator.core.model.quoting import quoted
+from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 _DISABLED = Refused(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is disabled.")
 
@@ -32,7 +39,7 @@ class Consumer:
         group_configs: Callable[[str], Mapping[str, str]],
         topics: Callable[[], TopicsView],
     ) -> None:
-        """`group_configs`: of a group, by its name, those that were set. All of them are asked at each decision."""
+        """`group_configs` returns the configs that were set for a group. All three callables are called at each decision."""
         self._journal = journal
         self._settings = settings
         self._configs = group_configs
@@ -42,67 +49,67 @@ class Consumer:
 
     # -- requests -----------------------------------------------------------------------------------------------------------
 
-    def decide_heartbeat(self, asked: Asked, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Decided:
-        """The most frequent of all: where nothing is new, nothing is copied."""
+    def decide_heartbeat(self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Decided:
+        """The answer to a heartbeat. It is the most frequent request, so nothing is copied if nothing is new."""
         settings = self._settings()
         name, member_id = request.group_id, request.member_id
-        refused = self.refusal(asked, request)
+        refused = self.refusal(event, request)
         if refused is not None:
             return refused.decided(request)
         group = self.groups.get(name)
-        if group is None and request.member_epoch != JOINS:
-            kind = "Group" if request.member_epoch < JOINS else "Consumer group"
+        if group is None and request.member_epoch != JOIN_GROUP_MEMBER_EPOCH:
+            kind = "Group" if request.member_epoch < JOIN_GROUP_MEMBER_EPOCH else "Consumer group"
             return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {quoted(name)} not found.").decided(request)
-        if request.member_epoch < JOINS:
-            return leaves.decide_leave(self.draft(name, now_ms), request)
+        if request.member_epoch < JOIN_GROUP_MEMBER_EPOCH:
+            return leaves.decide_leave(self.group_decision(name, now_ms), request)
         member = group.members.get(member_id) if group is not None else None
         if (
             group is not None
             and member is not None
-            and heartbeats.is_calm(group, member, asked, request)
+            and heartbeats.is_idle(group, member, event, request)
             and subscriptions.is_current(group, self._topics(), now_ms, settings)
         ):
             configs = self._configs(name)
-            reply = heartbeats.replied(request, member, heartbeat_interval_ms(settings, configs), told=False)
+            reply = heartbeats.replied(request, member, heartbeat_interval_ms(settings, configs), with_assignment=False)
             return Decision(reply, timers={session_key(name, member_id): now_ms + session_timeout_ms(settings, configs)})
-        return heartbeats.decide_heartbeat(self.draft(name, now_ms), asked, request)
+        return heartbeats.decide_heartbeat(self.group_decision(name, now_ms), event, request)
 
-    def refusal(self, asked: Asked, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
-        """Whatever the group is like."""
+    def refusal(self, event: RequestEvent, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
+        """The refusal of a request that no group could accept, or None."""
         settings = self._settings()
-        return heartbeats.invalid(request, asked.version, settings) if settings.enabled else _DISABLED
+        return heartbeats.invalid(request, event.version, settings) if settings.enabled else _DISABLED
 
-    def heard_of(self, name: str, member: Member, now_ms: int) -> dict[TimerKey, int | None]:
-        """A member of a group that is here."""
+    def session_timers(self, name: str, member: Member, now_ms: int) -> dict[TimerKey, int | None]:
+        """The session timer of a member of an existing group."""
         lasts_ms = session_ms(member, self._settings(), self._configs(name))
         return {session_key(name, member.member_id): now_ms + lasts_ms}
 
-    # -- what others ask ----------------------------------------------------------------------------------------------------
+    # -- views and checks ---------------------------------------------------------------------------------------------------
 
-    def described(self, name: str) -> DescribedGroup:
-        """Of ConsumerGroupDescribe."""
+    def describe(self, name: str) -> DescribedGroup:
+        """The group in ConsumerGroupDescribe."""
         group = self.groups.get(name)
         if group is None:
             return views.missing(name)
-        return views.described(group, self._settings(), self._topics())
+        return views.describe(group, self._settings(), self._topics())
 
-    def described_as_classic(self, name: str, version: int) -> DescribedAsClassic:
-        """Of DescribeGroups, about a group that is here."""
-        return views.described_as_classic(name, version)
+    def describe_as_classic(self, name: str, version: int) -> DescribedAsClassic:
+        """The group in DescribeGroups, which knows classic groups only."""
+        return views.describe_as_classic(name, version)
 
     def listed(self, states: list[str], kinds: list[str]) -> list[ListedGroup]:
-        """Filters as in ListGroups."""
-        return views.listed_where(self.groups.values(), states, kinds)
+        """Groups that pass the filters of ListGroups."""
+        return views.list_where(self.groups.values(), states, kinds)
 
-    def removal_error(self, name: str) -> ErrorCode:
-        """Of DeleteGroups."""
+    def deletion_error(self, name: str) -> ErrorCode:
+        """The error of DeleteGroups; NONE if the group may be deleted."""
         group = self.groups.get(name)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
 
-    def removal(self, name: str, group: Group | None = None) -> list[records.Removed]:
-        """Tombstones for all that the log may have of a group that is here, in Kafka's order. `group`: as it will be then."""
+    def tombstones(self, name: str, group: Group | None = None) -> list[records.Removed]:
+        """Tombstones for all records of an existing group, in Kafka's order. `group`: the group at that moment, if it differs."""
         group = group or self.groups[name]
         members = sorted(group.members)
         return [
@@ -116,36 +123,36 @@ class Consumer:
         ]
 
     def commit_error(self, name: str, member_id: str, instance_id: str | None, epoch: int, version: int) -> ErrorCode:
-        """Of a group that is there. `version` of OffsetCommit. As in Kafka, the instance id is not looked at."""
+        """The error of OffsetCommit, in that `version`, for an existing group. As in Kafka, the instance id does not count."""
         return commits.commit_error(self.groups[name], member_id, epoch, version)
 
     def fetch_error(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
-        """Of OffsetFetch, from version 9 on, and a group that is there."""
+        """The error of OffsetFetch, from version 9 on, for an existing group."""
         return commits.fetch_error(self.groups[name], member_id, epoch)
 
     def subscribed_topics(self, name: str) -> frozenset[str]:
-        """Names that members ask for or their regular expressions match; none of a group that is not there."""
+        """Subscribed topics by name, also those that match regular expressions. None for a missing group."""
         group = self.groups.get(name)
         return frozenset() if group is None else frozenset(group.subscriptions)
 
-    def draft(self, name: str, now_ms: int) -> Draft:
-        """Of a group that is there, or one that begins."""
+    def group_decision(self, name: str, now_ms: int) -> GroupDecision:
+        """The decision in the making, about an existing group or a new one."""
         group = self.groups.get(name)
         scratch = group.scratch() if group is not None else Group.empty(Journal(), name)
-        return Draft(scratch, now_ms, self._settings(), self._configs(name), self._topics(), self._hashes)
+        return GroupDecision(scratch, now_ms, self._settings(), self._configs(name), self._topics(), self._hashes)
 
     # -- timers -------------------------------------------------------------------------------------------------------------
 
     def expired(self, key: TimerKey, now_ms: int) -> Decided:
         match key:
             case (_, "session", str(name), str(member_id)) if name in self.groups:
-                return expiries.session_over(self.draft(name, now_ms), member_id)
+                return expiries.on_session_timeout(self.group_decision(name, now_ms), member_id)
             case (_, "revocation", str(name), str(member_id)) if name in self.groups:
-                return expiries.revocation_over(self.draft(name, now_ms), member_id)
+                return expiries.on_rebalance_timeout(self.group_decision(name, now_ms), member_id)
         return Decision()
 
     def timers(self, now_ms: int) -> Iterator[tuple[TimerKey, int]]:
-        """Whoever was heard of by the former owner has its whole session again."""
+        """The timers after a load. Every member has its whole session again."""
         settings = self._settings()
         for name, group in self.groups.items():
             configs = self._configs(name)
@@ -157,7 +164,7 @@ class Consumer:
     # -- records ------------------------------------------------------------------------------------------------------------
 
     def replay(self, record: object) -> bool:
-        """False: it is not of a group of this protocol."""
+        """Applies `record`; False if it is not about a consumer group."""
         if isinstance(record, records.ConsumerGroupRemoved):
             self.groups.pop(record.group, None)
             return True
@@ -184,7 +191,7 @@ _BEGINS = (
     records.CurrentAssignmentChanged,
     records.RegularExpressionResolved,
 )
-"""A compacted log may have any of them first."""
+"""Records that may begin a group: a compacted log may have any of them first."""
 _GOES_ON = (
     records.ConsumerTopicsRemoved,
     records.ConsumerMemberRemoved,

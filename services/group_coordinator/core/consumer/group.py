@@ -1,21 +1,21 @@
-"""A group of the consumer protocol, and what each record does to it.
+"""A consumer group, and the effect of each record on it.
 
-All of a group stands in tables of its own, a row for each member and for each partition that is held. `scratch` is the group as
-it will be: a decision tries its records on it one by one.
+Each group has tables of its own, with a row for each member and each partition that is held. `scratch` is a copy for a decision,
+which tries its records on it one by one.
 """
 
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from libs.runtime.shards.tables import Journal, Table
-from services.group_coordinator.core import records
+from libs.coordinator.tables import Journal, Table
 from services.group_coordinator.core.consumer import changes, partitions
-from services.group_coordinator.core.consumer.member import LEAVES, Member
+from services.group_coordinator.core.consumer.member import LEAVE_GROUP_MEMBER_EPOCH, Member
 from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions
 from services.group_coordinator.core.consumer.states import State
-from services.group_coordinator.core.scratch import Scratch, add
-from services.group_coordinator.core.topics_view import TopicView
+from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.topics_view import TopicView
+from services.group_coordinator.core.model.working_copy import WorkingCopy, add
 
 _NOW: Final = "now"
 
@@ -35,7 +35,7 @@ Recorded: TypeAlias = (
     | records.RegularExpressionResolved
     | records.RegularExpressionRemoved
 )
-"""All that concerns one group and does not end it."""
+"""Records about one group that do not end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +43,25 @@ class Facts:
     epoch: int = 0
     metadata_hash: int = 0
     assignment_epoch: int = 0
-    """For which group epoch the target assignment was made."""
+    """The group epoch for which the target assignment was made."""
     topics_seen: bool = False
-    """The log has a record of topics that Kafka stopped writing in 4.1."""
+    """The log has a record of topics, which Kafka stopped writing in 4.1."""
 
-    # What this owner knows beside the log.
+    # Facts that this owner knows and the log does not.
     topics_version: int = -1
     topics: "dict[str, TopicView]" = field(default_factory=dict)
     regexes_version: int = -1
     regexes_ms: int = -1
     reason: str = ""
-    """Of the last rebalance, in words."""
+    """The reason of the last rebalance, in words."""
     begun_ms: int = -1
-    """When that began."""
+    """When the last rebalance began."""
     ended_ms: int = -1
-    """-1: it goes on."""
+    """When it ended; -1 while it goes on."""
     rebalances: int = 0
-    """Begun at this owner."""
+    """Number of rebalances begun at this owner."""
     rebalancing_ms: int = 0
-    """Spent in those that ended. `rebalanced_ms` counts the present one as well."""
+    """Time spent in finished rebalances. `rebalanced_ms` adds the present one."""
 
     @property
     def rebalances_now(self) -> bool:
@@ -80,7 +80,7 @@ class Resolved(NamedTuple):
 class Group:
     __slots__ = (
         "_facts", "assignors", "classics", "holders", "members", "name", "regex_members", "regexes", "statics", "subscriptions",
-        "targets", "unsettled",
+        "targets", "unreconciled",
     )  # fmt: skip
 
     def __init__(self, name: str, tables: Callable[[], MutableMapping[Any, Any]]) -> None:
@@ -88,22 +88,22 @@ class Group:
         self._facts: MutableMapping[str, Facts] = tables()
         self.members: MutableMapping[str, Member] = tables()
         self.targets: MutableMapping[str, Partitions] = tables()
-        """Member id → what it is to have."""
+        """Member id → target assignment."""
         self.holders: MutableMapping[Partition, str] = tables()
-        """Who has a partition, or has not given it up yet."""
+        """Partition → the member that has it, or has not revoked it yet."""
         self.statics: MutableMapping[str, str] = tables()
         """Instance id → member id."""
         self.subscriptions: MutableMapping[str, int] = tables()
-        """Topic → how many members name it, and how many regular expressions match it."""
+        """Topic → number of members that name it and of regular expressions that match it."""
         self.regexes: MutableMapping[str, Resolved] = tables()
         self.regex_members: MutableMapping[str, int] = tables()
-        """Regular expression → how many members ask for it."""
+        """Regular expression → number of members that use it."""
         self.assignors: MutableMapping[str, int] = tables()
-        """Server-side assignor → how many members ask for it."""
+        """Server-side assignor → number of members that prefer it."""
         self.classics: MutableMapping[str | None, int] = tables()
-        """Protocol → how many members that speak the classic one offer it. None: how many such members there are."""
-        self.unsettled: MutableMapping[str, bool] = tables()
-        """Members that do not have yet what they are to have."""
+        """Protocol → number of classic members that offer it. None → number of classic members."""
+        self.unreconciled: MutableMapping[str, bool] = tables()
+        """Members that do not have their target assignment yet."""
 
     @classmethod
     def empty(cls, journal: Journal, name: str) -> "Group":
@@ -129,18 +129,18 @@ class Group:
         facts = self.facts
         if facts.epoch > facts.assignment_epoch:
             return State.ASSIGNING
-        return State.RECONCILING if self.unsettled else State.STABLE
+        return State.RECONCILING if self.unreconciled else State.STABLE
 
     @property
     def all_classic(self) -> bool:
-        """There are members, and none speaks the consumer protocol."""
+        """Whether all members speak the classic protocol, and there are some."""
         return 0 < len(self.members) == self.classics.get(None, 0)
 
     def target(self, member_id: str) -> Partitions:
         return self.targets.get(member_id, NONE)
 
     def topics_of(self, member: Member) -> frozenset[str]:
-        """Names, also of topics that are not there."""
+        """Subscribed topic names, also of missing topics."""
         resolved = self.regexes.get(member.regex) if member.regex else None
         return frozenset(member.topics) if resolved is None else frozenset(member.topics).union(resolved.topics)
 
@@ -149,12 +149,20 @@ class Group:
     def apply(self, record: Recorded) -> None:
         match record:
             case records.ConsumerMemberChanged(_, member_id):
-                self._put(self._member(member_id).asking(record))
+                self._put(self._member(member_id).with_metadata(record))
             case records.CurrentAssignmentChanged():
-                self._have(record)
+                self._apply_assignment(record)
             case records.CurrentAssignmentRemoved(_, member_id):
                 if member_id in self.members:
-                    self._put(replace(self.members[member_id], epoch=LEAVES, previous_epoch=LEAVES, assigned=NONE, pending=NONE))
+                    self._put(
+                        replace(
+                            self.members[member_id],
+                            epoch=LEAVE_GROUP_MEMBER_EPOCH,
+                            previous_epoch=LEAVE_GROUP_MEMBER_EPOCH,
+                            assigned=NONE,
+                            pending=NONE,
+                        )
+                    )
             case records.ConsumerMemberRemoved(_, member_id):
                 self._remove(member_id)
             case records.TargetAssignmentChanged(_, member_id, assigned):
@@ -187,7 +195,7 @@ class Group:
                 self.facts = replace(self.facts, regexes_version=version, regexes_ms=now_ms)
 
     def _member(self, member_id: str) -> Member:
-        """In a compacted log what a member has may stand before what it asks for."""
+        """The member, or a new one: in a compacted log its assignment may come before its metadata."""
         return self.members.get(member_id) or Member(member_id)
 
     def _put(self, member: Member) -> None:
@@ -200,22 +208,22 @@ class Group:
             self._release_instance(before)
         if member.instance_id is not None and self.statics.get(member.instance_id) != member_id:
             self.statics[member.instance_id] = member_id
-        self._settle(member)
+        self._note_reconciled(member)
 
-    def _have(self, record: records.CurrentAssignmentChanged) -> None:
-        """The most frequent of all: what the member asks for is as it was."""
+    def _apply_assignment(self, record: records.CurrentAssignmentChanged) -> None:
+        """Applies an assignment record. It is the most frequent record, and leaves the member's metadata as it is."""
         member_id = record.member_id
         before = self.members.get(member_id)
         if before is None:
-            self._put(Member(member_id).having(record))
+            self._put(Member(member_id).with_assignment(record))
             return
-        self.have(before, before.having(record))
+        self.set_assignment(before, before.with_assignment(record))
 
-    def have(self, before: Member, after: Member) -> None:
-        """As `apply` of the record that says what it has `after`."""
+    def set_assignment(self, before: Member, after: Member) -> None:
+        """Sets a member's assignment, as `apply` of its record does."""
         self.members[after.member_id] = after
         self._hold(before, after)
-        self._settle(after)
+        self._note_reconciled(after)
 
     def _remove(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
@@ -224,7 +232,7 @@ class Group:
         self._count(member, None)
         self._hold(member, None)
         self._release_instance(member)
-        self.unsettled.pop(member_id, None)
+        self.unreconciled.pop(member_id, None)
 
     def _release_instance(self, member: Member) -> None:
         if member.instance_id is not None and self.statics.get(member.instance_id) == member.member_id:
@@ -278,18 +286,18 @@ class Group:
     def _assign(self, assignment_epoch: int) -> None:
         self.facts = replace(self.facts, assignment_epoch=assignment_epoch)
         for member in self.members.values():
-            self._settle(member)
+            self._note_reconciled(member)
 
-    def _settle(self, member: Member) -> None:
-        settled = member.has_reached(self.facts.assignment_epoch)
-        if settled == (member.member_id in self.unsettled):
-            if settled:
-                del self.unsettled[member.member_id]
+    def _note_reconciled(self, member: Member) -> None:
+        is_reconciled = member.is_reconciled_to(self.facts.assignment_epoch)
+        if is_reconciled == (member.member_id in self.unreconciled):
+            if is_reconciled:
+                del self.unreconciled[member.member_id]
             else:
-                self.unsettled[member.member_id] = True
+                self.unreconciled[member.member_id] = True
 
 
-class _Scratch(Scratch, Group):
+class _Scratch(WorkingCopy, Group):
     __slots__ = ("_now", "_under")
 
 

@@ -1,37 +1,37 @@
-"""One decision about one group of the consumer protocol while it is made: its records, tried on a scratch, and its timers."""
+"""A decision about one consumer group in the making: its records, tried on a working copy, and its timers."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from libs.runtime.shards.decisions import Decision
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import Decision
+from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from services.group_coordinator.core.consumer import changes
 from services.group_coordinator.core.consumer.group import Group, Recorded
 from services.group_coordinator.core.consumer.member import Member
-from services.group_coordinator.core.consumer.settings import ConsumerSettings, session_timeout_ms
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.consumer.topic_hashes import TopicHashes
-from services.group_coordinator.core.happened import CONSUMER, Happened, RebalanceBegan, RebalanceEnded, fenced
-from services.group_coordinator.core.records import ConsumerGroupChanged
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings, session_timeout_ms
+from services.group_coordinator.core.model.group_events import CONSUMER, GroupEvent, RebalanceBegan, RebalanceEnded, fenced
+from services.group_coordinator.core.model.records import ConsumerGroupChanged
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 PART = "consumer"
 
 Decided: TypeAlias = Decision[Any, Any]
-"""Of replies and records; those of other parts of the coordinator have theirs."""
+"""A decision of this part. Other parts have their own replies and records."""
 
 
 class Refused(NamedTuple):
-    """What a client is told. Nothing of its request is done."""
+    """A refusal with the error and message for the client. The request changes nothing."""
 
     error: ErrorCode
     message: str
 
     def decided(self, request: ConsumerGroupHeartbeatRequest) -> Decided:
-        happened = fenced(request.group_id, request.member_id, request.instance_id, self.error, self.message)
-        return Decision(ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message), happened=happened)
+        events = fenced(request.group_id, request.member_id, request.instance_id, self.error, self.message)
+        return Decision(ConsumerGroupHeartbeatResponse(error_code=self.error, error_message=self.message), events=events)
 
 
 def session_key(group: str, member_id: str) -> TimerKey:
@@ -43,12 +43,12 @@ def revocation_key(group: str, member_id: str) -> TimerKey:
 
 
 def session_ms(member: Member, settings: ConsumerSettings, configs: Mapping[str, str]) -> int:
-    """Who speaks the classic protocol says itself how long."""
+    """The member's session timeout. A classic member sets its own."""
     return session_timeout_ms(settings, configs) if member.classic is None else member.classic.session_timeout_ms
 
 
-class Draft:
-    """`group` is as the records so far leave it."""
+class GroupDecision:
+    """A decision in the making. `group` is the group after the records so far."""
 
     def __init__(
         self,
@@ -68,29 +68,29 @@ class Draft:
         self.hashes = hashes
         self.records: list[Recorded] = []
         self.timers: dict[TimerKey, int | None] = {}
-        self.happened: list[Happened] = []
+        self.events: list[GroupEvent] = []
 
     def decision(self, reply: object = None) -> Decided:
         if self.group.facts.rebalances_now and self.group.state in (State.STABLE, State.EMPTY):
             self.put(changes.RebalanceEnded(self.name, self.now_ms))
-            self.happened.append(RebalanceEnded(self.name, CONSUMER, len(self.group.members), self.group.facts.epoch))
-        return Decision(reply, self.records, self.timers, happened=self.happened)
+            self.events.append(RebalanceEnded(self.name, CONSUMER, len(self.group.members), self.group.facts.epoch))
+        return Decision(reply, self.records, self.timers, events=self.events)
 
     def put(self, record: Recorded) -> None:
         self.records.append(record)
         self.group.apply(record)
 
-    def have(self, before: Member, after: Member) -> None:
-        """What that member of the group has changed, and nothing else about it."""
-        self.records.append(after.has(self.name))
-        self.group.have(before, after)
+    def put_assignment(self, before: Member, after: Member) -> None:
+        """Changes a member's assignment, and nothing else about it."""
+        self.records.append(after.assignment_record(self.name))
+        self.group.set_assignment(before, after)
 
     def bump(self, reason: str) -> None:
-        """The group epoch rises: the next heartbeat, or this one, makes a new target assignment."""
+        """Raises the group epoch. The next heartbeat, or this one, makes a new target assignment."""
         group, again = self.group, self.group.facts.rebalances_now
         self.put(ConsumerGroupChanged(self.name, group.facts.epoch + 1, self.hashes.of(group.subscriptions, self.topics)))
         self.checked()
-        self.happened.append(RebalanceBegan(self.name, CONSUMER, reason, len(group.members), group.facts.epoch, again))
+        self.events.append(RebalanceBegan(self.name, CONSUMER, reason, len(group.members), group.facts.epoch, again))
         self.put(changes.RebalanceBegun(self.name, reason, self.now_ms))
 
     def checked(self) -> None:
@@ -100,16 +100,16 @@ class Draft:
 
     # -- timers -------------------------------------------------------------------------------------------------------------
 
-    def heard_of(self, member_id: str) -> None:
+    def schedule_session_timeout(self, member_id: str) -> None:
         lasts_ms = session_ms(self.group.members[member_id], self.settings, self.configs)
         self.timers[session_key(self.name, member_id)] = self.now_ms + lasts_ms
 
-    def awaits_revocation(self, member: Member) -> None:
+    def schedule_rebalance_timeout(self, member: Member) -> None:
         self.timers[revocation_key(self.name, member.member_id)] = self.now_ms + member.rebalance_timeout_ms
 
-    def awaits_nothing(self, member_id: str) -> None:
+    def cancel_rebalance_timeout(self, member_id: str) -> None:
         self.timers[revocation_key(self.name, member_id)] = None
 
-    def given_up(self, member_id: str) -> None:
+    def cancel_timers(self, member_id: str) -> None:
         self.timers[session_key(self.name, member_id)] = None
         self.timers[revocation_key(self.name, member_id)] = None

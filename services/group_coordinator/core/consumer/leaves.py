@@ -1,35 +1,37 @@
-"""How members go: they leave, for a while or for good, or are fenced."""
+"""Departures of members: temporary ones, final ones, and fencing."""
 
 from dataclasses import replace
 
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from services.group_coordinator.core.consumer import subscriptions
-from services.group_coordinator.core.consumer.draft import Decided, Draft, Refused
 from services.group_coordinator.core.consumer.group import Group
-from services.group_coordinator.core.consumer.member import LEAVES_FOR_A_WHILE, Member
+from services.group_coordinator.core.consumer.group_decision import Decided, GroupDecision, Refused
+from services.group_coordinator.core.consumer.member import LEAVE_GROUP_STATIC_MEMBER_EPOCH, Member
 from services.group_coordinator.core.consumer.partitions import NONE
-from services.group_coordinator.core.happened import LEFT, MemberRemoved
-from services.group_coordinator.core.quoted import quoted
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.group_events import LEFT, MemberRemoved
+from services.group_coordinator.core.model.quoting import quoted
+from services.group_coordinator.core.model.records import (
     ConsumerMemberRemoved,
     CurrentAssignmentRemoved,
     TargetAssignmentRemoved,
 )
 
 
-def decide_leave(draft: Draft, request: ConsumerGroupHeartbeatRequest) -> Decided:
-    """Whatever epoch it had. Whoever is not known is told so."""
-    member = leaving(draft.group, request)
+def decide_leave(group_decision: GroupDecision, request: ConsumerGroupHeartbeatRequest) -> Decided:
+    """The decision about a member that leaves, whatever its epoch."""
+    member = leaving(group_decision.group, request)
     if isinstance(member, Refused):
         return member.decided(request)
     reply = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
-    if request.member_epoch == LEAVES_FOR_A_WHILE:
-        draft.put(replace(member, epoch=LEAVES_FOR_A_WHILE, pending=NONE).has(draft.name))
-        draft.awaits_nothing(member.member_id)
+    if request.member_epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH:
+        group_decision.put(
+            replace(member, epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH, pending=NONE).assignment_record(group_decision.name)
+        )
+        group_decision.cancel_rebalance_timeout(member.member_id)
     else:
-        fence(draft, member, LEFT, f"member {member.member_id} left")
-    return draft.decision(reply)
+        fence(group_decision, member, LEFT, f"member {member.member_id} left")
+    return group_decision.decision(reply)
 
 
 def leaving(group: Group, request: ConsumerGroupHeartbeatRequest) -> Member | Refused:
@@ -40,7 +42,7 @@ def leaving(group: Group, request: ConsumerGroupHeartbeatRequest) -> Member | Re
 
 
 def held_by(group: Group, instance_id: str, member_id: str) -> Member | Refused:
-    """The static member, which has that member id."""
+    """The static member with that instance id, if it has that member id."""
     holder = group.statics.get(instance_id)
     if holder is None:
         return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {quoted(instance_id)} is unknown.")
@@ -56,17 +58,17 @@ def unknown(group: str, member_id: str) -> Refused:
     return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {quoted(member_id)} is not a member of group {quoted(group)}.")
 
 
-def remove(draft: Draft, member: Member, why: str) -> None:
-    """All that the log has of it, in this order: what it has, what it is to have, what it asks for."""
-    draft.put(CurrentAssignmentRemoved(draft.name, member.member_id))
-    draft.put(TargetAssignmentRemoved(draft.name, member.member_id))
-    draft.put(ConsumerMemberRemoved(draft.name, member.member_id))
-    draft.given_up(member.member_id)
-    draft.happened.append(MemberRemoved(draft.name, member.member_id, member.instance_id, why))
+def remove(group_decision: GroupDecision, member: Member, why: str) -> None:
+    """Removes a member: its current assignment, its target assignment and its metadata, in this order."""
+    group_decision.put(CurrentAssignmentRemoved(group_decision.name, member.member_id))
+    group_decision.put(TargetAssignmentRemoved(group_decision.name, member.member_id))
+    group_decision.put(ConsumerMemberRemoved(group_decision.name, member.member_id))
+    group_decision.cancel_timers(member.member_id)
+    group_decision.events.append(MemberRemoved(group_decision.name, member.member_id, member.instance_id, why))
 
 
-def fence(draft: Draft, member: Member, why: str, reason: str) -> None:
-    """It is no member any more, and others get what it had: a rebalance begins for that `reason`."""
-    remove(draft, member, why)
-    subscriptions.without(draft, member)
-    draft.bump(reason)
+def fence(group_decision: GroupDecision, member: Member, why: str, reason: str) -> None:
+    """Removes a member and begins a rebalance for that `reason`, so that others get its partitions."""
+    remove(group_decision, member, why)
+    subscriptions.without(group_decision, member)
+    group_decision.bump(reason)

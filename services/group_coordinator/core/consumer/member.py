@@ -1,21 +1,21 @@
-"""A member of a group of the consumer protocol: what it asks for, and what it has."""
+"""A member of a consumer group: its subscription and its assignment."""
 
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from services.group_coordinator.core.consumer import partitions
 from services.group_coordinator.core.consumer.partitions import NONE, Partitions
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
+    ClassicMemberMetadata,
     ConsumerMemberChanged,
     CurrentAssignmentChanged,
     MemberState,
-    SpeaksClassic,
 )
 
-JOINS: Final = 0
-LEAVES: Final = -1
-LEAVES_FOR_A_WHILE: Final = -2
-"""Only static members. Theirs until the session is over."""
+JOIN_GROUP_MEMBER_EPOCH: Final = 0
+LEAVE_GROUP_MEMBER_EPOCH: Final = -1
+LEAVE_GROUP_STATIC_MEMBER_EPOCH: Final = -2
+"""The epoch with which a static member leaves for a while. Its partitions stay reserved until its session ends."""
 
 
 def _none() -> Partitions:
@@ -30,31 +30,31 @@ class Member:
     client_id: str = ""
     client_host: str = ""
     topics: tuple[str, ...] = ()
-    """Names, sorted, each once."""
+    """Topic names, sorted, without duplicates."""
     regex: str | None = ""
-    """"" and None: none."""
+    """The regular expression. "" and None: none."""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: SpeaksClassic | None = None
-    """None: it speaks the consumer protocol."""
+    classic: ClassicMemberMetadata | None = None
+    """None if it speaks the consumer protocol."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
     assigned: Partitions = field(default_factory=_none)
     pending: Partitions = field(default_factory=_none)
-    """To be given up: others do not get them before it says that it does not own them any more."""
+    """Partitions to revoke. Other members get them only after this one reports that it no longer owns them."""
 
     @property
     def is_away(self) -> bool:
-        return self.epoch == LEAVES_FOR_A_WHILE
+        return self.epoch == LEAVE_GROUP_STATIC_MEMBER_EPOCH
 
-    def has_reached(self, assignment_epoch: int) -> bool:
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
         return self.epoch == assignment_epoch and self.state is MemberState.STABLE
 
     # -- records ------------------------------------------------------------------------------------------------------------
 
-    def asks(self, group: str) -> ConsumerMemberChanged:
+    def metadata_record(self, group: str) -> ConsumerMemberChanged:
         return ConsumerMemberChanged(
             group,
             self.member_id,
@@ -69,7 +69,7 @@ class Member:
             self.classic,
         )
 
-    def has(self, group: str) -> CurrentAssignmentChanged:
+    def assignment_record(self, group: str) -> CurrentAssignmentChanged:
         return CurrentAssignmentChanged(
             group,
             self.member_id,
@@ -80,7 +80,7 @@ class Member:
             partitions.written(self.pending),
         )
 
-    def asking(self, record: ConsumerMemberChanged) -> "Member":
+    def with_metadata(self, record: ConsumerMemberChanged) -> "Member":
         return replace(
             self,
             instance_id=record.instance_id,
@@ -94,8 +94,9 @@ class Member:
             classic=record.classic,
         )
 
-    def having(self, record: CurrentAssignmentChanged) -> "Member":
-        """Of what it has already, the same object: who holds what is looked at only where that is another."""
+    def with_assignment(self, record: CurrentAssignmentChanged) -> "Member":
+        """The member with the assignment of `record`. An unchanged assignment stays the same object, so that holders are updated
+        only on changes."""
         return replace(
             self,
             epoch=record.member_epoch,

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from services.group_coordinator.core.records import TopicPartitions
+from services.group_coordinator.core.model.records import TopicPartitions
 
 Partitions: TypeAlias = Mapping[bytes, frozenset[int]]
-"""No set is empty. Never changed."""
+"""Topic id → partition numbers. No set is empty, and none is changed."""
 Partition: TypeAlias = tuple[bytes, int]
 
 NONE: Final[Partitions] = MappingProxyType({})
 
 
-def read(found: Iterable[TopicPartitions]) -> Partitions:
-    """As a record has them."""
-    return {topic_id: frozenset(partitions) for topic_id, partitions in found if partitions} or NONE
+def read(recorded: Iterable[TopicPartitions]) -> Partitions:
+    """The partitions of a record."""
+    return {topic_id: frozenset(partitions) for topic_id, partitions in recorded if partitions} or NONE
 
 
 def of(assigned: Mapping[bytes, Iterable[int]]) -> Partitions:
@@ -32,10 +32,10 @@ def each(partitions: Partitions) -> Iterator[Partition]:
             yield topic_id, number
 
 
-def together(one: Partitions, other: Partitions) -> Partitions:
-    if not one or not other:
-        return one or other
-    both = dict(one)
-    for topic_id, numbers in other.items():
+def union(first: Partitions, second: Partitions) -> Partitions:
+    if not first or not second:
+        return first or second
+    both = dict(first)
+    for topic_id, numbers in second.items():
         both[topic_id] = both.get(topic_id, frozenset()) | numbers
     return both

@@ -1,11 +1,11 @@
-"""How a member gets from what it has to what it is to have: gives up first, then gets what others gave up (KIP-848).
+"""Reconciliation of a member's assignment with its target (KIP-848): it revokes partitions first, then gets those of others.
 
-| it has | it says that it owns | then |
+| its assignment | the partitions that it reports | next state |
 |---|---|---|
-| more than its target | some of that, or nothing at all | it is to give that up, at its present epoch: UNREVOKED |
-| more than its target | none of that | as if it had not |
-| less, and some of the rest is held by others | | the rest that is free, at the epoch of the target: UNRELEASED |
-| less | | all of it, at the epoch of the target: STABLE |
+| more than its target | some of the surplus, or no report | UNREVOKED, at its present epoch: it has to revoke the surplus |
+| more than its target | none of the surplus | as without the surplus |
+| less, and others hold some of the rest | any | UNRELEASED, at the target's epoch: it gets what is free |
+| less | any | STABLE, at the target's epoch: it gets the rest |
 """
 
 from collections.abc import Callable, Iterable
@@ -13,91 +13,93 @@ from dataclasses import dataclass, replace
 
 from libs.wire.messages.consumer_group_heartbeat import TopicPartitions
 from services.group_coordinator.core.consumer.member import Member
-from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions, together
-from services.group_coordinator.core.records import MemberState
+from services.group_coordinator.core.consumer.partitions import NONE, Partition, Partitions, union
+from services.group_coordinator.core.model.records import MemberState
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class Goal:
     epoch: int
-    """Of the target assignment."""
+    """The epoch of the target assignment."""
     target: Partitions
     subscribed: frozenset[bytes]
-    """The topics that the member asks for: a target that was made before it changed its mind does not count for others."""
+    """The subscribed topics. An older target may hold others, which do not count."""
     changed: bool
-    """It asks for other topics than before this heartbeat."""
+    """Whether this heartbeat changes the subscription."""
 
 
-def owns_any(owned: Iterable[TopicPartitions] | None, given_up: Partitions) -> bool:
-    """None: it did not say, and may own them all."""
+def owns_any(owned: Iterable[TopicPartitions] | None, revoked: Partitions) -> bool:
+    """Whether the member owns any of `revoked`. None: it did not report, and may own all."""
     if owned is None:
         return True
-    return any(not given_up.get(topic.topic_id, frozenset()).isdisjoint(topic.partitions) for topic in owned)
+    return any(not revoked.get(topic.topic_id, frozenset()).isdisjoint(topic.partitions) for topic in owned)
 
 
 def is_within(owned: Iterable[TopicPartitions] | None, assigned: Partitions) -> bool:
-    """None: it did not say."""
+    """Whether the member owns only its assignment. None: it did not report."""
     return owned is not None and all(assigned.get(topic.topic_id, frozenset()).issuperset(topic.partitions) for topic in owned)
 
 
 def reconciled(
-    member: Member, aim: Aim, owned: Iterable[TopicPartitions] | None, holder: Callable[[Partition], str | None]
+    member: Member, goal: Goal, owned: Iterable[TopicPartitions] | None, holder: Callable[[Partition], str | None]
 ) -> Member:
-    """The member as it is next; itself where it cannot go on. One whose state is not known is fenced before."""
+    """The member after one step; the same object if it has to wait. A member in an unknown state was fenced before."""
     match member.state:
-        case MemberState.STABLE if member.epoch == aim.epoch:
-            return _without_unsubscribed(member, aim, owned) if aim.changed else member
+        case MemberState.STABLE if member.epoch == goal.epoch:
+            return _without_unsubscribed(member, goal, owned) if goal.changed else member
         case MemberState.UNREVOKED_PARTITIONS if owns_any(owned, member.pending):
-            return _without_unsubscribed(member, aim, owned) if aim.changed else member
-    return _next(member, aim, owned, holder)
+            return _without_unsubscribed(member, goal, owned) if goal.changed else member
+    return _next(member, goal, owned, holder)
 
 
-def _without_unsubscribed(member: Member, aim: Aim, owned: Iterable[TopicPartitions] | None) -> Member:
-    gone = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in aim.subscribed}
+def _without_unsubscribed(member: Member, goal: Goal, owned: Iterable[TopicPartitions] | None) -> Member:
+    gone = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id not in goal.subscribed}
     if not gone:
         return member
-    kept = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id in aim.subscribed} or NONE
-    pending = together(member.pending, gone)
+    kept = {topic_id: numbers for topic_id, numbers in member.assigned.items() if topic_id in goal.subscribed} or NONE
+    pending = union(member.pending, gone)
     if owns_any(owned, pending):
-        # As in Kafka since 4.3: with its former epoch still good, an old request could pass for the giving up.
+        # As in Kafka since 4.3: while its former epoch was accepted, an old request could pass for the revocation.
         return replace(
             member, previous_epoch=member.epoch, state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, pending=pending
         )
     return replace(member, assigned=kept)
 
 
-def _next(member: Member, aim: Aim, owned: Iterable[TopicPartitions] | None, holder: Callable[[Partition], str | None]) -> Member:
+def _next(
+    member: Member, goal: Goal, owned: Iterable[TopicPartitions] | None, holder: Callable[[Partition], str | None]
+) -> Member:
     kept: dict[bytes, frozenset[int]] = {}
-    to_give_up: dict[bytes, frozenset[int]] = {}
+    to_revoke: dict[bytes, frozenset[int]] = {}
     gets: dict[bytes, frozenset[int]] = {}
     unreleased = False
-    for topic_id in aim.target.keys() | member.assigned.keys():
-        target = aim.target.get(topic_id, frozenset()) if topic_id in aim.subscribed else frozenset()
+    for topic_id in goal.target.keys() | member.assigned.keys():
+        target = goal.target.get(topic_id, frozenset()) if topic_id in goal.subscribed else frozenset()
         has = member.assigned.get(topic_id, frozenset())
         stays = has & target
         if stays:
             kept[topic_id] = stays
         if len(stays) < len(has):
-            to_give_up[topic_id] = has - stays
+            to_revoke[topic_id] = has - stays
         if len(stays) < len(target):
-            wanted = target - stays
-            free = frozenset(number for number in wanted if holder((topic_id, number)) in (None, member.member_id))
-            unreleased = unreleased or len(free) < len(wanted)
+            missing = target - stays
+            free = frozenset(number for number in missing if holder((topic_id, number)) in (None, member.member_id))
+            unreleased = unreleased or len(free) < len(missing)
             if free:
                 gets[topic_id] = free
-    if to_give_up and owns_any(owned, to_give_up):
+    if to_revoke and owns_any(owned, to_revoke):
         return replace(
             member,
             previous_epoch=member.epoch,
             state=MemberState.UNREVOKED_PARTITIONS,
             assigned=kept or NONE,
-            pending=to_give_up,
+            pending=to_revoke,
         )
     return replace(
         member,
-        epoch=aim.epoch,
+        epoch=goal.epoch,
         previous_epoch=member.epoch,
         state=MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE,
-        assigned=together(kept, gets) or NONE,
+        assigned=union(kept, gets) or NONE,
         pending=NONE,
     )

@@ -1,7 +1,7 @@
-"""Regular expressions that consumers subscribe with (KIP-848): RE2's syntax, in time linear in the name that is looked at.
+"""Regular expressions of subscriptions (KIP-848): RE2's syntax, matched in time linear in the topic's name.
 
-Kafka takes RE2J, which has the same syntax, except that it refuses two groups of one name. A pattern has to match the whole name
-of a topic.
+Kafka uses RE2J, which has the same syntax, except that it refuses two groups with the same name. A pattern has to match the whole
+name.
 """
 
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import re2
 
-from services.group_coordinator.core.quoted import quoted
+from services.group_coordinator.core.model.quoting import quoted
 
 LENGTH_MAX: Final = 4096
-"""In characters. Kafka knows no bound."""
+"""Longest expression, in characters. Kafka has no limit."""
 _MEMORY_MAX: Final = 1 << 20  # bytes of one compiled pattern; RE2 refuses what would take more
 
 _AS_KAFKA_SAYS: Final = {
@@ -29,17 +29,17 @@ _AS_KAFKA_SAYS: Final = {
 
 
 class InvalidRegularExpression(ValueError):
-    """Its text is what Kafka tells clients beside INVALID_REGULAR_EXPRESSION (128)."""
+    """An invalid expression. Its text is Kafka's message for INVALID_REGULAR_EXPRESSION."""
 
 
 def matching_topics(regex: str, names: Iterable[str]) -> tuple[str, ...]:
-    """In order. Raises InvalidRegularExpression."""
+    """The matching names in order. Raises InvalidRegularExpression."""
     pattern = _compiled(regex)
     return tuple(sorted(name for name in names if pattern.fullmatch(name) is not None))
 
 
 def _compiled(regex: str) -> Any:
-    """RE2's Python side keeps the last 128."""
+    """The compiled pattern. RE2's Python module caches the last 128."""
     if len(regex) > LENGTH_MAX:
         raise _invalid(f"{regex[:40]}...", f"it is longer than {LENGTH_MAX} characters")
     options = re2.Options()
@@ -48,8 +48,8 @@ def _compiled(regex: str) -> Any:
     try:
         return re2.compile(regex, options)
     except re2.error as error:
-        said = error.args[0]
-        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        reason = error.args[0]
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         kind = text.partition(": ")[0]
         raise _invalid(regex, _AS_KAFKA_SAYS.get(kind, kind)) from None
 

@@ -1,6 +1,7 @@
-"""The life of a group of the consumer protocol, as a table. Names are Kafka's: clients see them.
+"""The states of a consumer group, as a transition table. Names are Kafka's, since clients see them.
 
-The state follows from epochs and members (`group.Group.state`), it is not kept. What the table does not have does not happen.
+The state follows from epochs and members (`group.Group.state`) and is not stored. A transition that is not in the table does not
+happen.
 """
 
 from enum import Enum
@@ -10,20 +11,20 @@ class State(Enum):
     EMPTY = "Empty"
     """No members. There may be offsets."""
     ASSIGNING = "Assigning"
-    """The group epoch is higher than that of the target assignment: the next heartbeat makes a new one."""
+    """The group epoch is above that of the target assignment. The next heartbeat makes a new one."""
     RECONCILING = "Reconciling"
-    """Somebody does not have yet what it is to have."""
+    """A member does not have its target assignment yet."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """There is no such group (any more). No table holds one."""
+    """The group does not exist, or no longer. No table holds one."""
 
 
 class Fact(Enum):
-    ASSIGNED = "a heartbeat makes a new target assignment: somebody joined, left or asks for other topics, or topics changed"
-    FENCED = "a member leaves, or is removed, and others are there"
-    AWAY = "a static member leaves for a while, or a member joins that asks for nothing"
-    RECONCILED = "everybody has what it is to have"
-    NOBODY_LEFT = "the last member leaves, or is removed"
+    ASSIGNED = "a heartbeat makes a new target assignment: a member joined, left or changed its subscription, or topics changed"
+    FENCED = "a member leaves or is removed, and others remain"
+    AWAY = "a static member leaves for a while, or a member joins without a subscription"
+    RECONCILED = "every member has its target assignment"
+    NOBODY_LEFT = "the last member leaves or is removed"
     REMOVED = "the group is removed"
 
 

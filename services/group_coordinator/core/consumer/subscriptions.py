@@ -1,29 +1,30 @@
-"""Which topics a group reads: names, regular expressions resolved against the topics there are, and what became of them."""
+"""Subscribed topics of a group: names, and regular expressions resolved against the topics that exist."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.consumer import changes
-from services.group_coordinator.core.consumer.draft import Draft, Refused
 from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.group_decision import GroupDecision, Refused
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.regex import InvalidRegularExpression, matching_topics
-from services.group_coordinator.core.consumer.settings import ConsumerSettings
-from services.group_coordinator.core.quoted import listed
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
+from services.group_coordinator.core.model.quoting import listed
+from services.group_coordinator.core.model.records import (
     ConsumerTopicsRemoved,
     RegularExpressionRemoved,
     RegularExpressionResolved,
 )
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 
 REFRESH_MS_MIN: Final = 10_000
-"""Topics come in swarms: a group looks at them with its expressions no more often. As in Kafka."""
+"""Topics are often created in large numbers. A group resolves its expressions against them no more often than this,
+as in Kafka."""
 
 
 def is_current(group: Group, topics: TopicsView, now_ms: int, settings: ConsumerSettings) -> bool:
-    """Nothing is to be learned from the topics."""
+    """Whether the group's view of the topics is current."""
     facts = group.facts
     if facts.topics_version != topics.version or facts.topics_seen:
         return False
@@ -42,64 +43,67 @@ def topic_ids(group: Group, member: Member, topics: TopicsView) -> frozenset[byt
     return frozenset(by_name[name].topic_id for name in group.topics_of(member) if name in by_name)
 
 
-def change_regex(draft: Draft, before: str | None, after: str | None) -> Refused | None:
-    """The member is in the group with its new one already."""
-    group = draft.group
+def change_regex(group_decision: GroupDecision, before: str | None, after: str | None) -> Refused | None:
+    """Resolves a member's new regular expression. The group has the member with it already."""
+    group = group_decision.group
     if before and before not in group.regex_members and before in group.regexes:
-        draft.put(RegularExpressionRemoved(draft.name, before))
+        group_decision.put(RegularExpressionRemoved(group_decision.name, before))
     if after and after not in group.regexes:
         try:
-            _resolve(draft, after)
+            _resolve(group_decision, after)
         except InvalidRegularExpression as error:
             return Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error))
     return None
 
 
-def refresh(draft: Draft) -> str:
-    """Returns in words why the target assignment is to be made anew; "" if it is not."""
-    group, topics = draft.group, draft.topics
+def refresh(group_decision: GroupDecision) -> str:
+    """Brings the group's view of the topics up to date. Returns in words why the target assignment has to change; "" if it need
+    not."""
+    group, topics = group_decision.group, group_decision.topics
     facts = group.facts
-    if _is_refresh_due(group, topics, draft.now_ms, draft.settings):
+    if _is_refresh_due(group, topics, group_decision.now_ms, group_decision.settings):
         for pattern in sorted(group.regex_members):
             try:
-                _resolve(draft, pattern)
+                _resolve(group_decision, pattern)
             except InvalidRegularExpression:
-                continue  # a record that Kafka wrote, whose syntax is a little wider
-        draft.put(changes.RegexesChecked(draft.name, topics.version, draft.now_ms))
+                continue  # from a record of Kafka, whose syntax is a little wider
+        group_decision.put(changes.RegexesChecked(group_decision.name, topics.version, group_decision.now_ms))
     if facts.topics_seen:
-        draft.put(ConsumerTopicsRemoved(draft.name))
-    if draft.hashes.of(group.subscriptions, topics) == facts.metadata_hash:
+        group_decision.put(ConsumerTopicsRemoved(group_decision.name))
+    if group_decision.hashes.of(group.subscriptions, topics) == facts.metadata_hash:
         if facts.topics_version != topics.version:
-            draft.checked()
+            group_decision.checked()
         return ""
-    return what_changed(facts.topics, {name: topics.by_name[name] for name in group.subscriptions if name in topics.by_name})
+    return topic_changes(facts.topics, {name: topics.by_name[name] for name in group.subscriptions if name in topics.by_name})
 
 
-def without(draft: Draft, gone: Member) -> None:
-    """Its regular expression, if nobody else asks for it."""
-    if gone.regex and gone.regex not in draft.group.regex_members and gone.regex in draft.group.regexes:
-        draft.put(RegularExpressionRemoved(draft.name, gone.regex))
+def without(group_decision: GroupDecision, gone: Member) -> None:
+    """Removes the regular expression of a member that is gone, unless another member uses it."""
+    if gone.regex and gone.regex not in group_decision.group.regex_members and gone.regex in group_decision.group.regexes:
+        group_decision.put(RegularExpressionRemoved(group_decision.name, gone.regex))
 
 
-def _resolve(draft: Draft, pattern: str) -> None:
-    found = matching_topics(pattern, draft.topics.by_name)
-    known = draft.group.regexes.get(pattern)
-    if known is None or known.topics != found:
-        draft.put(RegularExpressionResolved(draft.name, pattern, found, draft.topics.version, draft.now_ms))
+def _resolve(group_decision: GroupDecision, pattern: str) -> None:
+    matches = matching_topics(pattern, group_decision.topics.by_name)
+    known = group_decision.group.regexes.get(pattern)
+    if known is None or known.topics != matches:
+        group_decision.put(
+            RegularExpressionResolved(group_decision.name, pattern, matches, group_decision.topics.version, group_decision.now_ms)
+        )
 
 
-def what_changed(before: Mapping[str, TopicView], after: Mapping[str, TopicView]) -> str:
-    found: list[str] = []
+def topic_changes(before: Mapping[str, TopicView], after: Mapping[str, TopicView]) -> str:
+    reasons: list[str] = []
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if old is None:
-            found.append(f"topic {name} is there")
+            reasons.append(f"topic {name} is there")
         elif new is None:
-            found.append(f"topic {name} is gone")
+            reasons.append(f"topic {name} is gone")
         elif old.topic_id != new.topic_id:
-            found.append(f"topic {name} was created anew")
+            reasons.append(f"topic {name} was created anew")
         elif old.partitions != new.partitions:
-            found.append(f"topic {name} gained partitions: {old.partitions}, now {new.partitions}")
+            reasons.append(f"topic {name} gained partitions: {old.partitions}, now {new.partitions}")
         elif old.racks != new.racks:
-            found.append(f"replicas of topic {name} moved")
-    return listed(found) or "topics changed"
+            reasons.append(f"replicas of topic {name} moved")
+    return listed(reasons) or "topics changed"

@@ -1,4 +1,4 @@
-"""KIP-1101: one number for all that a group needs to know of its topics. The same number as Kafka 4.2 computes."""
+"""The metadata hash of KIP-1101: one number for all facts that a group needs about its topics. It equals Kafka 4.2's."""
 
 import struct
 from collections.abc import Iterable
@@ -6,24 +6,24 @@ from typing import Final
 
 import xxhash
 
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 
 _MAGIC: Final = b"\0"
 NO_TOPICS: Final = 0
 
 
 class TopicHashes:
-    """Remembers those that it computed."""
+    """The hashes of topics, cached."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[TopicView, int]] = {}
 
     def of(self, names: Iterable[str], topics: TopicsView) -> int:
-        """Signed, 64 bits. Topics that are not there do not count."""
-        found = sorted(name for name in names if name in topics.by_name)
-        if not found:
+        """The hash of these topics, signed, 64 bits. Missing topics do not count."""
+        existing = sorted(name for name in names if name in topics.by_name)
+        if not existing:
             return NO_TOPICS
-        return _hash(b"".join(struct.pack("<Q", self._topic(topics.by_name[name]) & _MASK) for name in found))
+        return _hash(b"".join(struct.pack("<Q", self._topic(topics.by_name[name]) & _MASK) for name in existing))
 
     def _topic(self, topic: TopicView) -> int:
         known = self._known.get(topic.name)
@@ -33,7 +33,7 @@ class TopicHashes:
 
 
 def topic_hash(topic: TopicView) -> int:
-    """Of its id, name, number of partitions and racks. Kafka counts a rack once for each replica in it, this once."""
+    """The hash of a topic's id, name, number of partitions and racks. Kafka counts a rack once per replica in it, this once."""
     parts = [_MAGIC, topic.topic_id[7::-1], topic.topic_id[:7:-1], _string(topic.name), struct.pack("<i", topic.partitions)]
     for partition in range(topic.partitions):
         parts.append(struct.pack("<i", partition))
@@ -44,7 +44,7 @@ def topic_hash(topic: TopicView) -> int:
 
 
 def _string(text: str) -> bytes:
-    """As hash4j puts one in: UTF-16, then its length."""
+    """A string in hash4j's encoding: UTF-16, then its length."""
     encoded = text.encode("utf-16-le", "surrogatepass")
     return encoded + struct.pack("<i", len(encoded) // 2)
 

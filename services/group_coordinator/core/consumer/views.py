@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe, DescribeGroups and ListGroups say of groups of the consumer protocol."""
+"""Groups of the consumer protocol in the answers of ConsumerGroupDescribe, DescribeGroups and ListGroups."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,22 +12,22 @@ from libs.wire.messages.list_groups import ListedGroup
 from services.group_coordinator.core.consumer import target
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.partitions import Partitions
-from services.group_coordinator.core.consumer.settings import ConsumerSettings
 from services.group_coordinator.core.consumer.states import State
-from services.group_coordinator.core.quoted import quoted
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
+from services.group_coordinator.core.model.quoting import quoted
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 KIND: Final = "consumer"
 NOT_FOUND_FROM: Final = 6
-"""KIP-1043: DescribeGroups says that there is no such group of its kind. Before, it is Dead."""
-SPEAKS_CLASSIC, SPEAKS_CONSUMER = 0, 1
+"""Version of DescribeGroups from which a group of another kind is an error (KIP-1043). Before, it is Dead."""
+MEMBER_TYPE_CLASSIC, MEMBER_TYPE_CONSUMER = 0, 1
 
 
 def missing(name: str) -> DescribedGroup:
     return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {quoted(name)} not found.", name)
 
 
-def described(group: Group, settings: ConsumerSettings, topics: TopicsView) -> DescribedGroup:
+def describe(group: Group, settings: ConsumerSettings, topics: TopicsView) -> DescribedGroup:
     facts = group.facts
     return DescribedGroup(
         group_id=group.name,
@@ -47,15 +47,15 @@ def described(group: Group, settings: ConsumerSettings, topics: TopicsView) -> D
                 member.regex,
                 _named(member.assigned, topics),
                 _named(group.target(member.member_id), topics),
-                SPEAKS_CONSUMER if member.classic is None else SPEAKS_CLASSIC,
+                MEMBER_TYPE_CONSUMER if member.classic is None else MEMBER_TYPE_CLASSIC,
             )
             for member in group.members.values()
         ],
     )
 
 
-def described_as_classic(name: str, version: int) -> DescribedAsClassic:
-    """DescribeGroups is of classic groups: others are not there."""
+def describe_as_classic(name: str, version: int) -> DescribedAsClassic:
+    """The group in DescribeGroups, for which only classic groups exist."""
     if version < NOT_FOUND_FROM:
         return DescribedAsClassic(group_id=name, group_state=State.DEAD.value)
     message = f"Group {quoted(name)} is not a classic group."
@@ -66,17 +66,17 @@ def listed(group: Group) -> ListedGroup:
     return ListedGroup(group.name, PROTOCOL_TYPE, group.state.value, KIND)
 
 
-def listed_where(groups: Iterable[Group], states: list[str], kinds: list[str]) -> list[ListedGroup]:
-    """Empty filters let all through. Case does not count."""
+def list_where(groups: Iterable[Group], states: list[str], kinds: list[str]) -> list[ListedGroup]:
+    """Groups that pass the filters. Empty filters pass all; case does not count."""
     if kinds and KIND not in {kind.lower() for kind in kinds}:
         return []
-    wanted = {state.lower() for state in states}
-    return [listed(group) for group in groups if not wanted or group.state.value.lower() in wanted]
+    accepted = {state.lower() for state in states}
+    return [listed(group) for group in groups if not accepted or group.state.value.lower() in accepted]
 
 
 def _named(partitions: Partitions, topics: TopicsView) -> Assignment:
-    """Topics that are gone are left out."""
-    found = [topic_id for topic_id in partitions if topic_id in topics.by_id]
+    """The assignment with topic names. Deleted topics are omitted."""
+    known = [topic_id for topic_id in partitions if topic_id in topics.by_id]
     return Assignment(
-        [TopicPartitions(topic_id, topics.by_id[topic_id].name, sorted(partitions[topic_id])) for topic_id in sorted(found)]
+        [TopicPartitions(topic_id, topics.by_id[topic_id].name, sorted(partitions[topic_id])) for topic_id in sorted(known)]
     )

@@ -1,77 +1,77 @@
-"""What is asked about a group whatever its kind, and two kinds without members: groups that are not there, and simple ones."""
+"""The interface to any kind of group, and two kinds without members: absent groups and simple ones."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.timers import TimerKey
 from libs.wire.errors import ErrorCode
 from libs.wire.messages import consumer_group_describe, describe_groups
 from libs.wire.messages.offset_commit import OffsetCommitRequest
 from services.group_coordinator.core.classic import views
 from services.group_coordinator.core.classic.states import State
-from services.group_coordinator.core.quoted import quoted
-from services.group_coordinator.core.records import Record
+from services.group_coordinator.core.model.quoting import quoted
+from services.group_coordinator.core.model.records import Record
 
 Timers: TypeAlias = Mapping[TimerKey, int | None]
 
 SINCE_COMMIT: Final = -1
-"""Instead of a moment: an offset gets old from its own commit on."""
+"""Instead of a time: each offset ages from its own commit on."""
 
 
 class Kind(Protocol):
-    """All groups of one kind. `name` is that of a group of it."""
+    """All groups of one kind. `name` is the name of a group of this kind."""
 
     def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
-        """Of OffsetCommit, for all its partitions."""
+        """The error of OffsetCommit, for all its partitions."""
         ...
 
-    def heard_of(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
-        """A commit that was let in is a sign of life."""
+    def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
+        """Session timers after an accepted commit."""
         ...
 
     def fetch_error(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
-        """Of OffsetFetch, from version 9 on."""
+        """The error of OffsetFetch, from version 9 on."""
         ...
 
     def offset_deletion_error(self, name: str) -> ErrorCode:
-        """Of OffsetDelete, for the request."""
+        """The error of OffsetDelete, for the whole request."""
         ...
 
-    def removal_error(self, name: str) -> ErrorCode:
-        """Of DeleteGroups. NONE: nobody is in it."""
+    def deletion_error(self, name: str) -> ErrorCode:
+        """The error of DeleteGroups. NONE if the group has no members."""
         ...
 
     def subscription(self, name: str) -> Container[str]:
-        """Topics that a member reads: their offsets are neither deleted nor expired."""
+        """Topics that members read. Their offsets are neither deleted nor expired."""
         ...
 
-    def old_since(self, name: str) -> int | None:
-        """When offsets begin to get old: a moment in ms, or SINCE_COMMIT. None: they do not."""
+    def expiry_base_ms(self, name: str) -> int | None:
+        """The time in ms from which offsets age, or SINCE_COMMIT. None: they do not age."""
         ...
 
-    def removal(self, name: str) -> Sequence[Record]:
-        """Tombstones of all but the offsets."""
+    def tombstones(self, name: str) -> Sequence[Record]:
+        """Tombstones of all the group's records but the offsets."""
         ...
 
-    def described(self, name: str, version: int) -> describe_groups.DescribedGroup:
-        """By DescribeGroups, which knows classic groups only."""
+    def describe(self, name: str, version: int) -> describe_groups.DescribedGroup:
+        """The group in DescribeGroups, which knows classic groups only."""
         ...
 
-    def consumer_described(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
-        """By ConsumerGroupDescribe, which knows groups of that protocol only."""
+    def describe_as_consumer_group(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
+        """The group in ConsumerGroupDescribe, which knows consumer groups only."""
         ...
 
 
 class NoGroup:
-    """There is none of that name."""
+    """Groups that do not exist."""
 
     def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
-        """A commit of nobody in particular begins a simple group."""
+        """The error of OffsetCommit. A commit without a member creates a simple group."""
         if request.generation_id_or_member_epoch < 0:
             return ErrorCode.NONE
         return ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
 
-    def heard_of(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
+    def commit_timers(self, name: str, request: OffsetCommitRequest, now_ms: int) -> Timers:
         return {}
 
     def fetch_error(self, name: str, member_id: str | None, epoch: int) -> ErrorCode:
@@ -80,27 +80,28 @@ class NoGroup:
     def offset_deletion_error(self, name: str) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
-    def removal_error(self, name: str) -> ErrorCode:
+    def deletion_error(self, name: str) -> ErrorCode:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def subscription(self, name: str) -> Container[str]:
         return ()
 
-    def old_since(self, name: str) -> int | None:
+    def expiry_base_ms(self, name: str) -> int | None:
         return SINCE_COMMIT
 
-    def removal(self, name: str) -> Sequence[Record]:
+    def tombstones(self, name: str) -> Sequence[Record]:
         return ()
 
-    def described(self, name: str, version: int) -> describe_groups.DescribedGroup:
+    def describe(self, name: str, version: int) -> describe_groups.DescribedGroup:
         return views.missing(name, version)
 
-    def consumer_described(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
+    def describe_as_consumer_group(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
         return not_a_consumer_group(name, f"Group {quoted(name)} not found.")
 
 
 class SimpleGroups(NoGroup):
-    """Offsets, and nobody who ever joined: of consumers that assign themselves, or of an operator. Kafka calls them classic."""
+    """Groups with offsets that no member ever joined: of consumers without group membership, or of an operator. Kafka calls them
+    classic."""
 
     def commit_error(self, name: str, request: OffsetCommitRequest, version: int) -> ErrorCode:
         return ErrorCode.NONE if request.generation_id_or_member_epoch < 0 else ErrorCode.UNKNOWN_MEMBER_ID
@@ -108,13 +109,13 @@ class SimpleGroups(NoGroup):
     def offset_deletion_error(self, name: str) -> ErrorCode:
         return ErrorCode.NONE
 
-    def removal_error(self, name: str) -> ErrorCode:
+    def deletion_error(self, name: str) -> ErrorCode:
         return ErrorCode.NONE
 
-    def described(self, name: str, version: int) -> describe_groups.DescribedGroup:
+    def describe(self, name: str, version: int) -> describe_groups.DescribedGroup:
         return describe_groups.DescribedGroup(group_id=name, group_state=State.EMPTY.value)
 
-    def consumer_described(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
+    def describe_as_consumer_group(self, name: str, version: int) -> consumer_group_describe.DescribedGroup:
         return not_a_consumer_group(name, f"Group {quoted(name)} is not a consumer group.")
 
 

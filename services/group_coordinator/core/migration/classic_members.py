@@ -1,8 +1,9 @@
-"""Members that speak the classic protocol in a group of the consumer protocol (KIP-848, "Supporting the classic protocol").
+"""Classic members of a consumer group (KIP-848, "Supporting the classic protocol").
 
-A JoinGroup takes one step towards the target and is answered at once: the generation is the member's epoch, and nobody leads. A
-SyncGroup tells what the member has. A Heartbeat says 27 when another step can be taken; what the member owns it says in its next
-JoinGroup. Clients that stop before they join own nothing then (eager), others own what they say (cooperative).
+A JoinGroup takes one step towards the target and is answered at once. The generation is the member's epoch, and there is no
+leader. A SyncGroup returns the member's assignment. A Heartbeat is answered REBALANCE_IN_PROGRESS when another step is possible.
+The member reports its partitions in its next JoinGroup. Eager clients own none by then; cooperative clients own those that they
+report.
 """
 
 from dataclasses import replace
@@ -23,41 +24,41 @@ from libs.wire.messages.join_group import JoinGroupResponse
 from libs.wire.messages.leave_group import MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest
 from libs.wire.primitives import ProtocolError
-from services.group_coordinator.core.classic.joins import KNOWS_ITS_ID_FROM, Join
+from services.group_coordinator.core.classic.joins import MEMBER_ID_REQUIRED_FROM, Join
 from services.group_coordinator.core.consumer import heartbeats, leaves, partitions, subscriptions, target
-from services.group_coordinator.core.consumer.draft import Draft, Refused
 from services.group_coordinator.core.consumer.group import Group
+from services.group_coordinator.core.consumer.group_decision import GroupDecision, Refused
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partitions
-from services.group_coordinator.core.happened import BY_OPERATOR, LEFT, fenced
-from services.group_coordinator.core.quoted import listed
-from services.group_coordinator.core.records import ClassicProtocol, MemberState, SpeaksClassic
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.group_events import BY_OPERATOR, LEFT, fenced
+from services.group_coordinator.core.model.quoting import listed
+from services.group_coordinator.core.model.records import ClassicMemberMetadata, ClassicProtocol, MemberState
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 NO_REGEX: Final = ""
-"""As Kafka writes it of these members."""
+"""The regular expression of these members, as Kafka writes it."""
 
 
 class RefusedJoin(Exception):
-    """With an error code, and the member id that the client is told."""
+    """A refused JoinGroup, with an error code and the member id of the reply."""
 
     def __init__(self, error: ErrorCode, member_id: str) -> None:
         super().__init__(error, member_id)
         self.error, self.member_id = error, member_id
 
 
-# -- who it is ----------------------------------------------------------------------------------------------------------------
+# -- the member --------------------------------------------------------------------------------------------------------------
 
 
-def found(group: Group, member_id: str, instance_id: str | None) -> Member | ErrorCode:
-    """A member that speaks the classic protocol."""
-    member = named(group, member_id, instance_id)
+def find_classic_member(group: Group, member_id: str, instance_id: str | None) -> Member | ErrorCode:
+    """The classic member with that id, or an error."""
+    member = find_member(group, member_id, instance_id)
     if isinstance(member, Member) and member.classic is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     return member
 
 
-def named(group: Group, member_id: str, instance_id: str | None) -> Member | ErrorCode:
+def find_member(group: Group, member_id: str, instance_id: str | None) -> Member | ErrorCode:
     if instance_id is None:
         return group.members.get(member_id) or ErrorCode.UNKNOWN_MEMBER_ID
     member = leaves.held_by(group, instance_id, member_id)
@@ -65,7 +66,8 @@ def named(group: Group, member_id: str, instance_id: str | None) -> Member | Err
 
 
 def supports(group: Group, protocol_type: str, protocols: tuple[str, ...]) -> bool:
-    """Whether one that offers these could speak with all others of its kind, should the group become classic."""
+    """Whether a member that offers these protocols has one in common with all classic members, in case the group
+    becomes classic."""
     size = group.classics.get(None, 0)
     return protocol_type == PROTOCOL_TYPE and any(group.classics.get(name, 0) == size for name in protocols)
 
@@ -73,50 +75,56 @@ def supports(group: Group, protocol_type: str, protocols: tuple[str, ...]) -> bo
 # -- JoinGroup ----------------------------------------------------------------------------------------------------------------
 
 
-def join(draft: Draft, joining: Join) -> Member:
-    """The member as it is next. Raises RefusedJoin; then nothing of `draft` may be used."""
-    request, asked, group = joining.request, joining.asked, draft.group
-    member_id = request.member_id or asked.fresh_id
-    if member_id not in group.members and len(group.members) >= draft.settings.size_max:
+def join(group_decision: GroupDecision, joining: Join) -> Member:
+    """The member after a JoinGroup. Raises RefusedJoin; `group_decision` must not be used then."""
+    request, event, group = joining.request, joining.event, group_decision.group
+    member_id = request.member_id or event.fresh_id
+    if member_id not in group.members and len(group.members) >= group_decision.settings.size_max:
         raise RefusedJoin(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if not supports(group, request.protocol_type, tuple([name for name, _ in joining.protocols])):
         raise RefusedJoin(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
-    if not request.member_id and request.group_instance_id is None and asked.version >= KNOWS_ITS_ID_FROM:
+    if not request.member_id and request.group_instance_id is None and event.version >= MEMBER_ID_REQUIRED_FROM:
         raise RefusedJoin(ErrorCode.MEMBER_ID_REQUIRED, member_id)
     try:
         subscription = read_subscription(joining.protocols[0].metadata)
     except ProtocolError:
         raise RefusedJoin(ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id) from None
-    before = _admitted(draft, joining, member_id)
+    before = _get_or_create_member(group_decision, joining, member_id)
     joined = member_id not in group.members
-    changed = _ask(draft, before, joining, subscription)
-    heartbeats.look_at_topics(draft, member_id, joined=joined, changed=changed)
+    changed = _put_metadata(group_decision, before, joining, subscription)
+    heartbeats.check_topics(group_decision, member_id, joined=joined, changed=changed)
     if group.facts.epoch > group.facts.assignment_epoch:
-        target.make(draft)
-    owned = owned_by(subscription, draft.topics)
-    member = heartbeats.reconcile(draft, group.members[member_id], owned, changed=changed)
+        target.make(group_decision)
+    owned = owned_by(subscription, group_decision.topics)
+    member = heartbeats.reconcile(group_decision, group.members[member_id], owned, changed=changed)
     assert isinstance(member, Member), "a classic member is in a known state"
-    draft.heard_of(member_id)
+    group_decision.schedule_session_timeout(member_id)
     return member
 
 
-def _admitted(draft: Draft, joining: Join, member_id: str) -> Member:
-    group, request = draft.group, joining.request
+def _get_or_create_member(group_decision: GroupDecision, joining: Join, member_id: str) -> Member:
+    group, request = group_decision.group, joining.request
     instance_id = request.group_instance_id
     if instance_id is None:
-        return group.members.get(member_id) or Member(member_id)  # also one whose id was given by a classic group
+        return group.members.get(member_id) or Member(member_id)  # also a member id that a classic group gave
     if request.member_id:
-        known = named(group, member_id, instance_id)
+        known = find_member(group, member_id, instance_id)
         if isinstance(known, ErrorCode):
             raise RefusedJoin(known, member_id)
         return known
     holder = group.statics.get(instance_id)
-    return Member(member_id) if holder is None else heartbeats.take_over(draft, group.members[holder], member_id)
+    return (
+        Member(member_id)
+        if holder is None
+        else heartbeats.replace_static_member(group_decision, group.members[holder], member_id)
+    )
 
 
-def _ask(draft: Draft, before: Member, joining: Join, subscription: ConsumerProtocolSubscription) -> str:
-    """Returns in words what is new about its subscription; "" if nothing is."""
-    asked, request = joining.asked, joining.request
+def _put_metadata(
+    group_decision: GroupDecision, before: Member, joining: Join, subscription: ConsumerProtocolSubscription
+) -> str:
+    """Stores the member's metadata. Returns in words what is new about its subscription; "" if nothing is."""
+    event, request = joining.event, joining.request
     member = replace(
         before,
         instance_id=request.group_instance_id or before.instance_id,
@@ -124,23 +132,23 @@ def _ask(draft: Draft, before: Member, joining: Join, subscription: ConsumerProt
         rebalance_timeout_ms=joining.rebalance_timeout_ms,
         topics=tuple(sorted(set(subscription.topics))),
         regex=NO_REGEX,
-        client_id=asked.client_id,
-        client_host=asked.client_host,
-        classic=SpeaksClassic(
+        client_id=event.client_id,
+        client_host=event.client_host,
+        classic=ClassicMemberMetadata(
             request.session_timeout_ms, tuple([ClassicProtocol(name, metadata) for name, metadata in joining.protocols])
         ),
     )
-    if member != before or member.member_id not in draft.group.members:
-        draft.put(member.asks(draft.name))
+    if member != before or member.member_id not in group_decision.group.members:
+        group_decision.put(member.metadata_record(group_decision.name))
     if (before.regex or "") != NO_REGEX:
-        subscriptions.change_regex(draft, before.regex, NO_REGEX)
+        subscriptions.change_regex(group_decision, before.regex, NO_REGEX)
     elif member.topics == before.topics:
         return ""
     return f"member {member.member_id} asks for other topics{joining.because}"
 
 
 def owned_by(subscription: ConsumerProtocolSubscription, topics: TopicsView) -> list[TopicPartitions]:
-    """Of the topics that there are."""
+    """The owned partitions of existing topics."""
     return [
         TopicPartitions(topics.by_name[owned.topic].topic_id, list(owned.partitions))
         for owned in subscription.owned_partitions
@@ -161,7 +169,7 @@ def joined_reply(member: Member) -> JoinGroupResponse:
 
 
 def protocol_of(member: Member) -> ClassicProtocol:
-    """The one that it wants most."""
+    """The member's first choice of protocol."""
     assert member.classic is not None
     return member.classic.protocols[0]
 
@@ -171,14 +179,14 @@ def sync_error(group: Group, member: Member, request: SyncGroupRequest) -> Error
         return ErrorCode.ILLEGAL_GENERATION
     if request.protocol_type not in (None, PROTOCOL_TYPE) or request.protocol_name not in (None, protocol_of(member).name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    # One that is to give something up has to hear of it first.
+    # A member that has to revoke partitions has to hear of that first.
     if group.facts.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def is_to_join(group: Group, member: Member) -> bool:
-    """Another step can be taken, or has to be."""
+    """Whether the member has to join again: another step is possible or due."""
     if member.epoch < group.facts.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member)
@@ -192,30 +200,30 @@ def _waits_for_others(group: Group, member: Member) -> bool:
 
 
 def assignment(assigned: Partitions, topics: TopicsView, subscription: bytes) -> bytes:
-    """In the version in which the member asked. Topics that are gone are left out."""
+    """The assignment as bytes, in the version of the member's subscription. Deleted topics are omitted."""
     by_name = {topics.by_id[topic_id].name: numbers for topic_id, numbers in assigned.items() if topic_id in topics.by_id}
-    told = tuple([TopicPartition(name, tuple(sorted(by_name[name]))) for name in sorted(by_name)])
-    return write_assignment(ConsumerProtocolAssignment(told), version_of(subscription))
+    by_topic = tuple([TopicPartition(name, tuple(sorted(by_name[name]))) for name in sorted(by_name)])
+    return write_assignment(ConsumerProtocolAssignment(by_topic), version_of(subscription))
 
 
-def leave(draft: Draft, leaving: list[MemberIdentity]) -> list[ErrorCode]:
-    """Whichever protocol they speak: as in Kafka, an operator may remove any."""
+def leave(group_decision: GroupDecision, leaving: list[MemberIdentity]) -> list[ErrorCode]:
+    """Removes members of either protocol. As in Kafka, an operator may remove any static member."""
     errors: list[ErrorCode] = []
     reasons: list[str] = []
-    for who in leaving:
-        by_operator = who.group_instance_id is not None and not who.member_id
-        holder = draft.group.statics.get(who.group_instance_id or "") or "" if by_operator else who.member_id
-        member = named(draft.group, holder, who.group_instance_id)
+    for identity in leaving:
+        by_operator = identity.group_instance_id is not None and not identity.member_id
+        holder = group_decision.group.statics.get(identity.group_instance_id or "") or "" if by_operator else identity.member_id
+        member = find_member(group_decision.group, holder, identity.group_instance_id)
         if isinstance(member, ErrorCode):
             errors.append(member)
-            draft.happened += fenced(draft.name, who.member_id, who.group_instance_id, member)
+            group_decision.events += fenced(group_decision.name, identity.member_id, identity.group_instance_id, member)
             continue
-        leaves.remove(draft, member, BY_OPERATOR if by_operator else LEFT)
-        subscriptions.without(draft, member)
-        because = f": {who.reason}" if who.reason else ""
-        name = f"static member {who.group_instance_id} was removed" if by_operator else f"member {member.member_id} left"
+        leaves.remove(group_decision, member, BY_OPERATOR if by_operator else LEFT)
+        subscriptions.without(group_decision, member)
+        because = f": {identity.reason}" if identity.reason else ""
+        name = f"static member {identity.group_instance_id} was removed" if by_operator else f"member {member.member_id} left"
         reasons.append(f"{name}{because}")
         errors.append(ErrorCode.NONE)
     if reasons:
-        draft.bump(listed(reasons))
+        group_decision.bump(listed(reasons))
     return errors

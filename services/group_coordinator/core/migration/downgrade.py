@@ -1,39 +1,40 @@
-"""A group of the consumer protocol becomes classic when its last member that speaks it is gone (KIP-848).
+"""The downgrade: a consumer group becomes classic when its last member that speaks the consumer protocol is gone (KIP-848).
 
-A rebalance begins: the clients assign from here on. Until it has ended each member is assigned what it has, and not, as Kafka
-writes it, what it was to have, which others may not have given up yet: if the next owner of the group, or the next change of its
-protocol, took that for theirs, two would read it. Nobody leads such a group, which tells the next owner to begin the rebalance.
+A rebalance begins, since the clients assign from now on. Until it ends, each member's assignment is what it has. Kafka writes the
+target assignment instead, whose partitions other members may not have revoked yet. If the next owner, or the next change of
+protocol, trusted that, two members would read one partition. The group has no leader, which tells the next owner to begin the
+rebalance.
 
-There is a rebalance also where a static member was restarted with the classic protocol, and everybody has what it is to have.
-Kafka goes without: then no client knows that it leads, and nobody watches the topics.
+A rebalance also begins if a static member restarted with the classic protocol and all members have their targets. Kafka omits it.
+Then no client knows that it leads, and none watches the topics.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from libs.runtime.shards.tables import Journal
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.tables import Journal
+from libs.coordinator.timers import TimerKey
 from libs.wire.consumer_protocol import PROTOCOL_TYPE
-from services.group_coordinator.core import records
 from services.group_coordinator.core.classic import changes, rebalances
-from services.group_coordinator.core.classic.draft import Draft as ClassicDraft
 from services.group_coordinator.core.classic.group import Group as ClassicGroup
+from services.group_coordinator.core.classic.group_decision import GroupDecision as ClassicGroupDecision
 from services.group_coordinator.core.classic.member import Member as ClassicMember
 from services.group_coordinator.core.classic.member import Offered
-from services.group_coordinator.core.classic.settings import ClassicSettings
-from services.group_coordinator.core.consumer import classic_members
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.member import Member
-from services.group_coordinator.core.consumer.partitions import Partitions, together
-from services.group_coordinator.core.happened import Happened
-from services.group_coordinator.core.settings import MigrationPolicy
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.consumer.partitions import Partitions, union
+from services.group_coordinator.core.migration import classic_members
+from services.group_coordinator.core.model import records
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.group_events import GroupEvent
+from services.group_coordinator.core.model.settings import MigrationPolicy
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 ALLOWED: Final = (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.DOWNGRADE)
 
 
 def may_be_due(before: Group, decided: Sequence[object]) -> bool:
-    """Whether a decision may leave only members of the classic protocol. It costs little to ask."""
+    """Whether a decision may leave only classic members. A cheap check."""
     if before.all_classic:
         return False
     return any(
@@ -44,7 +45,7 @@ def may_be_due(before: Group, decided: Sequence[object]) -> bool:
 
 
 def classic_group(group: Group, epoch: int, topics: TopicsView, now_ms: int) -> records.ClassicGroupChanged | None:
-    """None: its members have no protocol in common."""
+    """The classic group's record; None if its members have no protocol in common."""
     members = {member_id: _converted(group.members[member_id]) for member_id in sorted(group.members)}
     voters = ClassicGroup.empty(Journal(), group.name, now_ms)
     for member in members.values():
@@ -83,17 +84,19 @@ def _converted(member: Member) -> ClassicMember:
 
 
 def _held(member: Member) -> Partitions:
-    return together(member.assigned, member.pending)
+    return union(member.assigned, member.pending)
 
 
-def begin(
+def first_rebalance(
     record: records.ClassicGroupChanged, settings: ClassicSettings, now_ms: int
-) -> tuple[list[object], dict[TimerKey, int | None], list[Happened]]:
-    """What follows `record`: further records, timers, and what is told of it."""
+) -> tuple[list[object], dict[TimerKey, int | None], list[GroupEvent]]:
+    """The rebalance after `record`: further records, timers and events."""
     group = ClassicGroup.empty(Journal(), record.group, now_ms)
     group.load(record)
-    draft = ClassicDraft(group, now_ms, settings)
+    group_decision = ClassicGroupDecision(group, now_ms, settings)
     for member in group.members.values():
-        draft.heard_of(member)
-    rebalances.begin(draft, "the last member that speaks the consumer protocol is gone: the group is classic again")
-    return list(draft.records), draft.timers, draft.happened
+        group_decision.schedule_session_timeout(member)
+    rebalances.prepare_rebalance(
+        group_decision, "the last member that speaks the consumer protocol is gone: the group is classic again"
+    )
+    return list(group_decision.records), group_decision.timers, group_decision.events

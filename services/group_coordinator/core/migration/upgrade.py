@@ -1,95 +1,99 @@
-"""A classic group of consumers becomes a group of the consumer protocol when the first member that speaks it comes (KIP-848).
+"""The upgrade: a classic group of consumers becomes a consumer group when the first member that speaks the consumer protocol
+joins (KIP-848).
 
-Generation and assignments stay: each member is where the last generation left it, and what it may still own is held for it until
-it says that it does not.
+Generation and assignments stay. Each member starts from the last generation. Partitions that it may still own are held for it
+until it reports that it does not own them.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from libs.runtime.shards.decisions import ParkKey
-from libs.runtime.shards.timers import TimerKey
+from libs.coordinator.decisions import ParkKey
+from libs.coordinator.timers import TimerKey
 from libs.wire.consumer_protocol import PROTOCOL_TYPE, TopicPartition, read_assignment, read_subscription
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.sync_group import SyncGroupResponse
 from libs.wire.primitives import ProtocolError
-from services.group_coordinator.core.asked import Reply
 from services.group_coordinator.core.classic import changes
-from services.group_coordinator.core.classic import draft as classic
+from services.group_coordinator.core.classic import group_decision as classic
 from services.group_coordinator.core.classic.group import Group as ClassicGroup
 from services.group_coordinator.core.classic.member import Member as ClassicMember
-from services.group_coordinator.core.consumer import classic_members, partitions
-from services.group_coordinator.core.consumer.draft import Draft, Refused
+from services.group_coordinator.core.consumer import partitions
+from services.group_coordinator.core.consumer.group_decision import GroupDecision, Refused
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partition, Partitions
-from services.group_coordinator.core.quoted import quoted
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.migration import classic_members
+from services.group_coordinator.core.model.quoting import quoted
+from services.group_coordinator.core.model.records import (
     ClassicGroupRemoved,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupChanged,
-    SpeaksClassic,
     TargetAssignmentChanged,
     TargetEpochChanged,
 )
-from services.group_coordinator.core.settings import MigrationPolicy
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.requests import Reply
+from services.group_coordinator.core.model.settings import MigrationPolicy
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 ALLOWED: Final = (MigrationPolicy.BIDIRECTIONAL, MigrationPolicy.UPGRADE)
 
 
 def fault(group: ClassicGroup, policy: MigrationPolicy, size_max: int) -> Refused | None:
-    """Of a classic group that somebody is in."""
+    """The refusal for a classic group with members, or None."""
     if policy not in ALLOWED:
-        return _cannot(group.name, "online upgrade is disabled")
+        return _upgrade_refused(group.name, "online upgrade is disabled")
     if group.facts.protocol_type != PROTOCOL_TYPE:
-        return _cannot(group.name, "the group does not use the consumer embedded protocol")
+        return _upgrade_refused(group.name, "the group does not use the consumer embedded protocol")
     if len(group.members) > size_max:
-        return _cannot(group.name, "the group size exceeds the consumer group maximum size")
+        return _upgrade_refused(group.name, "the group size exceeds the consumer group maximum size")
     return None
 
 
-def _cannot(name: str, why: str) -> Refused:
+def _upgrade_refused(name: str, why: str) -> Refused:
     message = f"Cannot upgrade classic group {quoted(name)} to consumer group because {why}."
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def convert(group: ClassicGroup, draft: Draft) -> Refused | None:
-    """Into `draft`, of a group that begins."""
+def convert(group: ClassicGroup, group_decision: GroupDecision) -> Refused | None:
+    """Puts the group's members into `group_decision`, which is about a new group. Returns a refusal or None."""
     epoch = group.facts.generation
     try:
-        members = [_converted(group, group.members[member_id], draft.topics) for member_id in sorted(group.members)]
+        members = [_converted(group, group.members[member_id], group_decision.topics) for member_id in sorted(group.members)]
     except ProtocolError:
-        return _cannot(group.name, "the embedded consumer protocol is malformed")
+        return _upgrade_refused(group.name, "the embedded consumer protocol is malformed")
     except _UserDataError:
-        return _cannot(
+        return _upgrade_refused(
             group.name,
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
             "re-attempting the upgrade",
         )
-    name = draft.name
+    name = group_decision.name
     for member, _ in members:
-        draft.put(member.asks(name))
-    draft.put(ConsumerGroupChanged(name, epoch, draft.hashes.of(draft.group.subscriptions, draft.topics)))
+        group_decision.put(member.metadata_record(name))
+    group_decision.put(
+        ConsumerGroupChanged(name, epoch, group_decision.hashes.of(group_decision.group.subscriptions, group_decision.topics))
+    )
     for member, _ in members:
-        draft.put(TargetAssignmentChanged(name, member.member_id, partitions.written(member.assigned)))
-    draft.put(TargetEpochChanged(name, epoch))
+        group_decision.put(TargetAssignmentChanged(name, member.member_id, partitions.written(member.assigned)))
+    group_decision.put(TargetEpochChanged(name, epoch))
     assigned: set[Partition] = {partition for member, _ in members for partition in partitions.each(member.assigned)}
     for member, owned in members:
         also = [partition for partition in owned if partition not in assigned]
         assigned.update(also)
-        draft.put(_holding(member, also).has(name))
-        draft.heard_of(member.member_id)
+        group_decision.put(_holding(member, also).assignment_record(name))
+        group_decision.schedule_session_timeout(member.member_id)
     return None
 
 
 class _UserDataError(Exception):
-    """An assignor of the clients' own says more than partitions."""
+    """A custom assignor's data: it holds more than partitions."""
 
 
 def _converted(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> tuple[Member, list[Partition]]:
-    """With what it may own beside its assignment: what it had when it joined. A cooperative member that was told to give some of
-    that up joins again when it has done so, and says then that it has not got it."""
+    """The member, with the partitions that it may own beside its assignment: those that it had when it joined. A cooperative
+    member that was told to revoke some joins again afterwards, and reports that it no longer owns them."""
     protocol = group.facts.protocol
     metadata = member.metadata(protocol) if protocol is not None else member.protocols[0].metadata
     subscription = read_subscription(metadata)
@@ -110,7 +114,7 @@ def _converted(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -
         classic_members.NO_REGEX,
         member.rebalance_timeout_ms,
         None,
-        SpeaksClassic(member.session_timeout_ms, tuple([ClassicProtocol(*offered) for offered in member.protocols])),
+        ClassicMemberMetadata(member.session_timeout_ms, tuple([ClassicProtocol(*offered) for offered in member.protocols])),
         epoch,
         epoch,
         assigned=assigned,
@@ -119,7 +123,9 @@ def _converted(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -
 
 
 def _by_id(named: tuple[TopicPartition, ...], topics: TopicsView) -> Partitions:
-    return partitions.of({topics.by_name[one.topic].topic_id: one.partitions for one in named if one.topic in topics.by_name})
+    return partitions.of(
+        {topics.by_name[topic.topic].topic_id: topic.partitions for topic in named if topic.topic in topics.by_name}
+    )
 
 
 def _holding(member: Member, also: list[Partition]) -> Member:
@@ -128,37 +134,37 @@ def _holding(member: Member, also: list[Partition]) -> Member:
     more: dict[bytes, set[int]] = {}
     for topic_id, number in also:
         more.setdefault(topic_id, set()).add(number)
-    held = partitions.together(member.assigned, partitions.of(more))
+    held = partitions.union(member.assigned, partitions.of(more))
     return replace(member, assigned=held)
 
 
 # -- what becomes of the classic group ----------------------------------------------------------------------------------------
 
 
-def removal(group: ClassicGroup) -> list[object]:
-    """Records: it is gone, and nobody waits any more.
+def tombstones(group: ClassicGroup) -> list[object]:
+    """The records that end the classic group and its waiting requests.
 
-    In the log also of a group that was never there: an owner that lost sight of what it appended finds there what became of the
-    group that it remembers.
+    They are written even for a group that was never in the log. An owner may have lost sight of its last append. It then finds in
+    the log what became of the group that it remembers.
     """
-    answered = [changes.AskerAnswered(group.name, member_id, True) for member_id in group.joining]
-    answered += [changes.AskerAnswered(group.name, member_id, False) for member_id in group.syncing]
+    answered = [changes.StrandedRequestAnswered(group.name, member_id, True) for member_id in group.joining]
+    answered += [changes.StrandedRequestAnswered(group.name, member_id, False) for member_id in group.syncing]
     return [ClassicGroupRemoved(group.name), *answered]
 
 
 def wakes(group: ClassicGroup) -> list[tuple[ParkKey, Reply]]:
-    """Who waits joins again, and is answered as a member of the new group."""
+    """Answers that make waiting members join again, now as members of the consumer group."""
     again = ErrorCode.REBALANCE_IN_PROGRESS
-    found: list[tuple[ParkKey, Reply]] = [
+    answers: list[tuple[ParkKey, Reply]] = [
         (classic.join_park(group.name, member_id), classic.join_refused(again, member_id, waits.version))
         for member_id, waits in group.joining.items()
     ]
-    found += [(classic.sync_park(group.name, member_id), SyncGroupResponse(error_code=again)) for member_id in group.syncing]
-    return found
+    answers += [(classic.sync_park(group.name, member_id), SyncGroupResponse(error_code=again)) for member_id in group.syncing]
+    return answers
 
 
 def timers(group: ClassicGroup) -> Mapping[TimerKey, int | None]:
-    """None of it is needed any more."""
+    """The classic group's timers, ended."""
     ended: dict[TimerKey, int | None] = {classic.joins_key(group.name): None, classic.syncs_key(group.name): None}
     for member_id in [*group.members, *group.pending]:
         ended[classic.session_key(group.name, member_id)] = None

@@ -1,4 +1,4 @@
-"""What an operator decides about classic groups. Kafka's names and defaults stand beside them."""
+"""Settings of classic groups, with Kafka's names and defaults."""
 
 from dataclasses import dataclass
 
@@ -14,4 +14,4 @@ class ClassicSettings:
     size_max: int = 2**31 - 1
     """group.max.size"""
     new_member_join_ms_max: int = 300_000
-    """A member that was in no generation yet is given up when the others have let it wait for so long."""
+    """A new member is removed when it has waited for so long."""

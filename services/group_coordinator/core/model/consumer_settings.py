@@ -1,4 +1,4 @@
-"""What an operator decides about groups of the consumer protocol. Kafka's names and defaults stand beside them."""
+"""Settings of groups of the consumer protocol, with Kafka's names and defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
     enabled: bool = True
-    """group.coordinator.rebalance.protocols has `consumer`"""
+    """Whether group.coordinator.rebalance.protocols has `consumer`."""
     session_timeout_ms: int = 45_000
     """group.consumer.session.timeout.ms"""
     heartbeat_interval_ms: int = 5_000
@@ -16,7 +16,7 @@ class ConsumerSettings:
     size_max: int = 2**31 - 1
     """group.consumer.max.size"""
     assignors: tuple[str, ...] = ("uniform", "range")
-    """group.consumer.assignors. The first is taken where no member asks for one."""
+    """group.consumer.assignors. The first is the default."""
     regex_refresh_ms: int = 600_000
     """group.consumer.regex.refresh.interval.ms"""
 
@@ -26,7 +26,7 @@ HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
 
 
 def session_timeout_ms(settings: ConsumerSettings, configs: Mapping[str, str]) -> int:
-    """`configs`: those of the group. They were checked when they were set."""
+    """The group's session timeout. `configs` are the group's own; they were checked when they were set."""
     own = configs.get(SESSION_TIMEOUT)
     return settings.session_timeout_ms if own is None else int(own)
 

@@ -1,4 +1,4 @@
-"""What operators are told of groups once it is committed, as facts. No table holds them, and nothing is decided by them."""
+"""Events of groups for operators, reported once they are committed. No table holds them, and no decision reads them."""
 
 from typing import Final, NamedTuple, TypeAlias
 
@@ -15,7 +15,7 @@ REPLACED: Final = "replaced static"
 NO_ROOM: Final = "group full"
 
 DELETED: Final = "DeleteGroups"
-NOTHING_LEFT: Final = "nobody was in it, and its offsets expired"
+NOTHING_LEFT: Final = "it had no members, and its offsets expired"
 
 _FENCED: Final = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
@@ -26,13 +26,13 @@ class RebalanceBegan(NamedTuple):
     reason: str
     members: int
     generation: int
-    """Of a classic group the one that ends, of a consumer group the epoch that begins."""
+    """For a classic group the generation that ends, for a consumer group the epoch that begins."""
     again: bool
-    """One was under way."""
+    """Whether another rebalance was in progress."""
 
 
 class RebalanceEnded(NamedTuple):
-    """Everybody has what it is to have, or nobody is left."""
+    """Every member has its assignment, or none is left."""
 
     group: str
     kind: str
@@ -48,7 +48,7 @@ class MemberRemoved(NamedTuple):
 
 
 class MemberFenced(NamedTuple):
-    """Who asked was told that it is another's place, or another's time."""
+    """A request was refused because another member has its instance id, or because its epoch is wrong."""
 
     group: str
     member_id: str
@@ -75,13 +75,13 @@ class OffsetsExpired(NamedTuple):
     left: int
 
 
-Happened: TypeAlias = (
+GroupEvent: TypeAlias = (
     RebalanceBegan | RebalanceEnded | MemberRemoved | MemberFenced | ProtocolChanged | GroupDeleted | OffsetsExpired
 )
 
 
 def fenced(group: str, member_id: str, instance_id: str | None, error: int, why: str = "") -> tuple[MemberFenced, ...]:
-    """Of a request that is answered with `error`: nothing unless that says so."""
+    """The event of a request that is answered with `error`; none unless that is a fencing error."""
     if error not in _FENCED:
         return ()
     return (MemberFenced(group, member_id, instance_id, why or "another member has its instance id"),)

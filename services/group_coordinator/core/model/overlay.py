@@ -1,4 +1,4 @@
-"""What a table will hold after records that are not replayed yet: a decision reads what its own earlier records do."""
+"""A table with the changes of an unfinished decision on top, so that the decision sees the effect of its own records."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, Generic, TypeVar
@@ -11,7 +11,7 @@ _UNTOUCHED: Final[Any] = object()
 
 
 class Overlay(MutableMapping[K, V], Generic[K, V]):
-    """Costs what is changed, not what is there."""
+    """A mutable view of a mapping. Its cost depends on the changes, not on the size of the mapping."""
 
     __slots__ = ("_more", "_over", "_under")
 
@@ -21,18 +21,18 @@ class Overlay(MutableMapping[K, V], Generic[K, V]):
         self._more = 0
 
     def __getitem__(self, key: K) -> V:
-        found: V = self._over.get(key, _UNTOUCHED)
-        if found is _UNTOUCHED:
+        value: V = self._over.get(key, _UNTOUCHED)
+        if value is _UNTOUCHED:
             return self._under[key]
-        if found is _GONE:
+        if value is _GONE:
             raise KeyError(key)
-        return found
+        return value
 
     def get(self, key: K, default: Any = None, /) -> Any:
-        found = self._over.get(key, _UNTOUCHED)
-        if found is _UNTOUCHED:
+        value = self._over.get(key, _UNTOUCHED)
+        if value is _UNTOUCHED:
             return self._under.get(key, default)
-        return default if found is _GONE else found
+        return default if value is _GONE else value
 
     def __contains__(self, key: object) -> bool:
         if key in self._over:
@@ -51,10 +51,10 @@ class Overlay(MutableMapping[K, V], Generic[K, V]):
         self._over[key] = _GONE
 
     def pop(self, key: K, default: Any = _UNTOUCHED, /) -> Any:
-        found = self.get(key, _GONE)
-        if found is not _GONE:
+        value = self.get(key, _GONE)
+        if value is not _GONE:
             del self[key]
-            return found
+            return value
         if default is _UNTOUCHED:
             raise KeyError(key)
         return default

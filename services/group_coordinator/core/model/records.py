@@ -1,7 +1,7 @@
-"""What `__consumer_offsets` holds, as facts: one class for each kind of Kafka's records, one for each of their tombstones.
+"""Records of `__consumer_offsets` as facts: one class for each kind of Kafka's records, and one for each of their tombstones.
 
-`record_codec` writes them as Kafka 4.2 does. The names of Kafka's own records stand in the docstrings, with the type in the key.
-A record replaces all that the record with the same key said before.
+`record_codec` writes them as Kafka 4.2 does. Docstrings name Kafka's record, with the type in its key. A record replaces the
+earlier record with the same key.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,10 @@ from libs.wire.primitives import NO_UUID
 
 
 class OffsetCommitted(NamedTuple):
-    """OffsetCommit (1; 0 in logs of long ago, which nobody writes).
+    """OffsetCommit (1; 0 in very old logs, and no longer written).
 
-    A tuple: most records are these, and it is made in a third of the time."""
+    A tuple: most records are these, and a tuple is made in a third of the time.
+    """
 
     group: str
     topic: str
@@ -26,9 +27,9 @@ class OffsetCommitted(NamedTuple):
     metadata: str = ""
     commit_ms: int = -1
     expire_ms: int = -1
-    """-1: by the group's state and offsets.retention.minutes."""
+    """-1: the offset expires by the group's state and offsets.retention.minutes."""
     topic_id: bytes = NO_UUID
-    """NO_UUID: not known. Not kept with an `expire_ms`."""
+    """NO_UUID: unknown. The log does not keep it together with an `expire_ms`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class OffsetRemoved:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """As of the last generation that its group agreed on. Who joins or leaves since is not in the log."""
+    """A member of the last generation that its group agreed on. Members that joined or left since are not in the log."""
 
     member_id: str
     instance_id: str | None
@@ -52,22 +53,22 @@ class ClassicMember:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     subscription: bytes
-    """For the group's protocol alone."""
+    """The subscription for the group's protocol."""
     assignment: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupChanged:
-    """GroupMetadata (2): a generation that everybody has the assignment of, or an empty group."""
+    """GroupMetadata (2): a generation in which every member has its assignment, or an empty group."""
 
     group: str
     protocol_type: str
-    """"": offsets only, a simple group."""
+    """"" for a simple group, which has offsets only."""
     generation: int
     protocol: str | None
     leader: str | None
     state_changed_ms: int
-    """-1: not known."""
+    """-1: unknown."""
     members: tuple[ClassicMember, ...]
 
 
@@ -85,7 +86,7 @@ class TopicPartitions(NamedTuple):
 
 
 class MemberState(IntEnum):
-    """Kafka's numbers."""
+    """The states of a member, with Kafka's numbers."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -100,7 +101,7 @@ class ConsumerGroupChanged:
     group: str
     epoch: int
     metadata_hash: int = 0
-    """Of the topics that are subscribed to (KIP-1101); 0: of none."""
+    """Hash of the subscribed topics (KIP-1101); 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,12 @@ class TopicSeen(NamedTuple):
     topic: str
     partition_count: int
     racks: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    """For each partition."""
+    """The racks of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerTopicsSeen:
-    """ConsumerGroupPartitionMetadata (4): read only. Kafka stopped writing it in 4.1."""
+    """ConsumerGroupPartitionMetadata (4). It is only read: Kafka stopped writing it in 4.1."""
 
     group: str
     topics: tuple[TopicSeen, ...]
@@ -135,8 +136,8 @@ class ClassicProtocol(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SpeaksClassic:
-    """What is known of a member that uses the classic protocol in a consumer group."""
+class ClassicMemberMetadata:
+    """Metadata of a classic member in a consumer group."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
@@ -144,7 +145,7 @@ class SpeaksClassic:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberChanged:
-    """ConsumerGroupMemberMetadata (5): what a member asks for."""
+    """ConsumerGroupMemberMetadata (5): a member's metadata."""
 
     group: str
     member_id: str
@@ -156,7 +157,7 @@ class ConsumerMemberChanged:
     subscribed_regex: str | None
     rebalance_timeout_ms: int
     server_assignor: str | None
-    classic: SpeaksClassic | None = None
+    classic: ClassicMemberMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class ConsumerMemberRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TargetEpochChanged:
-    """ConsumerGroupTargetAssignmentMetadata (6): for which group epoch the target assignment was made."""
+    """ConsumerGroupTargetAssignmentMetadata (6): the group epoch of the target assignment."""
 
     group: str
     assignment_epoch: int
@@ -180,7 +181,7 @@ class TargetEpochRemoved:
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentChanged:
-    """ConsumerGroupTargetAssignmentMember (7): what a member is to have."""
+    """ConsumerGroupTargetAssignmentMember (7): a member's target assignment."""
 
     group: str
     member_id: str
@@ -195,7 +196,7 @@ class TargetAssignmentRemoved:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignmentChanged:
-    """ConsumerGroupCurrentMemberAssignment (8): what a member has."""
+    """ConsumerGroupCurrentMemberAssignment (8): a member's current assignment."""
 
     group: str
     member_id: str
@@ -214,13 +215,13 @@ class CurrentAssignmentRemoved:
 
 @dataclass(frozen=True, slots=True)
 class RegularExpressionResolved:
-    """ConsumerGroupRegularExpression (16): which topics it matched."""
+    """ConsumerGroupRegularExpression (16): the topics that an expression matched."""
 
     group: str
     regex: str
     topics: tuple[str, ...]
     version: int
-    """Of the metadata that it was resolved with."""
+    """The version of the metadata that it was resolved with."""
     resolved_ms: int
 
 
@@ -255,4 +256,4 @@ Record: TypeAlias = (
     | RegularExpressionResolved
     | Removed
 )
-"""All that the log holds."""
+"""All records that the log holds."""

@@ -29,7 +29,7 @@ Request: TypeAlias = (
     | ListGroupsRequest
     | DeleteGroupsRequest
 )
-"""Of APIs that name several groups, only those of this shard are in `request`."""
+"""A request. If its API names several groups, it holds those of this shard only."""
 
 Reply: TypeAlias = (
     JoinGroupResponse
@@ -47,14 +47,28 @@ Reply: TypeAlias = (
 )
 
 
-class Asked(NamedTuple):
+def reads_topics(request: Request) -> bool:
+    """Whether the decision depends on which topics there are. A classic member may join a group of the consumer protocol, which
+    assigns partitions. A heartbeat of the consumer protocol depends on them if it joins or subscribes. Any other sees new topics
+    the next time."""
+    match request:
+        case OffsetCommitRequest() | OffsetFetchRequest() | OffsetDeleteRequest() | JoinGroupRequest():
+            return True
+        case ConsumerGroupHeartbeatRequest(member_epoch=0):
+            return True
+        case ConsumerGroupHeartbeatRequest(subscribed_topic_names=names, subscribed_topic_regex=regex):
+            return names is not None or regex is not None
+    return False
+
+
+class RequestEvent(NamedTuple):
     request: Request
-    """Not changed by whoever reads it."""
+    """The request. It is never changed."""
     version: int
-    """Of the API that the client used."""
+    """The version of the API that the client used."""
     client_id: str
-    """"" where the client sent null, as in Kafka."""
+    """The client id. "" if the client sent null, as in Kafka."""
     client_host: str
-    """As Kafka writes an address: "/127.0.0.1"."""
+    """The client's address as Kafka writes it: "/127.0.0.1"."""
     fresh_id: str
-    """A UUID as text that nobody had before: what a new member's id is made with. "" with APIs that want none."""
+    """A new UUID as text, for the id of a new member. "" for APIs that need none."""

@@ -1,18 +1,18 @@
-"""What an operator decides about groups. Kafka's names stand beside what they set; the defaults are Kafka's."""
+"""Settings of groups, with Kafka's names and defaults."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from services.group_coordinator.core.classic.settings import ClassicSettings
-from services.group_coordinator.core.consumer.settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, ConsumerSettings
+from services.group_coordinator.core.model.classic_settings import ClassicSettings
+from services.group_coordinator.core.model.consumer_settings import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, ConsumerSettings
 
 _MINUTE_MS: Final = 60_000
 
 
 class MigrationPolicy(Enum):
-    """group.consumer.migration.policy: whether a group with members changes its protocol."""
+    """group.consumer.migration.policy: which conversions are allowed for groups with members."""
 
     BIDIRECTIONAL = "bidirectional"
     UPGRADE = "upgrade"
@@ -23,22 +23,22 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """Immutable: settings that change are a new one, read at the next decision."""
+    """All settings of groups. Immutable: changed settings are a new object, read at the next decision."""
 
     classic: ClassicSettings = field(default_factory=ClassicSettings)
     offset_metadata_max: int = 4096
-    """offset.metadata.max.bytes: in UTF-16 units, whatever its name says."""
+    """offset.metadata.max.bytes, which counts UTF-16 units in spite of its name."""
     offsets_retention_ms: int = 10_080 * _MINUTE_MS
     """offsets.retention.minutes"""
     offsets_check_interval_ms: int = 600_000
     """offsets.retention.check.interval.ms"""
     commit_timeout_ms: int = 5_000
-    """offsets.commit.timeout.ms: whatever is written"""
+    """offsets.commit.timeout.ms, for all records."""
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
     heartbeat_interval_bounds_ms: tuple[int, int] = (5_000, 15_000)
-    """group.consumer.min.heartbeat.interval.ms and max: of a group's own."""
+    """group.consumer.min.heartbeat.interval.ms and max: the bounds of a group's own value."""
     session_timeout_bounds_ms: tuple[int, int] = (45_000, 60_000)
-    """group.consumer.min.session.timeout.ms and max: of a group's own."""
+    """group.consumer.min.session.timeout.ms and max: the bounds of a group's own value."""
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
 
     @property
@@ -47,13 +47,13 @@ class GroupSettings:
 
     @classmethod
     def from_configs(cls, value: Callable[[str], str]) -> "GroupSettings":
-        """`value`: a broker config in effect, as text, by Kafka's name. Raises ValueError for what is none."""
+        """The settings from broker configs. `value` returns a config in effect, as text. Raises ValueError for an invalid one."""
 
         def number(name: str) -> int:
             return int(value(name))
 
         def listed(name: str) -> tuple[str, ...]:
-            return tuple(one.strip() for one in value(name).split(",") if one.strip())
+            return tuple(item.strip() for item in value(name).split(",") if item.strip())
 
         return cls(
             ClassicSettings(
@@ -86,14 +86,14 @@ class GroupSettings:
         )
 
     def within_bounds(self, configs: Mapping[str, str]) -> Mapping[str, str]:
-        """Configs of one group. Bounds may have been drawn tighter after it was configured."""
+        """One group's configs, within the bounds. The bounds may have changed after the group was configured."""
         if not configs:
             return configs
-        found = dict(configs)
+        bounded = dict(configs)
         for name, (least, most) in (
             (HEARTBEAT_INTERVAL, self.heartbeat_interval_bounds_ms),
             (SESSION_TIMEOUT, self.session_timeout_bounds_ms),
         ):
-            if name in found:
-                found[name] = str(min(max(int(found[name]), least), most))
-        return found
+            if name in bounded:
+                bounded[name] = str(min(max(int(bounded[name]), least), most))
+        return bounded

@@ -1,4 +1,4 @@
-"""What groups need to know of topics, as of one moment. The shell makes one of each image in which topics changed."""
+"""The view of topics that groups decide by, at one moment. The shell makes a new one when topics change."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ class TopicView:
     name: str
     partitions: int
     racks: tuple[frozenset[str], ...] = ()
-    """Where the replicas of each partition are; empty where no node has a rack."""
+    """The racks of each partition's replicas. Empty if no node has a rack."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsView:
-    """Immutable. `version` rises with each view that differs from the one before; equal versions mean that nothing changed."""
+    """All topics. Immutable. `version` rises with each view that differs from the one before."""
 
     version: int = 0
     by_name: Mapping[str, TopicView] = field(default_factory=dict)

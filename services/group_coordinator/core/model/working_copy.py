@@ -1,13 +1,13 @@
-"""A group as a decision sees it: with its own earlier records replayed, which the group itself does not have yet."""
+"""A working copy of a group: a decision's own records are replayed on it before the group has them."""
 
 from collections.abc import MutableMapping
 from typing import Any
 
-from services.group_coordinator.core.overlay import Overlay
+from services.group_coordinator.core.model.overlay import Overlay
 
 
-class Scratch:
-    """Stands before a kind of group among the bases of its scratch. Of a table that nothing asks for, nothing is made."""
+class WorkingCopy:
+    """The first base class of a group's working copy. It makes an overlay of a table when that is first used."""
 
     __slots__ = ()
     name: str
@@ -34,7 +34,7 @@ class Scratch:
 
 
 def add(counts: MutableMapping[Any, int], key: object, by: int) -> None:
-    """What is counted no more has no entry."""
+    """Adds `by` to a count. A count of zero has no entry."""
     count = counts.get(key, 0) + by
     if count:
         counts[key] = count

@@ -1,15 +1,15 @@
 """OffsetCommit, versions 2 to 10.
 
-Version 5 took the retention time out of requests, 6 added leader epochs, 7 instance ids (KIP-345), 9 members of the consumer
-protocol (KIP-848), 10 names topics by their ids (KIP-848).
+Version 5 removed the retention time. Version 6 added leader epochs, 7 instance ids (KIP-345), 9 members of the consumer protocol
+(KIP-848). Version 10 names topics by their ids (KIP-848).
 
-Refused partition by partition: topics and partitions that are not there, and metadata that is too long. Offsets are kept as they
-come, negative ones as well, as in Kafka: it is the client that means something by them.
+Unknown topics and partitions, and metadata that is too long, are refused partition by partition. Offsets are stored as they are,
+even negative ones, as in Kafka: only the client interprets them.
 """
 
 from typing import Any
 
-from libs.runtime.shards.decisions import Decision
+from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -20,105 +20,112 @@ from libs.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from libs.wire.primitives import NO_UUID
-from services.group_coordinator.core.happened import fenced
-from services.group_coordinator.core.kinds.kind import Kind
-from services.group_coordinator.core.records import OffsetCommitted
-from services.group_coordinator.core.topics_view import TopicsView, TopicView
+from services.group_coordinator.core.kinds.group_kind import Kind
+from services.group_coordinator.core.model.group_events import fenced
+from services.group_coordinator.core.model.records import OffsetCommitted
+from services.group_coordinator.core.model.topics_view import TopicsView, TopicView
 
 NAMED_BY_ID_FROM = 10
 NO_RETENTION = -1
 NEVER_MS = 2**63 - 1
-"""The last moment that the log can name: who keeps an offset for as long as it can be said keeps it for ever."""
+"""The last time that the log can name. A retention beyond it is for ever."""
 
-Found = tuple[OffsetCommitRequestTopic, TopicView, list[OffsetCommitRequestPartition]]
+KnownTopic = tuple[OffsetCommitRequestTopic, TopicView, list[OffsetCommitRequestPartition]]
 
 
 def decide_commit(
     kind: Kind, request: OffsetCommitRequest, version: int, topics: TopicsView, metadata_max: int, now_ms: int
 ) -> Decision[OffsetCommitResponse, Any]:
-    """`kind`: that of the group."""
+    """The decision about one request. `kind` is the group's kind."""
     answers = Answers()
-    found = _find(request, version, topics, answers)
-    if not found:
+    known_topics = _find(request, version, topics, answers)
+    if not known_topics:
         return Decision(OffsetCommitResponse(topics=answers.topics))
     name = request.group_id
     error = kind.commit_error(name, request, version)
     records: list[OffsetCommitted] = []
     expire_ms = -1 if request.retention_time_ms == NO_RETENTION else min(now_ms + request.retention_time_ms, NEVER_MS)
-    for asked, topic, partitions in found:
-        topic_id = topic.topic_id if expire_ms == -1 else NO_UUID  # the format has room for one of them
-        told: list[OffsetCommitResponsePartition] = []
-        for one in partitions:
-            index, metadata = one.partition_index, one.committed_metadata or ""
+    for requested, topic, partitions in known_topics:
+        topic_id = topic.topic_id if expire_ms == -1 else NO_UUID  # the format has room for only one of them
+        responses: list[OffsetCommitResponsePartition] = []
+        for partition in partitions:
+            index, metadata = partition.partition_index, partition.committed_metadata or ""
             if error:
-                told.append(OffsetCommitResponsePartition(index, error))
+                responses.append(OffsetCommitResponsePartition(index, error))
             elif is_too_long(metadata, metadata_max):
-                told.append(OffsetCommitResponsePartition(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                responses.append(OffsetCommitResponsePartition(index, ErrorCode.OFFSET_METADATA_TOO_LARGE))
             else:
-                told.append(OffsetCommitResponsePartition(index))
-                epoch = one.committed_leader_epoch
+                responses.append(OffsetCommitResponsePartition(index))
+                epoch = partition.committed_leader_epoch
                 records.append(
-                    OffsetCommitted(name, topic.name, index, one.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id)
+                    OffsetCommitted(
+                        name, topic.name, index, partition.committed_offset, epoch, metadata, now_ms, expire_ms, topic_id
+                    )
                 )
-        answers.add(asked, told)
+        answers.add(requested, responses)
     if error:
-        happened = fenced(name, request.member_id, request.group_instance_id, error)
-        return Decision(OffsetCommitResponse(topics=answers.topics), happened=happened)
-    return Decision(OffsetCommitResponse(topics=answers.topics), records, kind.heard_of(name, request, now_ms))
+        events = fenced(name, request.member_id, request.group_instance_id, error)
+        return Decision(OffsetCommitResponse(topics=answers.topics), events=events)
+    return Decision(OffsetCommitResponse(topics=answers.topics), records, kind.commit_timers(name, request, now_ms))
 
 
 def is_too_long(metadata: str, limit: int) -> bool:
-    """Kafka counts what Java calls characters: two for what lies beyond the basic plane."""
+    """Whether metadata is too long. Kafka counts Java characters, two for a character beyond the basic plane."""
     if len(metadata) * 2 <= limit:
         return False
     return len(metadata) > limit or len(metadata.encode("utf-16-le", "surrogatepass")) > limit * 2
 
 
 class Answers:
-    """As Kafka orders them: what was refused at once, then the rest. Only where something was, each topic stands there once."""
+    """The partitions of an answer in Kafka's order: first those refused at once, then the others. A topic occurs once if any of
+    its partitions was refused at once."""
 
     def __init__(self) -> None:
         self.topics: list[OffsetCommitResponseTopic] = []
         self._known: dict[tuple[bytes, str], OffsetCommitResponseTopic] = {}
 
-    def refuse(self, asked: OffsetCommitRequestTopic, index: int, error: ErrorCode) -> None:
-        topic = self._known.get((asked.topic_id, asked.name))
+    def refuse(self, requested: OffsetCommitRequestTopic, index: int, error: ErrorCode) -> None:
+        topic = self._known.get((requested.topic_id, requested.name))
         if topic is None:
-            topic = self._new(asked, [])
+            topic = self._new(requested, [])
         topic.partitions.append(OffsetCommitResponsePartition(index, error))
 
-    def add(self, asked: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]) -> None:
-        topic = self._known.get((asked.topic_id, asked.name)) if self._known else None
+    def add(self, requested: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]) -> None:
+        topic = self._known.get((requested.topic_id, requested.name)) if self._known else None
         if topic is not None:
             topic.partitions += partitions
         elif self._known:
-            self._new(asked, partitions)
+            self._new(requested, partitions)
         else:
-            self.topics.append(OffsetCommitResponseTopic(asked.topic_id, asked.name, partitions))
+            self.topics.append(OffsetCommitResponseTopic(requested.topic_id, requested.name, partitions))
 
-    def _new(self, asked: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]) -> OffsetCommitResponseTopic:
-        topic = self._known[asked.topic_id, asked.name] = OffsetCommitResponseTopic(asked.topic_id, asked.name, partitions)
+    def _new(
+        self, requested: OffsetCommitRequestTopic, partitions: list[OffsetCommitResponsePartition]
+    ) -> OffsetCommitResponseTopic:
+        topic = self._known[requested.topic_id, requested.name] = OffsetCommitResponseTopic(
+            requested.topic_id, requested.name, partitions
+        )
         self.topics.append(topic)
         return topic
 
 
-def _find(request: OffsetCommitRequest, version: int, topics: TopicsView, answers: Answers) -> list[Found]:
-    """Topics that are there, with those of the partitions that are."""
+def _find(request: OffsetCommitRequest, version: int, topics: TopicsView, answers: Answers) -> list[KnownTopic]:
+    """The existing topics, each with its existing partitions. Others are refused."""
     by_id = version >= NAMED_BY_ID_FROM
-    found: list[Found] = []
-    for asked in request.topics:
-        topic = topics.by_id.get(asked.topic_id) if by_id else topics.by_name.get(asked.name)
+    known_topics: list[KnownTopic] = []
+    for requested in request.topics:
+        topic = topics.by_id.get(requested.topic_id) if by_id else topics.by_name.get(requested.name)
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for one in asked.partitions:
-                answers.refuse(asked, one.partition_index, error)
+            for partition in requested.partitions:
+                answers.refuse(requested, partition.partition_index, error)
             continue
         there = []
-        for one in asked.partitions:
-            if 0 <= one.partition_index < topic.partitions:
-                there.append(one)
+        for partition in requested.partitions:
+            if 0 <= partition.partition_index < topic.partitions:
+                there.append(partition)
             else:
-                answers.refuse(asked, one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                answers.refuse(requested, partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if there:
-            found.append((asked, topic, there))
-    return found
+            known_topics.append((requested, topic, there))
+    return known_topics

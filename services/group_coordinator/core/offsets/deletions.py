@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.runtime.shards.decisions import Decision
+from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -10,10 +10,10 @@ from libs.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from services.group_coordinator.core.kinds.kind import Kind
-from services.group_coordinator.core.offsets.table import OffsetTable
-from services.group_coordinator.core.records import OffsetRemoved
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.kinds.group_kind import Kind
+from services.group_coordinator.core.model.records import OffsetRemoved
+from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.core.offsets.offset_table import OffsetTable
 
 
 def decide_deletion(
@@ -27,22 +27,22 @@ def decide_deletion(
     removed: dict[OffsetRemoved, None] = {}
     answers: dict[str, OffsetDeleteResponseTopic] = {}
 
-    def tell(topic: str, index: int, error: ErrorCode) -> None:
+    def answer(topic: str, index: int, error: ErrorCode) -> None:
         answers.setdefault(topic, OffsetDeleteResponseTopic(topic)).partitions.append(OffsetDeleteResponsePartition(index, error))
 
     there: list[tuple[str, int]] = []
     for topic in request.topics:
         view = topics.by_name.get(topic.name)
-        for one in topic.partitions:
-            if view is not None and 0 <= one.partition_index < view.partitions:
-                there.append((topic.name, one.partition_index))
-            else:  # Kafka's answers begin with these
-                tell(topic.name, one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    for named, index in there:
-        if named in subscription:
-            tell(named, index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+        for partition in topic.partitions:
+            if view is not None and 0 <= partition.partition_index < view.partitions:
+                there.append((topic.name, partition.partition_index))
+            else:  # Kafka's answers begin with unknown partitions
+                answer(topic.name, partition.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for topic_name, index in there:
+        if topic_name in subscription:
+            answer(topic_name, index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
-        if table.get(name, named, index) is not None:
-            removed[OffsetRemoved(name, named, index)] = None
-        tell(named, index, ErrorCode.NONE)
+        if table.get(name, topic_name, index) is not None:
+            removed[OffsetRemoved(name, topic_name, index)] = None
+        answer(topic_name, index, ErrorCode.NONE)
     return Decision(OffsetDeleteResponse(topics=list(answers.values())), list(removed))

@@ -1,16 +1,16 @@
-"""OffsetFetch, versions 1 to 10.
+"""OffsetFetch, versions 1 to 10. The answer is never older than the request.
 
-Version 2 took null for all topics, 3 a throttle time, 5 leader epochs, 7 `require_stable` (KIP-447), 8 several groups (KIP-709),
-9 members of the consumer protocol (KIP-848), 10 names topics by their ids. The answer is never older than the question.
+Version 2 allowed null for all topics. Version 3 added a throttle time, 5 leader epochs, 7 `require_stable` (KIP-447), 8 several
+groups (KIP-709). Version 9 added members of the consumer protocol (KIP-848), and 10 names topics by their ids.
 
-A group that is not there has committed nothing, which is no error. `require_stable` asks to be told of offsets that a transaction
-has not decided about: none can be, because no transaction commits offsets yet.
+A missing group has committed nothing, which is no error. `require_stable` asks for errors on offsets of open transactions. There
+are none, since no transaction commits offsets yet.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from libs.runtime.shards.decisions import Decision
+from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -23,10 +23,10 @@ from libs.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from services.group_coordinator.core.kinds.kind import Kind
-from services.group_coordinator.core.offsets.table import OffsetTable, is_gone
-from services.group_coordinator.core.records import OffsetCommitted
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.kinds.group_kind import Kind
+from services.group_coordinator.core.model.records import OffsetCommitted
+from services.group_coordinator.core.model.topics_view import TopicsView
+from services.group_coordinator.core.offsets.offset_table import OffsetTable, is_gone
 
 BATCHED_FROM = 8
 NAMED_BY_ID_FROM = 10
@@ -39,50 +39,50 @@ class Reader:
         self._topics = topics
         self._by_id = version >= NAMED_BY_ID_FROM
 
-    def group(self, kind: Kind, asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
-        error = kind.fetch_error(asked.group_id, asked.member_id, asked.member_epoch)
+    def group(self, kind: Kind, requested: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+        error = kind.fetch_error(requested.group_id, requested.member_id, requested.member_epoch)
         if error:
-            return OffsetFetchResponseGroup(asked.group_id, [], error)
-        if asked.topics is None:
-            return OffsetFetchResponseGroup(asked.group_id, list(self._all(asked.group_id)))
-        found: list[OffsetFetchResponseTopics] = []
+            return OffsetFetchResponseGroup(requested.group_id, [], error)
+        if requested.topics is None:
+            return OffsetFetchResponseGroup(requested.group_id, list(self._all(requested.group_id)))
+        known: list[OffsetFetchResponseTopics] = []
         unknown: list[OffsetFetchResponseTopics] = []
-        for topic in asked.topics:
+        for topic in requested.topics:
             if not self._by_id:
-                found.append(self._named(asked.group_id, topic, topic.name))
+                known.append(self._named(requested.group_id, topic, topic.name))
             elif (view := self._topics.by_id.get(topic.topic_id)) is not None:
-                found.append(self._named(asked.group_id, topic, view.name))
+                known.append(self._named(requested.group_id, topic, view.name))
             else:
                 unknown.append(_unknown(topic))
-        return OffsetFetchResponseGroup(asked.group_id, found + unknown)
+        return OffsetFetchResponseGroup(requested.group_id, known + unknown)
 
-    def _named(self, group: str, asked: OffsetFetchRequestTopics, name: str) -> OffsetFetchResponseTopics:
+    def _named(self, group: str, requested: OffsetFetchRequestTopics, name: str) -> OffsetFetchResponseTopics:
         get = self._table.get
-        told = [self._told(index, get(group, name, index)) for index in asked.partition_indexes]
-        return OffsetFetchResponseTopics(asked.topic_id, asked.name, told)
+        partitions = [self._partition_response(index, get(group, name, index)) for index in requested.partition_indexes]
+        return OffsetFetchResponseTopics(requested.topic_id, requested.name, partitions)
 
     def _all(self, group: str) -> Iterable[OffsetFetchResponseTopics]:
         by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
         for committed in self._table.of(group):
             if not is_gone(committed, self._topics):
-                by_topic.setdefault(committed.topic, []).append(self._told(committed.partition, committed))
-        for name, told in by_topic.items():
+                by_topic.setdefault(committed.topic, []).append(self._partition_response(committed.partition, committed))
+        for name, partitions in by_topic.items():
             view = self._topics.by_name.get(name)
             if view is not None:
-                yield OffsetFetchResponseTopics(view.topic_id, name, told)
-            elif not self._by_id:  # else there is no way to say which
-                yield OffsetFetchResponseTopics(name=name, partitions=told)
+                yield OffsetFetchResponseTopics(view.topic_id, name, partitions)
+            elif not self._by_id:  # a topic without a name cannot be answered by id
+                yield OffsetFetchResponseTopics(name=name, partitions=partitions)
 
-    def _told(self, index: int, committed: OffsetCommitted | None) -> OffsetFetchResponsePartitions:
+    def _partition_response(self, index: int, committed: OffsetCommitted | None) -> OffsetFetchResponsePartitions:
         if committed is None or is_gone(committed, self._topics):
             return OffsetFetchResponsePartitions(index, NOTHING, -1, "")
         return OffsetFetchResponsePartitions(index, committed.offset, committed.leader_epoch, committed.metadata)
 
 
-def _unknown(asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+def _unknown(requested: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
     error = ErrorCode.UNKNOWN_TOPIC_ID
-    told = [OffsetFetchResponsePartitions(index, NOTHING, -1, "", error) for index in asked.partition_indexes]
-    return OffsetFetchResponseTopics(asked.topic_id, asked.name, told)
+    partitions = [OffsetFetchResponsePartitions(index, NOTHING, -1, "", error) for index in requested.partition_indexes]
+    return OffsetFetchResponseTopics(requested.topic_id, requested.name, partitions)
 
 
 def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
@@ -104,9 +104,13 @@ def decided(groups: list[OffsetFetchResponseGroup], version: int) -> Decision[Of
             topic.name,
             [
                 OffsetFetchResponsePartition(
-                    one.partition_index, one.committed_offset, one.committed_leader_epoch, one.metadata, one.error_code
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.metadata,
+                    partition.error_code,
                 )
-                for one in topic.partitions
+                for partition in topic.partitions
             ],
         )
         for topic in groups[0].topics

@@ -1,25 +1,25 @@
-"""Which offset each group committed last for each partition."""
+"""The table of committed offsets: the latest of each group and partition."""
 
 from collections.abc import Iterable, Iterator
 from sys import intern
 
-from libs.runtime.shards.tables import Journal, Table
+from libs.coordinator.tables import Journal, Table
 from libs.wire.primitives import NO_UUID
-from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved
-from services.group_coordinator.core.topics_view import TopicsView
+from services.group_coordinator.core.model.records import OffsetCommitted, OffsetRemoved
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 
 def is_gone(committed: OffsetCommitted, topics: TopicsView) -> bool:
-    """Its topic was deleted, whatever has the name now.
+    """Whether the offset's topic was deleted, even if a new topic has its name.
 
-    A topic that was there when its owner let the commit in is there for the next owner too, or was deleted since: whoever owns a
-    shard knows all that the cluster had decided before it was given that shard.
+    If the topic existed when an owner accepted the commit, the next owner knows it, or it was deleted since. An owner knows all
+    metadata that was written before it got the shard.
     """
     return committed.topic_id != NO_UUID and committed.topic_id not in topics.by_id
 
 
 class OffsetTable:
-    """A group is here as long as it has an offset."""
+    """Committed offsets by group. A group has an entry while it has an offset."""
 
     __slots__ = ("_groups", "_journal")
 
@@ -52,7 +52,7 @@ class OffsetTable:
         offsets[intern(committed.topic), committed.partition] = committed
 
     def remove(self, removed: OffsetRemoved) -> None:
-        """Of what is not there as well: a compacted log may have the tombstone alone."""
+        """Removes an offset, if there is one: a compacted log may have the tombstone alone."""
         offsets = self._groups.get(removed.group)
         if offsets is None:
             return

@@ -1,4 +1,4 @@
-"""GroupMetadataValue, versions 0-4. Version 3 is written: Kafka avoids the compact encodings of version 4 until it needs them.
+"""GroupMetadataValue, versions 0-4. Version 3 is written: Kafka uses the compact encodings of version 4 only when it needs them.
 
 Version 1 added rebalance timeouts, version 2 the time of the last change, version 3 instance ids.
 """
@@ -6,8 +6,8 @@ Version 1 added rebalance timeouts, version 2 the time of the last change, versi
 from typing import Final
 
 from libs.wire.primitives import Reader, Writer
-from services.group_coordinator.core.record_formats.kind import GROUP, Kind
-from services.group_coordinator.core.records import ClassicGroupChanged, ClassicGroupRemoved, ClassicMember
+from services.group_coordinator.core.model.records import ClassicGroupChanged, ClassicGroupRemoved, ClassicMember
+from services.group_coordinator.core.record_formats.record_kind import GROUP, Kind
 
 _WRITTEN: Final = 3
 
@@ -40,7 +40,7 @@ def _read_member(reader: Reader, version: int) -> ClassicMember:
     assignment = bytes(reader.data(flexible))
     if flexible:
         reader.skip_tagged_fields()
-    if rebalance_timeout_ms == -1:  # so does Kafka
+    if rebalance_timeout_ms == -1:  # as Kafka does
         rebalance_timeout_ms = session_timeout_ms
     return ClassicMember(
         member_id, instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms, subscription, assignment

@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Final
 
 from libs.wire.primitives import Reader, Writer
-from services.group_coordinator.core.record_formats.kind import GROUP, MEMBER, Kind, RecordWriter, write_compact_string
-from services.group_coordinator.core.records import (
+from services.group_coordinator.core.model.records import (
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupChanged,
     ConsumerGroupRemoved,
@@ -18,7 +18,6 @@ from services.group_coordinator.core.records import (
     MemberState,
     RegularExpressionRemoved,
     RegularExpressionResolved,
-    SpeaksClassic,
     TargetAssignmentChanged,
     TargetAssignmentRemoved,
     TargetEpochChanged,
@@ -26,11 +25,12 @@ from services.group_coordinator.core.records import (
     TopicPartitions,
     TopicSeen,
 )
+from services.group_coordinator.core.record_formats.record_kind import GROUP, MEMBER, Kind, RecordWriter, write_compact_string
 
 _METADATA_HASH: Final = 0
 _CLASSIC: Final = 0
-_CLASSIC_BY_DEFAULT: Final = SpeaksClassic(0, ())
-"""What Kafka makes of a record without the tag. That a member does not speak the classic protocol is said: a tag with a null."""
+_CLASSIC_BY_DEFAULT: Final = ClassicMemberMetadata(0, ())
+"""The value that Kafka reads from a record without the tag. A member of the consumer protocol has a tag with a null."""
 _STATES: Final = {state.value: state for state in MemberState}
 
 
@@ -107,7 +107,7 @@ def _read_member(reader: Reader, _version: int, group: str, member_id: str) -> C
         rebalance_timeout_ms=reader.int32(),
         server_assignor=reader.nullable_string(True),
     )
-    classic: SpeaksClassic | None = _CLASSIC_BY_DEFAULT
+    classic: ClassicMemberMetadata | None = _CLASSIC_BY_DEFAULT
     for tag, field in reader.tagged_fields():
         if tag == _CLASSIC:
             classic = _read_classic(field) if field.uvarint() else None
@@ -115,8 +115,8 @@ def _read_member(reader: Reader, _version: int, group: str, member_id: str) -> C
     return replace(record, classic=classic)
 
 
-def _read_classic(reader: Reader) -> SpeaksClassic:
-    classic = SpeaksClassic(reader.int32(), tuple(reader.array(True, _read_protocol)))
+def _read_classic(reader: Reader) -> ClassicMemberMetadata:
+    classic = ClassicMemberMetadata(reader.int32(), tuple(reader.array(True, _read_protocol)))
     reader.skip_tagged_fields()
     return classic
 
@@ -147,7 +147,7 @@ def _write_member(writer: Writer, record: ConsumerMemberChanged) -> None:
     writer.tagged_fields([(_CLASSIC, field)])
 
 
-def _write_classic(writer: Writer, classic: SpeaksClassic) -> None:
+def _write_classic(writer: Writer, classic: ClassicMemberMetadata) -> None:
     writer.int32(classic.session_timeout_ms)
     writer.array(classic.protocols, True, _write_protocol)
     writer.no_tagged_fields()

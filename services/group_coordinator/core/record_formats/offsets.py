@@ -1,4 +1,4 @@
-"""OffsetCommitValue, versions 0-4. Version 1 alone has a time at which the offset expires, and is written where that is given.
+"""OffsetCommitValue, versions 0-4. Version 1 alone has an expiry time, and is written if there is one.
 
 Version 3 added the leader epoch, version 4 compact encodings and the topic's id.
 """
@@ -6,14 +6,14 @@ Version 3 added the leader epoch, version 4 compact encodings and the topic's id
 import struct
 from typing import Final
 
-from libs.runtime.shards.decisions import KeyValue
+from libs.coordinator.decisions import KeyValue
 from libs.wire.primitives import NO_UUID, Reader, Writer
-from services.group_coordinator.core.record_formats.kind import Kind
-from services.group_coordinator.core.records import OffsetCommitted, OffsetRemoved
+from services.group_coordinator.core.model.records import OffsetCommitted, OffsetRemoved
+from services.group_coordinator.core.record_formats.record_kind import Kind
 
 _TOPIC_ID: Final = 0
 _TOPIC_ID_ALONE: Final = bytes([1, _TOPIC_ID, 16])
-"""The only tagged field, before its 16 bytes."""
+"""The start of the only tagged field, before its 16 bytes."""
 _NO_TAGS: Final = b"\0"
 # Nearly all records are these, so they are written and read with few calls.
 _VERSION_4: Final = struct.Struct(">hqi")
@@ -25,7 +25,7 @@ _VERSION_4_TO_METADATA: Final = struct.Struct(">hqiB")
 _COMMIT_MS: Final = struct.Struct(">q")
 _NUMBER: Final = 1
 _SHORT: Final = 31
-"""Characters that take no more than 126 bytes: their compact length takes one."""
+"""Strings of so many characters take at most 126 bytes, so their compact length takes one byte."""
 
 
 def _read(reader: Reader, version: int, group: str, topic: str, partition: int) -> OffsetCommitted:
@@ -78,15 +78,15 @@ OFFSET: Final = Kind(OffsetCommitted, OffsetRemoved, ("group", "topic", "partiti
 
 
 def encode_committed(record: OffsetCommitted) -> KeyValue | None:
-    """As `record_codec.encode`, in a third of the time. None: it is none of the plain ones. Raises struct.error, as that does
-    inside, for what does not fit."""
+    """The record as `record_codec.encode` writes it, in a third of the time. None if the record needs the general codec. Raises
+    struct.error for values that do not fit."""
     metadata = record.metadata
     if record.expire_ms != -1 or len(metadata) > _SHORT or len(record.topic_id) != 16:
         return None
-    group, topic, said = record.group.encode(), record.topic.encode(), metadata.encode()
+    group, topic, encoded_metadata = record.group.encode(), record.topic.encode(), metadata.encode()
     key = b"".join(
         (_KIND_AND_LENGTH.pack(_NUMBER, len(group)), group, _LENGTH.pack(len(topic)), topic, _PARTITION.pack(record.partition))
     )
-    head = _VERSION_4_TO_METADATA.pack(4, record.offset, record.leader_epoch, len(said) + 1)
+    head = _VERSION_4_TO_METADATA.pack(4, record.offset, record.leader_epoch, len(encoded_metadata) + 1)
     tagged = _NO_TAGS if record.topic_id == NO_UUID else _TOPIC_ID_ALONE + record.topic_id
-    return KeyValue(key, b"".join((head, said, _COMMIT_MS.pack(record.commit_ms), tagged)))
+    return KeyValue(key, b"".join((head, encoded_metadata, _COMMIT_MS.pack(record.commit_ms), tagged)))

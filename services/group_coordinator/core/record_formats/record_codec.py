@@ -1,4 +1,4 @@
-"""Records as they stand in `__consumer_offsets`: the bytes that Kafka 4.2 writes, and all that it reads.
+"""The codec of records in `__consumer_offsets`: it writes the bytes that Kafka 4.2 writes, and reads all that it reads.
 
 A key is the number of its kind, then its fields, never in compact encodings. A value begins with its version.
 """
@@ -6,8 +6,9 @@ A key is the number of its kind, then its fields, never in compact encodings. A 
 import struct
 from typing import Final
 
-from libs.runtime.shards.decisions import KeyValue
+from libs.coordinator.decisions import KeyValue
 from libs.wire.primitives import ProtocolError, Reader
+from services.group_coordinator.core.model.records import OffsetCommitted, Record
 from services.group_coordinator.core.record_formats.classic_groups import CLASSIC_GROUP
 from services.group_coordinator.core.record_formats.consumer_groups import (
     CONSUMER_GROUP,
@@ -18,11 +19,10 @@ from services.group_coordinator.core.record_formats.consumer_groups import (
     TARGET_EPOCH,
     TOPICS_SEEN,
 )
-from services.group_coordinator.core.record_formats.kind import Kind, RecordWriter
 from services.group_coordinator.core.record_formats.offsets import OFFSET, encode_committed
-from services.group_coordinator.core.records import OffsetCommitted, Record
+from services.group_coordinator.core.record_formats.record_kind import Kind, RecordWriter
 
-# Kafka's share groups have 10 to 15, its streams groups 17 and 19 to 23: nobody's here.
+# Kafka's share groups have 10 to 15, its streams groups 17 and 19 to 23. They are unknown here.
 _BY_NUMBER: Final[dict[int, Kind]] = {
     0: OFFSET,  # Kafka before 0.9
     1: OFFSET,
@@ -39,7 +39,7 @@ _WRITTEN: Final = {cls: (number, kind) for number, kind in _BY_NUMBER.items() fo
 
 
 def encode(record: object) -> KeyValue | None:
-    """None for what is none of the log's records. Raises ValueError for what its format cannot hold."""
+    """The record as key and value; None for a record that the log does not keep. Raises ValueError for values that do not fit."""
     try:
         plain = encode_committed(record) if type(record) is OffsetCommitted else None
         return plain if plain is not None else _encode(record)
@@ -48,10 +48,10 @@ def encode(record: object) -> KeyValue | None:
 
 
 def _encode(record: object) -> KeyValue | None:
-    found = _WRITTEN.get(type(record))
-    if found is None:
+    numbered = _WRITTEN.get(type(record))
+    if numbered is None:
         return None
-    number, kind = found
+    number, kind = numbered
     key = RecordWriter()
     value: bytes | None = None
     key.int16(number)
@@ -69,7 +69,7 @@ def _encode(record: object) -> KeyValue | None:
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """None for a kind that is not known here. Raises ValueError for what cannot be read."""
+    """The record of a key and value; None for an unknown kind. Raises ValueError for bytes that cannot be read."""
     try:
         reader = Reader(memoryview(key))
         kind = _BY_NUMBER.get(reader.int16())

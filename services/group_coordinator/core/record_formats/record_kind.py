@@ -1,11 +1,11 @@
-"""What is to be known of a kind of record to read and write it."""
+"""A kind of record, with its reader and writer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from libs.wire.primitives import STRING_BYTES_MAX, Writer
-from services.group_coordinator.core.records import Record
+from services.group_coordinator.core.model.records import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,17 +13,17 @@ class Kind:
     changed: type
     removed: Callable[..., Record]
     key: tuple[str, ...]
-    """The names of its fields: the first of `changed`, and all of `removed`. Strings, but for `partition`."""
+    """Field names of the key: the first fields of `changed`, and all of `removed`. All are strings, except `partition`."""
     last_version: int
-    """Of values, which begin at 0."""
+    """The last version of values. The first is 0."""
     read: Callable[..., Record]
-    """`read(reader, version, *key)`: a value behind its version."""
+    """`read(reader, version, *key)` reads a value after its version."""
     write: Callable[[Writer, Any], None]
-    """A value, its version first."""
+    """Writes a value, its version first."""
 
 
 class RecordWriter(Writer):
-    """Writes nothing that could not be read again: a shard with such a record would never be loaded."""
+    """A writer that refuses values that could not be read again: a shard with such a record could not be loaded."""
 
     __slots__ = ()
 

@@ -1,8 +1,8 @@
-"""The wall time by which things are deleted: a jump ahead is not believed at once.
+"""The wall time by which records are deleted. A jump ahead is not believed at once.
 
-A clock that is set a year ahead makes every record old. Kafka deletes them all at the next check. Here ages go on as if the clock
-had not jumped, until it has stayed there for `BELIEVED_AFTER_S`: time for whoever keeps the clock to notice, or to be noticed. A
-jump back makes everything younger and deletes nothing, so it is believed. So is whatever the clock says when a process starts.
+A clock that is set a year ahead makes every record old, and Kafka deletes them all at the next check. Here ages go on as if the
+clock had not jumped, until it has stayed there for `BELIEVED_AFTER_S`. That gives operators time to notice. A jump back makes
+records younger and deletes nothing, so it is believed. The clock at the start of a process is believed, too.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ BELIEVED_AFTER_S: Final = 3600.0
 
 
 class BelievedTime:
-    """Ask it now and then, with both clocks."""
+    """The clock by which records expire. It is asked now and then, with both clocks."""
 
     __slots__ = ("_doubted_since", "_monotonic_s", "_wall_ms")
 
@@ -26,7 +26,7 @@ class BelievedTime:
         return self._doubted_since is not None
 
     def at(self, wall_ms: int, monotonic_s: float) -> int:
-        """What the wall time is to be taken for."""
+        """The time that deletions go by, when the clocks show this."""
         expected_ms = self._wall_ms + round((monotonic_s - self._monotonic_s) * 1000)
         if wall_ms - expected_ms >= JUMP_MS_MIN:
             if self._doubted_since is None:

@@ -1,4 +1,4 @@
-"""What a fetch of one partition may read, and how much of the request's budget it gets (kafka-facts section 12)."""
+"""The rules of a fetch of one partition: what it may read, and its share of the request's budget."""
 
 from dataclasses import dataclass
 
@@ -34,21 +34,21 @@ class FetchBudget:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where the fetcher's log leaves the leader's: `end_offset` is the end of `epoch` here (KIP-595)."""
+    """The point where the fetcher's log leaves the leader's. `end_offset` is where `epoch` ends here (KIP-595)."""
 
     epoch: int
     end_offset: int
 
 
 def refuse_offset(fetch_offset: int, log_start: int, log_end: int) -> int:
-    """0, or 1 OFFSET_OUT_OF_RANGE. Between the high watermark and the log end there is nothing to read yet, and no error."""
+    """OFFSET_OUT_OF_RANGE, or 0. Between the high watermark and the log end there is nothing to read yet, and no error."""
     return 0 if log_start <= fetch_offset <= log_end else int(ErrorCode.OFFSET_OUT_OF_RANGE)
 
 
 def diverges(fetched_epoch: int, fetch_offset: int, epoch: int, end_offset: int) -> Divergence | int | None:
-    """Compare the fetcher's last epoch with (`epoch`, `end_offset`), this log's answer to "where does that epoch end?".
+    """The comparison of the fetcher's last epoch with (`epoch`, `end_offset`), where that epoch ends in this log.
 
-    None: the logs agree so far. A Divergence: the fetcher cuts back to it. 1: this log knows nothing of that epoch.
+    None: the logs agree so far. A Divergence: the fetcher truncates to it. OFFSET_OUT_OF_RANGE: this log does not know the epoch.
     """
     if epoch < 0 or end_offset < 0:
         return int(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -1,4 +1,4 @@
-"""Fetches that wait for bytes, by the partitions that could bring them. Each waits on all of its partitions at once."""
+"""Fetches that wait for bytes, by partition. Each waits on all of its partitions at once."""
 
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ F = TypeVar("F", bound=Hashable)
 
 
 class ParkedFetches(Generic[K, F]):
-    """Who wakes when a partition moves. In order of arrival, so that a replay wakes them alike."""
+    """The fetches that wake when a partition changes, in order of arrival, so that a replay wakes them alike."""
 
     __slots__ = ("_by_key", "_keys_of")
 
@@ -28,17 +28,17 @@ class ParkedFetches(Generic[K, F]):
         for key in own:
             self._by_key.setdefault(key, {})[fetch] = None
 
-    def anyone_on(self, key: K) -> bool:
+    def is_awaited(self, key: K) -> bool:
         return key in self._by_key
 
     def waiting_on(self, key: K) -> tuple[F, ...]:
         return tuple(self._by_key.get(key, ()))
 
-    def everyone(self) -> tuple[F, ...]:
+    def all(self) -> tuple[F, ...]:
         return tuple(self._keys_of)
 
     def remove(self, fetch: F) -> bool:
-        """It was answered, cancelled or ran out of time. False when it was not parked."""
+        """Takes out a fetch that was answered, was cancelled or ran out of time. False: it was not parked."""
         keys = self._keys_of.pop(fetch, None)
         if keys is None:
             return False

@@ -1,6 +1,6 @@
-"""Whether a request may touch a partition: topic, replica, leadership, epoch, acks, ISR. Data, not exceptions.
+"""Admission of a request to a partition: topic, replica, leadership, epoch, acks, ISR. Refusals are data, not exceptions.
 
-Order as in Kafka (kafka-facts section 4): unknown (100, 3), leadership (6), then acks (21) and ISR size (19).
+Order as in Kafka: unknown (100, 3), leadership (6), then acks (21) and ISR size (19).
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error for one partition. `leader` and `leader_epoch` are hints with error 6, -1 when unknown."""
+    """An error for one partition. `leader` and `leader_epoch` are hints with NOT_LEADER_OR_FOLLOWER, -1 if unknown."""
 
     error: int
     message: str | None = None
@@ -23,17 +23,17 @@ class Refusal:
 
 
 def refuse_client_epoch(requested: int, current: int) -> int:
-    """The error for an epoch that a *client* supplied: 0, 74 FENCED_LEADER_EPOCH or 75 UNKNOWN_LEADER_EPOCH."""
+    """The error for an epoch that a *client* supplied: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or 0."""
     if requested in (NO_EPOCH, current):
         return 0
     return int(ErrorCode.FENCED_LEADER_EPOCH if requested < current else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def refuse_caller_epoch(requested: int, current: int) -> Refusal | None:
-    """For an epoch that a *gateway's image* supplied.
+    """The refusal for an epoch that a *gateway's image* supplied.
 
-    Newer: this node is behind, and cannot know who leads. Older: the gateway is behind and found the leader all the same. To
-    refuse it would let batches that it sends in the new epoch, already on their way, be stored before this one's retry.
+    A newer epoch: this node is behind, and cannot know who leads. An older one: the gateway is behind, but has found the leader.
+    A refusal would let its batches of the new epoch, already on their way, overtake the retry of this one.
     """
     if requested <= current:
         return None
@@ -41,15 +41,18 @@ def refuse_caller_epoch(requested: int, current: int) -> Refusal | None:
 
 
 def effective_min_in_sync(min_insync_replicas: int, replication_factor: int) -> int:
-    """KIP-966: a minimum above the replication factor means "all of them", not "never". Where nobody configured one, the factor
-    decides."""
+    """The effective minimum of in-sync replicas.
+
+    KIP-966: a minimum above the replication factor means "all of them", not "never". Without a configured minimum the factor
+    decides.
+    """
     if min_insync_replicas == BY_FACTOR:
         return default_min_in_sync(replication_factor)
     return max(1, min(min_insync_replicas, replication_factor))
 
 
 def refuse_acks(acks: int, in_sync: int, min_in_sync: int) -> int:
-    """The error for this `acks` before the append: 0, 21 INVALID_REQUIRED_ACKS or 19 NOT_ENOUGH_REPLICAS."""
+    """The error for this `acks` before the append: INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS or 0."""
     if acks not in VALID_ACKS:
         return int(ErrorCode.INVALID_REQUIRED_ACKS)
     if acks == -1 and in_sync < min_in_sync:

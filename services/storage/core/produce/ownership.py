@@ -1,27 +1,27 @@
-"""Who may append to a shard of an internal topic: the one whose claim stands, in this leader epoch, where the log ends.
+"""Ownership of a shard of an internal topic: only the claimant of this leader epoch may append, and only at the log's end.
 
-*Rule: fencing* (DESIGN section 8). No claim of an older owner epoch than the highest that was seen here, or that the image holds,
-is taken, nor an append by one. The offset alone would not do: a deposed owner's second append would fit behind its first.
-The claim's number fences what the owner itself sent before it claimed again, and may still be on its way.
+*Rule: fencing* (docs/rules.md). A claim or an append is refused if its owner epoch is lower than the highest that was seen here,
+or that the image holds. Offsets alone would not do: a deposed owner's second append would fit behind its first. The claim's
+number fences appends that the owner itself sent before it claimed again, and that may still be on their way.
 """
 
 from typing import Final, NamedTuple
 
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal
+from services.storage.core.produce.admission import Refusal
 
-NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-FENCED_LEADER: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
-DEPOSED: Final = int(ErrorCode.NOT_COORDINATOR)
-ELSEWHERE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+NOT_LEADER_OR_FOLLOWER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+FENCED_LEADER_EPOCH: Final = int(ErrorCode.FENCED_LEADER_EPOCH)
+NOT_COORDINATOR: Final = int(ErrorCode.NOT_COORDINATOR)
+OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 INVALID_REQUEST: Final = int(ErrorCode.INVALID_REQUEST)
 
-NOBODYS = Refusal(int(ErrorCode.INVALID_TOPIC_EXCEPTION), "only its coordinator writes an internal topic")
+COORDINATOR_ONLY = Refusal(int(ErrorCode.INVALID_TOPIC_EXCEPTION), "only its coordinator writes an internal topic")
 NOT_OWNED = Refusal(INVALID_REQUEST, "only internal topics have owners")
 
 
 class Standing(NamedTuple):
-    """A claim, as it was made. Compared as a whole, with each append."""
+    """A claim as it was made. Each append is compared with the whole of it."""
 
     leader_epoch: int
     owner_epoch: int
@@ -29,7 +29,10 @@ class Standing(NamedTuple):
 
 
 class Ownership:
-    """Of one partition, for as long as its node runs. Owner epochs outlive leaderships, since followers' images hold them too."""
+    """The ownership of one partition, for as long as its node runs.
+
+    Owner epochs outlive leaderships, since followers' images hold them too.
+    """
 
     __slots__ = ("highest", "standing")
 
@@ -38,14 +41,14 @@ class Ownership:
         self.highest = -1
 
     def claim(self, wanted: Standing, *, leader_epoch: int, image_owner_epoch: int) -> Refusal | None:
-        """None: taken."""
+        """The refusal of a claim. None: the claim stands now."""
         if refusal := _refuse_leader_epoch(wanted.leader_epoch, leader_epoch):
             return refusal
         if refusal := self._refuse_owner_epoch(wanted.owner_epoch, image_owner_epoch):
             return refusal
         standing = self.standing
         if standing is not None and standing.owner_epoch == wanted.owner_epoch and standing.claim >= wanted.claim:
-            return Refusal(FENCED_LEADER, f"claim {standing.claim} of this owner was taken before claim {wanted.claim}")
+            return Refusal(FENCED_LEADER_EPOCH, f"claim {standing.claim} of this owner was taken before claim {wanted.claim}")
         self.highest = wanted.owner_epoch
         self.standing = wanted
         return None
@@ -53,15 +56,15 @@ class Ownership:
     def refuse(
         self, writer: Standing, expected_offset: int, acks: int, *, leader_epoch: int, image_owner_epoch: int, log_end: int
     ) -> Refusal | None:
-        """None: the append may be staged, now."""
+        """The refusal of an append. None: the append may be staged now."""
         if writer.leader_epoch != leader_epoch:
             return _refuse_leader_epoch(writer.leader_epoch, leader_epoch)
         if writer.owner_epoch < self.highest or writer.owner_epoch < image_owner_epoch:
             return self._refuse_owner_epoch(writer.owner_epoch, image_owner_epoch)
         if writer != self.standing:
-            return Refusal(FENCED_LEADER, "the claim that this append names does not stand", -1, leader_epoch)
+            return Refusal(FENCED_LEADER_EPOCH, "the claim that this append names does not stand", -1, leader_epoch)
         if expected_offset != log_end:
-            return Refusal(ELSEWHERE, f"the log ends at {log_end}, not at {expected_offset}")
+            return Refusal(OFFSET_OUT_OF_RANGE, f"the log ends at {log_end}, not at {expected_offset}")
         if acks != -1:
             return Refusal(INVALID_REQUEST, "an owner's appends are acknowledged by all")
         return None
@@ -69,11 +72,11 @@ class Ownership:
     def _refuse_owner_epoch(self, epoch: int, image_owner_epoch: int) -> Refusal | None:
         newest = max(self.highest, image_owner_epoch)
         if epoch < newest:
-            return Refusal(DEPOSED, f"owner epoch {epoch} is not the newest, {newest}")
+            return Refusal(NOT_COORDINATOR, f"owner epoch {epoch} is not the newest, {newest}")
         return None
 
 
 def _refuse_leader_epoch(named: int, current: int) -> Refusal | None:
     if named == current:
         return None
-    return Refusal(FENCED_LEADER if named < current else NOT_LEADER, None, -1, current)
+    return Refusal(FENCED_LEADER_EPOCH if named < current else NOT_LEADER_OR_FOLLOWER, None, -1, current)

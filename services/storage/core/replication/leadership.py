@@ -1,4 +1,4 @@
-"""From a partition's state in the image to what this node does about it.
+"""The role that a partition's state in the image gives this node.
 
 Rule (restarts): a node leads only with the incarnation that the partition state names. A state that names this node with an
 older incarnation means that the controller has not yet noticed the restart: wait for it, and lead in the epoch that it opens.
@@ -11,21 +11,21 @@ from libs.cluster.records import InSync, PartitionState
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Assign the start of `leader_epoch` in the log, durably, before the first write in it."""
+    """The leader's role. The start of `leader_epoch` goes durably into the log before the first write in it."""
 
     leader_epoch: int
     in_sync: tuple[InSync, ...]
     partition_epoch: int
     replicas: tuple[int, ...]
     incarnation: int
-    """This node's, in which it leads."""
+    """The incarnation of this node in which it leads."""
     lax: bool = False
-    """It is recorded that what was acknowledged may be in page caches only."""
+    """The state records that acknowledged records may be in page caches only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Not the leader here. `leader` is -1 when there is none."""
+    """The follower's role. `leader` is -1 when there is none."""
 
     leader: int
     leader_epoch: int
@@ -47,7 +47,7 @@ def hosts(state: PartitionState, node_id: int) -> bool:
 
 
 def is_dispensable(state: PartitionState, node_id: int) -> bool:
-    """Whether nobody counts on what this node has of it: another one leads, and this one is not in sync."""
+    """Whether this node's replica is not needed: another node leads, and this one is not in sync."""
     return state.leader not in (-1, node_id) and all(member.node_id != node_id for member in state.isr)
 
 
@@ -57,10 +57,10 @@ def assigned_directory(state: PartitionState, node_id: int) -> str:
 
 
 def choose_directory(partitions_in: dict[str, int], assigned: str) -> str | None:
-    """Where a new replica goes: where the state says, else the directory with the fewest partitions.
+    """The directory for a new replica: the assigned one, else the one with the fewest partitions.
 
-    None: nowhere. A replica whose assigned directory is not here must not start anew, empty, in another: it would be taken for
-    the one that holds what was acknowledged. Ties go to the first in the order given, so that the choice can be repeated.
+    None: no directory. A replica whose assigned directory is not here must not begin empty in another: it would pass for the one
+    with the acknowledged records. Ties go to the first in the given order, so that the choice is repeatable.
     """
     if assigned:
         return assigned if assigned in partitions_in else None

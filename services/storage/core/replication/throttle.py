@@ -1,10 +1,10 @@
-"""How fast throttled replicas may be copied (KIP-73): bytes in the last while against a rate, paid for afterwards."""
+"""Throttled replication (KIP-73): bytes of the last seconds against a rate, paid for afterwards."""
 
 BURST_S = 1.0
 
 
 class CopyAllowance:
-    """Of one node. What came is never undone: whoever took too much waits until the rate has caught up."""
+    """The allowance of one node. A copy is never taken back: after too much, the node waits until the rate has caught up."""
 
     __slots__ = ("_paid_until",)
 
@@ -12,30 +12,30 @@ class CopyAllowance:
         self._paid_until = 0.0
 
     def take(self, amount: int, rate: int, now: float) -> float:
-        """Seconds to wait before more is asked for."""
+        """Seconds to wait before the next copy."""
         self._paid_until = max(self._paid_until, now - BURST_S) + amount / rate
         return max(0.0, self._paid_until - now)
 
 
 def is_throttled(replicas: str, index: int, node_id: int) -> bool:
-    """`replicas`: a topic's `follower.replication.throttled.replicas` (or the leader's), as it was set."""
+    """Whether a replica is throttled. `replicas` is the topic's config for followers or for leaders, as it was set."""
     return bool(replicas) and (replicas == "*" or f"{index}:{node_id}" in replicas.replace(" ", "").split(","))
 
 
 class Debt:
-    """As `CopyAllowance`, but whoever waits asks again and again, so that another rate holds at once for what is owed."""
+    """An allowance like `CopyAllowance` for a caller that asks repeatedly, so that a new rate holds at once for what is owed."""
 
-    __slots__ = ("_asked_at", "_owed")
+    __slots__ = ("_checked_at", "_owed")
 
     def __init__(self) -> None:
         self._owed = 0.0
-        self._asked_at: float | None = None
+        self._checked_at: float | None = None
 
     def add(self, amount: int) -> None:
         self._owed += amount
 
     def wait_s(self, rate: int, now: float) -> float:
-        if self._asked_at is not None:
-            self._owed = max(self._owed - (now - self._asked_at) * rate, -BURST_S * rate)
-        self._asked_at = now
+        if self._checked_at is not None:
+            self._owed = max(self._owed - (now - self._checked_at) * rate, -BURST_S * rate)
+        self._checked_at = now
         return max(0.0, self._owed / rate)

@@ -1,11 +1,11 @@
-"""Segment files of a leader on the same host, read by its follower in place: the bytes pass through no socket.
+"""Segment files of a leader on the same host. Its follower reads them in place, so that the bytes pass through no socket.
 
-A pull's answer then names ranges of files; each file is opened once, with OPEN_FILE. A range holds the same bytes for as long as
-anybody has its file open, also when the leader has deleted it. What is not open yet, or not in the page cache, is asked for again
-as bytes: the leader has threads that wait for its disk.
+A pull's answer then names ranges of files, and each file is opened once, with OPEN_FILE. A range holds the same bytes while
+anybody has its file open, also when the leader has deleted it. A range that is not open yet, or not in the page cache, is pulled
+again as bytes: the leader has threads that wait for its disk.
 
-A file is known by (the leader's incarnation, file id). A deleted one takes its space until its last descriptor closes, so those
-that were not read for a while are let go of.
+A file is known by (the leader's incarnation, file id). A deleted one takes its space until its last descriptor closes, so idle
+files are closed.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ FileKey = tuple[int, int]
 """(incarnation, file id)"""
 
 
-class LeadersFiles:
-    """Of one leader. What `read` returns is overwritten by the next `read`."""
+class LeaderFiles:
+    """The segment files of one leader. The result of `read` is overwritten by the next `read`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -45,8 +45,13 @@ class LeadersFiles:
     def __len__(self) -> int:
         return len(self._files)
 
-    def reach(self, client: RpcClient | None) -> None:
-        """They are asked for by this connection from now on; those of the one before are closed."""
+    @property
+    def descriptors(self) -> Sequence[int]:
+        """The open descriptors, the least recently used first."""
+        return tuple(self._files.values())
+
+    def use_client(self, client: RpcClient | None) -> None:
+        """Opens files over this connection from now on, and closes those of the former one."""
         self._client = client
         self._opening.clear()
         self._missed = False
@@ -60,7 +65,7 @@ class LeadersFiles:
 
     @property
     def incarnation(self) -> int:
-        """Of who answers at the other end now."""
+        """The incarnation of the connected leader, -1 without one."""
         peer = self._client.peer if self._client is not None else None
         return peer.incarnation if peer is not None else -1
 
@@ -70,16 +75,16 @@ class LeadersFiles:
         return missed or self._client is None or not self._client.address.startswith("unix:")
 
     def read(self, incarnation: int, ranges: Sequence[FileRange]) -> memoryview | None:
-        """All of what an answer of that incarnation names. None: `wants_bytes`."""
-        length = sum([one.length for one in ranges])
+        """The bytes of all ranges in an answer of that incarnation. None: they must be pulled as bytes, see `wants_bytes`."""
+        length = sum([file_range.length for file_range in ranges])
         if length > len(self._buffer):
             self._buffer = bytearray(max(length, min(2 * length, KEPT_BYTES)))
         view, at = memoryview(self._buffer)[:length], 0
-        for one in ranges:
-            if not self._read_range((incarnation, one.file_id), one, view[at : at + one.length]):
+        for file_range in ranges:
+            if not self._read_range((incarnation, file_range.file_id), file_range, view[at : at + file_range.length]):
                 self._missed = True
                 return None
-            at += one.length
+            at += file_range.length
         if len(self._buffer) > KEPT_BYTES:
             self._buffer = bytearray()
         return view
@@ -93,7 +98,7 @@ class LeadersFiles:
         self._read_lately.add(key)
         try:
             return os.preadv(descriptor, (view,), wanted.position, os.RWF_NOWAIT) == wanted.length
-        except OSError:  # EAGAIN, or a file system that cannot tell
+        except OSError:  # EAGAIN, or a file system without RWF_NOWAIT
             return False
 
     # -- opening and closing ------------------------------------------------------------------------------------------------
@@ -114,11 +119,14 @@ class LeadersFiles:
                 self._opening.pop(key, None)
             return
         try:
-            found = unpack(OpenFileReply, outcome.body).found and len(outcome.descriptors) == 1
+            exists = unpack(OpenFileReply, outcome.body).exists
         except ContractError:
-            found = False
-        # It restarted meanwhile: the same id is another file there.
-        if not found or client is not self._client or key[0] != self.incarnation:
+            exists = False
+        is_passed = exists and len(outcome.descriptors) == 1
+        if exists and not is_passed and client is self._client:
+            self._opening.pop(key, None)  # this process has no free descriptor; a later read asks again
+        # The leader restarted meanwhile, and the same id is another file there.
+        if not is_passed or client is not self._client or key[0] != self.incarnation:
             close_all(outcome.descriptors)
             return
         self._opening.pop(key, None)

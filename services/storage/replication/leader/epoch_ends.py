@@ -1,16 +1,16 @@
-"""OffsetForLeaderEpoch: where an epoch ends in the leader's log (KIP-101, KIP-320; kafka-facts section 10)."""
+"""OffsetForLeaderEpoch: where an epoch ends in the leader's log (KIP-101, KIP-320)."""
 
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import EndOfEpoch, EndOfEpochReply, EpochEnd, EpochPartition
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal, refuse_client_epoch
-from services.storage.partitions import Partitions
+from services.storage.core.produce.admission import Refusal, refuse_client_epoch
+from services.storage.partition.partition_table import PartitionTable
 
 
-class EpochEnds:
-    def __init__(self, partitions: Partitions) -> None:
+class EpochEndRequests:
+    def __init__(self, partitions: PartitionTable) -> None:
         self._partitions = partitions
 
     def accept(self, call: Call) -> None:
@@ -22,9 +22,10 @@ class EpochEnds:
         call.reply(EndOfEpochReply(tuple([self._answer(wanted) for wanted in request.partitions])))
 
     def _answer(self, wanted: EpochPartition) -> EpochEnd:
-        found = self._partitions.serving((wanted.topic_id, wanted.partition))
-        if isinstance(found, Refusal):
-            return EpochEnd(found.error)
-        if error := refuse_client_epoch(wanted.current_leader_epoch, found.leader_epoch):
+        partition = self._partitions.serving((wanted.topic_id, wanted.partition))
+        if isinstance(partition, Refusal):
+            return EpochEnd(partition.error)
+        if error := refuse_client_epoch(wanted.current_leader_epoch, partition.leader_epoch):
             return EpochEnd(error)
-        return EpochEnd(0, *found.end_of_epoch(wanted.leader_epoch))
+        epoch, end_offset = partition.end_of_epoch(wanted.leader_epoch)
+        return EpochEnd(0, epoch, end_offset)

@@ -1,14 +1,14 @@
-"""What followers ask of their leaders: PULL, with sessions, and PROGRESS (`libs/rpc/contracts/replication.py`).
+"""Pulls of followers: PULL, with sessions, and PROGRESS (`libs/rpc/contracts/replication.py`).
 
-A pull is looked at in three steps: what it names is compared with the logs here, and counted if it agrees; then whatever the
-session has not heard is gathered; with nothing to tell it is parked. What happens to a partition meanwhile is noted in the
-sessions that pull it, and those that are parked are answered together, once the event loop has done what it was about.
+A pull takes three steps. The positions in it are compared with the logs here, and count if they agree. Then everything that the
+session has not been sent is gathered. Without anything to send, the pull is parked. Changes of partitions are noted in the
+sessions that pull them. Parked pulls are answered together, at the end of the event loop's turn.
 
 A position counts only once it was compared in this leader epoch: before, the follower's log may hold what another leader wrote.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 from libs.cluster.records import STORAGE
@@ -17,33 +17,33 @@ from libs.rpc.contracts.replication import Progress, Pull
 from libs.rpc.errors import ContractError
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage.core.admission import Refusal, refuse_client_epoch
-from services.storage.core.fetch_rules import Divergence, diverges, refuse_offset
-from services.storage.core.pull_sessions import Key, Position, PullSession, PullSessions
-from services.storage.hosted import Hosted
-from services.storage.leader_throttle import LeaderThrottle
+from services.storage.core.fetch.fetch_rules import Divergence, diverges, refuse_offset
+from services.storage.core.produce.admission import Refusal, refuse_client_epoch
+from services.storage.core.replication.leader.pull_sessions import Key, Position, PullSession, PullSessions
 from services.storage.meters import Meters
-from services.storage.partitions import Partitions
-from services.storage.pull_answers import PullAnswer
-from services.storage.timers import Timers
+from services.storage.partition.partition import Partition
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.replication.leader.pull_answers import PullAnswer
+from services.storage.replication.leader.throttle import LeaderThrottle
+from services.storage.threads.timers import Timers
 
 INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
-STALE_INCARNATION = int(ErrorCode.STALE_BROKER_EPOCH)
+STALE_BROKER_EPOCH = int(ErrorCode.STALE_BROKER_EPOCH)
 NOT_YET = (
     int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
     int(ErrorCode.UNKNOWN_LEADER_EPOCH),
     int(ErrorCode.UNKNOWN_TOPIC_ID),
     int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 )
-"""What may be over once this node has heard what the follower has."""
+"""Errors that may be over when this node has the follower's image."""
 INLINE_BYTES_MAX = 64 << 20
 STOPPING_WAIT_S = 0.05
-"""A node that stops waits for nobody for long, and yet is not asked again at once."""
-HIGH_WATERMARK_PATIENCE_S = 0.01
-"""A high watermark alone is no reason to answer at once: under load it travels with the next batches."""
+"""The wait of pulls at a node that stops: short, but not so short that followers pull at once again."""
+HIGH_WATERMARK_DELAY_S = 0.01
+"""The delay of a high watermark without batches: under load it travels with the next ones."""
 
 
-class _Parked:
+class _ParkedPull:
     """One pull that waits."""
 
     __slots__ = ("call", "request", "timer")
@@ -55,33 +55,21 @@ class _Parked:
 
 
 class Pulls:
-    """`accept` and `progress` for calls; `appended`, `committed` and `wake` for what happens to partitions.
+    """The pulls of followers. `accept` and `progress` take calls; `appended`, `committed` and `wake` take changes of
+    partitions."""
 
-    `on_committed` hears of each high watermark that a report raised, `on_joinable` of partitions whose ISR a follower may join.
-    """
-
-    def __init__(
-        self,
-        partitions: Partitions,
-        meters: Meters,
-        throttle: LeaderThrottle,
-        *,
-        on_committed: Callable[[Hosted], None],
-        on_joinable: Callable[[Hosted], None],
-    ) -> None:
+    def __init__(self, partitions: PartitionTable, meters: Meters, throttle: LeaderThrottle) -> None:
         self._partitions = partitions
         self._meters = meters
         self._throttle = throttle
         self._timers = Timers()
-        self._on_committed = on_committed
-        self._on_joinable = on_joinable
         self._loop = asyncio.get_running_loop()
         self._sessions = PullSessions()
-        self._parked: dict[PullSession, _Parked] = {}
+        self._parked: dict[PullSession, _ParkedPull] = {}
         self._moved: dict[PullSession, None] = {}
-        self._moved_a_little: dict[PullSession, None] = {}
-        self._soon: asyncio.Handle | None = None
-        self._later: asyncio.TimerHandle | None = None
+        self._advanced: dict[PullSession, None] = {}
+        self._soon_handle: asyncio.Handle | None = None
+        self._later_timer: asyncio.TimerHandle | None = None
         self._stopping = False
 
     @property
@@ -100,7 +88,7 @@ class Pulls:
             call.fail(INVALID_REQUEST, f"an inline pull asks for at most {INLINE_BYTES_MAX} bytes")
             return
         if not self._is_registered(request.node_id, request.incarnation):
-            call.fail(STALE_INCARNATION, f"storage node {request.node_id} is not registered in that incarnation")
+            call.fail(STALE_BROKER_EPOCH, f"storage node {request.node_id} is not registered in that incarnation")
             return
         session = self._session(call, request)
         if session is None:
@@ -112,7 +100,7 @@ class Pulls:
         self._leave(session, request.dropped)
         if request.max_wait_ms <= 0:
             self._answer(session, call, request, final=True)
-        elif not self._has_urgent_news(session):
+        elif not self._is_urgent(session):
             self._answer_later(session)
             self._park(session, call, request)
         elif not self._answer(session, call, request, final=False):
@@ -123,36 +111,33 @@ class Pulls:
         if self._stopping:
             wait_s = min(wait_s, STOPPING_WAIT_S)
         timer = self._loop.call_later(wait_s, self._time_out, session)
-        self._parked[session] = _Parked(call, request, timer)
+        self._parked[session] = _ParkedPull(call, request, timer)
         call.on_cancel(partial(self._forget, session, call))
 
     def progress(self, call: Call) -> None:
-        """One-way, so whatever is wrong with it is passed over."""
+        """Takes progress. It is one-way, so errors are ignored."""
         try:
-            told = unpack(Progress, call.body)
+            report = unpack(Progress, call.body)
         except ContractError:
             return
-        if not self._is_registered(told.node_id, told.incarnation):
+        if not self._is_registered(report.node_id, report.incarnation):
             return
         now = self._loop.time()
-        for made in told.partitions:
-            self._sessions.made_durable(told.node_id, told.incarnation, made)
-            hosted = self._partitions.by_key.get((made.topic_id, made.partition))
-            if hosted is None or not hosted.leading or hosted.leader_epoch != made.leader_epoch:
+        for made in report.partitions:
+            self._sessions.made_durable(report.node_id, report.incarnation, made)
+            partition = self._partitions.by_key.get((made.topic_id, made.partition))
+            if partition is None or not partition.leading or partition.leader_epoch != made.leader_epoch:
                 continue
-            numbers = made.durable_offset, now, made.log_start_offset
-            if hosted.replica.made_durable(told.node_id, told.incarnation, *numbers):
-                self._on_committed(hosted)
-            if hosted.replica.may_join(told.node_id, hosted.log_start_offset):
-                self._on_joinable(hosted)
+            starts = {"log_start": made.log_start_offset, "own_start": partition.log_start_offset}
+            partition.replica.made_durable(report.node_id, report.incarnation, made.durable_offset, now, **starts)
 
     def _is_registered(self, node_id: int, incarnation: int) -> bool:
-        # KAFKA-15221: what a process asked before it was restarted must not speak for the one that runs now.
+        # KAFKA-15221: a call of an earlier incarnation must not speak for the present one.
         member = self._partitions.image.members(STORAGE).get(node_id)
         return member is not None and member.incarnation == incarnation
 
     def _session(self, call: Call, request: Pull) -> PullSession | None:
-        """None: the call was refused."""
+        """The session of a pull. None: the call was refused."""
         before = self._sessions.by_node.get(request.node_id)
         left = list(before.positions) if before is not None and request.sequence == 0 else []
         session = self._sessions.take(request)
@@ -162,8 +147,8 @@ class Pulls:
         if session is not before and before is not None:
             self._abandon(before, left)
         if request.sequence == 0:
-            self._abandon_the_gone()
-        elif session in self._parked:  # its follower gave up on the pull that waits, or it would not send another
+            self._abandon_unregistered()
+        elif session in self._parked:  # its follower gave up on the parked pull, or it would not send another
             self._forget(session, self._parked[session].call)
         return session
 
@@ -173,11 +158,11 @@ class Pulls:
             parked.timer.cancel()
             parked.call.fail(int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND), "another session has begun")
         self._moved.pop(session, None)
-        self._moved_a_little.pop(session, None)
+        self._advanced.pop(session, None)
         for key in keys:
-            self._left(session, key)
+            self._follower_left(session, key)
 
-    def _abandon_the_gone(self) -> None:
+    def _abandon_unregistered(self) -> None:
         for session in list(self._sessions.by_node.values()):
             if session not in self._parked and not self._is_registered(session.node_id, session.incarnation):
                 keys = list(session.positions)
@@ -187,29 +172,29 @@ class Pulls:
     def _leave(self, session: PullSession, keys: tuple[Key, ...]) -> None:
         self._sessions.drop(session, keys)
         for key in keys:
-            self._left(session, key)
+            self._follower_left(session, key)
 
-    def _left(self, session: PullSession, key: Key) -> None:
-        hosted = self._partitions.by_key.get(key)
-        if hosted is not None:
-            hosted.replica.left(session.node_id)
+    def _follower_left(self, session: PullSession, key: Key) -> None:
+        partition = self._partitions.by_key.get(key)
+        if partition is not None:
+            partition.replica.follower_left(session.node_id)
 
     # -- what happens to partitions ---------------------------------------------------------------------------------------
 
     def appended(self, key: Key) -> None:
-        """Bytes arrived."""
+        """Notes new bytes."""
         for session in self._sessions.on(key):
             if session.moved(key):
                 self._answer_soon(session)
 
     def committed(self, key: Key) -> None:
-        """The high watermark or the log's start rose."""
+        """Notes a higher high watermark or log start."""
         for session in self._sessions.on(key):
             if session.moved(key):
                 self._answer_later(session)
 
     def wake(self, key: Key) -> None:
-        """The leader, its epoch, or the partition's existence changed."""
+        """Notes another leader, epoch or existence of the partition."""
         now = self._loop.time()
         for session in self._sessions.on(key):
             position = session.positions[key]
@@ -219,11 +204,11 @@ class Pulls:
                 self._answer_soon(session)
 
     def close(self) -> None:
-        """The node is about to stop: who waits hears what there is, and who comes now waits but for a moment."""
+        """Answers all pulls, since the node stops. Later ones wait only for a moment."""
         self._stopping = True
         for session in list(self._parked):
             self._time_out(session)
-        for handle in (self._soon, self._later):
+        for handle in (self._soon_handle, self._later_timer):
             if handle is not None:
                 handle.cancel()
         self._timers.close()
@@ -231,23 +216,24 @@ class Pulls:
     # -- comparing --------------------------------------------------------------------------------------------------------
 
     def _compare(self, session: PullSession, key: Key, position: Position, now: float) -> None:
-        """Whether the follower's log up to its position is this one's. If so, and for the first time, its report counts."""
-        found = self._partitions.serving(key)
-        position.divergence, position.early = None, False
-        if isinstance(found, Refusal):
-            position.error = found.error
-            position.early = found.error in NOT_YET and found.leader_epoch <= position.leader_epoch
+        """Compares the follower's log up to its position with this one. The first time that they agree, its report counts."""
+        partition = self._partitions.serving(key)
+        position.divergence, position.follower_ahead = None, False
+        if isinstance(partition, Refusal):
+            position.error = partition.error
+            position.follower_ahead = partition.error in NOT_YET and partition.leader_epoch <= position.leader_epoch
             return
-        position.error = refuse_client_epoch(max(position.leader_epoch, 0), found.leader_epoch)
+        position.error = refuse_client_epoch(max(position.leader_epoch, 0), partition.leader_epoch)
         if position.error:
-            position.early = position.error in NOT_YET
+            position.follower_ahead = position.error in NOT_YET
             return
         if position.compared:
             return
         offset, epoch = position.fetch_offset, position.last_fetched_epoch
-        position.error = refuse_offset(offset, found.log_start_offset, found.log_end_offset)
+        position.error = refuse_offset(offset, partition.log_start_offset, partition.log_end_offset)
         if not position.error and epoch >= 0:
-            match diverges(epoch, offset, *found.end_of_epoch(epoch)):
+            own_epoch, end_offset = partition.end_of_epoch(epoch)
+            match diverges(epoch, offset, own_epoch, end_offset):
                 case Divergence() as divergence:
                     position.divergence = divergence
                     return
@@ -256,48 +242,44 @@ class Pulls:
         if position.error:
             return
         position.compared = True
-        replica = found.replica
-        node, incarnation = session.node_id, session.incarnation
-        told = {"log_end": offset, "durable": position.durable, "log_start": position.log_start}
-        if replica.reported(node, incarnation, **told, now=now, contact=session):
-            self._on_committed(found)
-        if replica.may_join(node, found.log_start_offset):
-            self._on_joinable(found)
+        ends = {"log_end": offset, "durable": position.durable}
+        starts = {"log_start": position.log_start, "own_start": partition.log_start_offset}
+        partition.replica.reported(session.node_id, session.incarnation, **ends, **starts, now=now, contact=session)
 
     # -- answering --------------------------------------------------------------------------------------------------------
 
     def _answer_soon(self, session: PullSession) -> None:
         if session in self._parked:
             self._moved[session] = None
-            if self._soon is None:
-                self._soon = self._loop.call_soon(self._answer_moved)
+            if self._soon_handle is None:
+                self._soon_handle = self._loop.call_soon(self._answer_moved)
 
     def _answer_later(self, session: PullSession) -> None:
-        if session.news:
-            self._moved_a_little[session] = None
-            if self._later is None:
-                self._later = self._loop.call_later(HIGH_WATERMARK_PATIENCE_S, self._answer_moved_a_little)
+        if session.pending:
+            self._advanced[session] = None
+            if self._later_timer is None:
+                self._later_timer = self._loop.call_later(HIGH_WATERMARK_DELAY_S, self._answer_advanced)
 
-    def _has_urgent_news(self, session: PullSession) -> bool:
-        """More than a high watermark or a log start that rose."""
+    def _is_urgent(self, session: PullSession) -> bool:
+        """Whether there is more to send than a higher high watermark or log start."""
         by_key = self._partitions.by_key
-        for key in session.news:
+        for key in session.pending:
             position = session.positions[key]
-            if not position.compared or position.told_high_watermark < 0:
+            if not position.compared or position.sent_high_watermark < 0:
                 return True
-            hosted = by_key.get(key)
-            if hosted is None or not hosted.leading or position.fetch_offset < hosted.log.log_end_offset:
+            partition = by_key.get(key)
+            if partition is None or not partition.leading or position.fetch_offset < partition.log.log_end_offset:
                 return True
         return False
 
     def _answer_moved(self) -> None:
-        self._soon = None
+        self._soon_handle = None
         moved, self._moved = self._moved, {}
         self._answer_all(moved)
 
-    def _answer_moved_a_little(self) -> None:
-        self._later = None
-        moved, self._moved_a_little = self._moved_a_little, {}
+    def _answer_advanced(self) -> None:
+        self._later_timer = None
+        moved, self._advanced = self._advanced, {}
         self._answer_all(moved)
 
     def _answer_all(self, moved: Iterable[PullSession]) -> None:
@@ -318,15 +300,15 @@ class Pulls:
             parked.timer.cancel()
 
     def _answer(self, session: PullSession, call: Call, request: Pull, *, final: bool) -> bool:
-        """False: there is nothing to tell, and time to wait for something."""
-        if not session.news and not final:
+        """Answers a pull. False: there is nothing to send, and time to wait."""
+        if not session.pending and not final:
             return False
         answer = PullAnswer(session, request, self._throttle, self._loop.time())
-        for key in list(session.news):
+        for key in list(session.pending):
             position = session.positions[key]
-            if final or not position.early:
-                found = self._partitions.serving(key)
-                answer.tell(key, position, found if isinstance(found, Hosted) else None)
+            if final or not position.follower_ahead:
+                partition = self._partitions.serving(key)
+                answer.add(key, position, partition if isinstance(partition, Partition) else None)
         if not answer.rows and not final:
             if answer.wait_s:
                 self._timers.later(answer.wait_s, partial(self._answer_soon, session))

@@ -1,17 +1,17 @@
-"""Waits until every member of the maximal ISR begins its log where the leader does, or later.
+"""The wait until every member of the maximal ISR begins its log where the leader does, or later.
 
 Whoever is elected is one of them, so a start that all of them have on disk never goes back.
 """
 
 import asyncio
 
-from services.storage.hosted import Hosted
+from services.storage.partition.partition import Partition
 
 
-async def held_by_all(hosted: Hosted, start: int) -> None:
-    """Also returns when this node leads the partition no longer."""
-    replica = hosted.replica
-    while replica.leading and replica.least_start(hosted.log_start_offset) < start:
+async def wait_for_followers(partition: Partition, start: int) -> None:
+    """Waits for them. It also returns when this node leads the partition no longer."""
+    replica = partition.replica
+    while replica.leading and replica.least_start(partition.log_start_offset) < start:
         changed = asyncio.Event()
         replica.start_watchers.append(changed.set)
         try:

@@ -4,7 +4,7 @@ import threading
 
 from confluent_kafka import Producer
 
-from tests.clients.groups.member import Partition
+from tests.compat.clients.groups.member import Partition
 
 FLUSH_S = 60.0
 ROUND_S = 0.02  # a record to each partition, then this

@@ -1,6 +1,6 @@
-"""What the tests of groups run against: Penstock, or Apache Kafka, to see that a test is true.
+"""The brokers of the group tests: Penstock, or Apache Kafka, to see that a test is true.
 
-PENSTOCK_GROUPS_AGAINST=kafka python -m pytest tests/clients/groups        (make clients AGAINST=kafka)
+PENSTOCK_GROUPS_AGAINST=kafka python -m pytest tests/compat/clients/groups        (make clients AGAINST=kafka)
 """
 
 import os
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster_harness import LocalCluster
-from tests.kafka.broker import QUICK, KafkaBroker
-from tests.kafka.tools import run_tool
-from tests.requirements import require
+from tests.compat.kafka.broker import QUICK, KafkaBroker
+from tests.compat.kafka.tools import run_tool
+from tests.support.cluster_harness import LocalCluster
+from tests.support.requirements import require
 
 AGAINST = os.environ.get("PENSTOCK_GROUPS_AGAINST", "penstock")
 GROUPS = {
@@ -55,8 +55,8 @@ def running(directory: Path) -> Iterator[Brokers]:
                 yield Brokers(broker.bootstrap, (broker.log_directory,))
         case "penstock":
             nodes = ("storage-1", "storage-2", "storage-3")
-            told = {"PENSTOCK_BROKER_CONFIGS": ",".join(f"{name}={value}" for name, value in LOGS.items())}
-            with LocalCluster(storage=3, environment_of=dict.fromkeys(nodes, told)) as cluster:
+            environment = {"PENSTOCK_BROKER_CONFIGS": ",".join(f"{name}={value}" for name, value in LOGS.items())}
+            with LocalCluster(storage=3, environment_of=dict.fromkeys(nodes, environment)) as cluster:
                 set_for_all(cluster.bootstrap, GROUPS)
                 yield Brokers(cluster.bootstrap, tuple(cluster.data_directory(name) for name in nodes))
         case other:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.requirements import ROOT, require
+from tests.support.requirements import ROOT, require
 
 PROGRAMS = Path(__file__).parent / "programs"
 BUILT = ROOT / ".tools" / "clients"
@@ -16,7 +16,7 @@ SET_UP_S = 280.0
 
 
 def node_modules() -> Path:
-    """With kafkajs, exactly as its lock file says."""
+    """The directory with kafkajs, exactly as its lock file says."""
     require("node")
     source, lock = PROGRAMS / "kafkajs", ("package.json", "package-lock.json")
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.clients.groups.builds import PROGRAMS, franz_go_member, node_modules
-from tests.clients.groups.member import Member
-from tests.kafka.jars import KafkaJars
-from tests.kafka.tools import SHORT_LIVED, TOOLS
-from tests.requirements import ROOT, require
+from tests.compat.clients.groups.builds import PROGRAMS, franz_go_member, node_modules
+from tests.compat.clients.groups.member import Member
+from tests.compat.kafka.jars import KafkaJars
+from tests.compat.kafka.tools import SHORT_LIVED, TOOLS
+from tests.support.requirements import ROOT, require
 
 SESSION_MS = 4_000
 """For classic members; those of KIP-848 are told theirs by the coordinator (brokers.py)."""

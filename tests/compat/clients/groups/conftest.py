@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.groups.brokers import Brokers, running
-from tests.clients.groups.crew import Crew
-from tests.clients.groups.offsets import GroupAdmin
+from tests.compat.clients.groups.brokers import Brokers, running
+from tests.compat.clients.groups.group_members import GroupMembers
+from tests.compat.clients.groups.offsets import GroupAdmin
 
 
 @pytest.fixture(scope="package")
@@ -35,6 +35,6 @@ def group(topic: str) -> str:
 
 
 @pytest.fixture
-def crew(bootstrap: str, admin: GroupAdmin, group: str, tmp_path: Path) -> Iterator[Crew]:
-    with Crew(bootstrap, admin, group, tmp_path) as members:
+def group_members(bootstrap: str, admin: GroupAdmin, group: str, tmp_path: Path) -> Iterator[GroupMembers]:
+    with GroupMembers(bootstrap, admin, group, tmp_path) as members:
         yield members

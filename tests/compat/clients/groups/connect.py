@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.clients.waiting import eventually
-from tests.kafka.jars import CONNECT, KafkaJars
-from tests.kafka.tools import SHORT_LIVED
-from tests.ports import reserve_ports
-from tests.requirements import ROOT, require
+from tests.compat.kafka.jars import CONNECT, KafkaJars
+from tests.compat.kafka.tools import SHORT_LIVED
+from tests.support.polling import eventually
+from tests.support.ports import reserve_ports
+from tests.support.requirements import ROOT, require
 
 STARTED_WITHIN_S = 60.0
 STRINGS = "org.apache.kafka.connect.storage.StringConverter"

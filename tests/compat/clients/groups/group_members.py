@@ -4,13 +4,13 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.clients.groups.kinds import SESSION_MS, Kind
-from tests.clients.groups.member import PATIENCE_S, Member, Partition
-from tests.clients.groups.offsets import GroupAdmin
-from tests.clients.waiting import eventually
+from tests.compat.clients.groups.client_kinds import SESSION_MS, Kind
+from tests.compat.clients.groups.member import TIMEOUT_S, Member, Partition
+from tests.compat.clients.groups.offsets import GroupAdmin
+from tests.support.polling import eventually
 
 
-class Crew:
+class GroupMembers:
     """Use as a context manager: at the end nobody is left."""
 
     def __init__(self, bootstrap: str, admin: GroupAdmin, group: str, directory: Path) -> None:
@@ -41,8 +41,8 @@ class Crew:
         self.members.append(member)
         return member
 
-    def until_shared(self, members: list[Member], partitions: set[Partition], within_s: float = PATIENCE_S) -> None:
-        """Until each of them has some, nobody has what another has, and together they have all."""
+    def until_shared(self, members: list[Member], partitions: set[Partition], within_s: float = TIMEOUT_S) -> None:
+        """Waits until each member has partitions, no two members have the same one, and together they have all."""
 
         def is_shared() -> bool:
             held = Counter(partition for member in members for partition in tuple(member.owned))
@@ -53,8 +53,8 @@ class Crew:
         except AssertionError as error:
             raise AssertionError("\n\n".join([str(error), *(member.story() for member in members)])) from None
 
-    def until_read(self, ends: dict[Partition, int], within_s: float = PATIENCE_S) -> None:
-        """Until all of them together, the dead ones too, have read every offset at least once."""
+    def until_read(self, ends: dict[Partition, int], within_s: float = TIMEOUT_S) -> None:
+        """Waits until all members together, the dead ones too, have read every offset at least once."""
         due = sum(ends.values())
         try:
             eventually(lambda: len(self.read()) >= due, within_s)
@@ -63,8 +63,8 @@ class Crew:
             stories = (member.story() for member in self.members)
             raise AssertionError("\n\n".join([str(error), f"nobody read {missing}", *stories])) from None
 
-    def until_committed(self, ends: dict[Partition, int], within_s: float = PATIENCE_S) -> None:
-        """Until the coordinator says that all is read."""
+    def until_committed(self, ends: dict[Partition, int], within_s: float = TIMEOUT_S) -> None:
+        """Waits until the coordinator has all offsets committed."""
         try:
             eventually(lambda: self.committed() == ends, within_s)
         except AssertionError:
@@ -80,7 +80,7 @@ class Crew:
         return sum((Counter(member.read) for member in self.members), Counter())
 
     def read_again(self) -> set[tuple[Partition, int]]:
-        """What was read more than once though its reader was let commit it.
+        """The offsets that were read more than once though the first reader had time to commit them.
 
         Java's consumer goes on reading in a cooperative rebalance, and is told to commit later; VerifiableConsumer does not.
         """
@@ -96,7 +96,7 @@ class Crew:
     def close(self) -> None:
         self._left.close()
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "GroupMembers":
         return self
 
     def __exit__(self, *_: object) -> None:

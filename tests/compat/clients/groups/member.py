@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 Partition = tuple[str, int]
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Member:
@@ -29,7 +29,7 @@ class Member:
         self.rebalances = 0  # times that it was given partitions, or had to give up some
         self.events: list[dict[str, Any]] = []
         self._log = log
-        self._told = threading.Condition()
+        self._event_read = threading.Condition()
         with open(log, "wb") as stderr:
             self._process = subprocess.Popen(
                 command,
@@ -42,17 +42,17 @@ class Member:
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def until(self, question: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
-        """Until that is true of this member; asked again whenever it says something."""
+    def until(self, question: Callable[[], object], what: str, within_s: float = TIMEOUT_S) -> None:
+        """Waits until the condition holds; it is asked again at each event of the member."""
         deadline = time.monotonic() + within_s
-        with self._told:
+        with self._event_read:
             while not question():
                 left = deadline - time.monotonic()
                 assert left > 0, f"{what}: not within {within_s} s; {self.story()}"
                 assert self._process.poll() is None or self._listener.is_alive(), f"{what}: it ended; {self.story()}"
-                self._told.wait(min(left, 0.5))
+                self._event_read.wait(min(left, 0.5))
 
-    def until_owns(self, partitions: set[Partition], within_s: float = PATIENCE_S) -> None:
+    def until_owns(self, partitions: set[Partition], within_s: float = TIMEOUT_S) -> None:
         self.until(lambda: self.owned == partitions, f"owns {sorted(partitions)}", within_s)
 
     def leave(self) -> None:
@@ -75,23 +75,23 @@ class Member:
         self._process.stdout.close()
 
     def story(self) -> str:
-        """For those who read a failure."""
+        """The member's events and output, for a failure's text."""
         last = "\n".join(json.dumps(event)[:400] for event in self.events[-15:])
         refused = "\n".join(json.dumps(event)[:600] for event in self.events if event.get("success") is False)
-        told = f"last said:\n{last}\nrefused commits:\n{refused}\n{self._log.read_text(errors='replace')[-3000:]}"
-        return f"owns {sorted(self.owned)}, {told}"
+        details = f"last said:\n{last}\nrefused commits:\n{refused}\n{self._log.read_text(errors='replace')[-3000:]}"
+        return f"owns {sorted(self.owned)}, {details}"
 
     def _end(self) -> None:
-        self._process.wait(timeout=PATIENCE_S)
-        self._listener.join(timeout=PATIENCE_S)
+        self._process.wait(timeout=TIMEOUT_S)
+        self._listener.join(timeout=TIMEOUT_S)
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(b"{"):
-                with self._told:
+                with self._event_read:
                     self._hear(json.loads(line))
-                    self._told.notify_all()
+                    self._event_read.notify_all()
 
     def _hear(self, event: dict[str, Any]) -> None:
         self.events.append(event)

@@ -1,4 +1,4 @@
-"""What groups have committed, as an admin client sees and alters it.
+"""The committed offsets of groups, as an admin client sees and alters them.
 
 kafka-python's: librdkafka 2.16's ends with a segmentation fault when a coordinator that is being loaded answers its OffsetFetch.
 """
@@ -6,10 +6,10 @@ kafka-python's: librdkafka 2.16's ends with a segmentation fault when a coordina
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.clients.admin import Admin
-from tests.clients.groups.member import Partition
-from tests.clients.kafka_python import KafkaAdminClient, OffsetAndMetadata, TopicPartition, errors
-from tests.clients.waiting import rounds
+from tests.compat.clients.admin import Admin
+from tests.compat.clients.groups.member import Partition
+from tests.compat.clients.kafka_python import KafkaAdminClient, OffsetAndMetadata, TopicPartition, errors
+from tests.support.polling import rounds
 
 T = TypeVar("T")
 
@@ -22,12 +22,12 @@ class GroupAdmin(Admin):
         self._groups = KafkaAdminClient(bootstrap_servers=bootstrap)
 
     def committed(self, group: str) -> dict[Partition, int]:
-        """Of all partitions that have a committed offset."""
+        """The committed offsets, by partition."""
         found = _patiently(lambda: self._groups.list_group_offsets([group])[group])
-        return {(where.topic, where.partition): told.offset for where, told in found.items() if told.offset >= 0}
+        return {(where.topic, where.partition): committed.offset for where, committed in found.items() if committed.offset >= 0}
 
     def commit(self, group: str, offsets: dict[Partition, int]) -> None:
-        """As a tool does: nobody may be in the group."""
+        """Commits as a tool does: the group must have no members."""
         named = {TopicPartition(*where): OffsetAndMetadata(offset, "", -1) for where, offset in offsets.items()}
         outcomes = _patiently(lambda: self._groups.alter_group_offsets(group, named))
         assert {outcome.errno for outcome in outcomes.values()} == {0}, outcomes

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.kafka.tools import run_compaction_tester
+from tests.compat.kafka.tools import run_compaction_tester
 
 
 def test_kafkas_compaction_tester_finds_the_last_value_of_every_key_and_less_than_it_wrote(bootstrap: str) -> None:

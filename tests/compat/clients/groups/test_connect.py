@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from tests.clients.groups.connect import Worker
-from tests.clients.groups.offsets import GroupAdmin
-from tests.clients.waiting import eventually
+from tests.compat.clients.groups.connect import Worker
+from tests.compat.clients.groups.offsets import GroupAdmin
+from tests.support.polling import eventually
 
 WITHIN_S = 60.0
 
@@ -31,7 +31,7 @@ def workers(bootstrap: str, group: str, tmp_path: Path) -> Iterator[list[Worker]
 def test_lines_go_from_a_file_to_a_file_once_each_while_workers_are_killed_and_come_back(
     workers: list[Worker], admin: GroupAdmin, topic: str, tmp_path: Path
 ) -> None:
-    """What was committed when a worker was killed is neither read nor written again; what came later is not lost."""
+    """Records committed before a worker's death are neither read nor written again; later ones are not lost."""
     admin.create(topic)
     source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"
     written: list[str] = []
@@ -47,8 +47,8 @@ def test_lines_go_from_a_file_to_a_file_once_each_while_workers_are_killed_and_c
         lines = sink.read_text().splitlines() if sink.exists() else []
         if len(lines) < len(written) or admin.committed("connect-to-file").get((topic, 0)) != len(written):
             return False
-        told = worker.get("/connectors/from-file/offsets")
-        return bool(told) and [at["offset"]["position"] for at in told["offsets"]] == [source.stat().st_size]
+        offsets = worker.get("/connectors/from-file/offsets")
+        return bool(offsets) and [at["offset"]["position"] for at in offsets["offsets"]] == [source.stat().st_size]
 
     first, second = workers
     write(200)

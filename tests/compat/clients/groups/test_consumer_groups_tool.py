@@ -8,41 +8,41 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.clients.groups.crew import Crew
-from tests.clients.groups.kinds import Kind
-from tests.clients.groups.member import Member, Partition
-from tests.clients.groups.offsets import GroupAdmin
-from tests.clients.groups.tables import rows
-from tests.clients.groups.writing import write
-from tests.clients.waiting import eventually
-from tests.kafka.tools import ToolResult, run_tool, run_tools
+from tests.compat.clients.groups.background_writes import write
+from tests.compat.clients.groups.client_kinds import Kind
+from tests.compat.clients.groups.group_members import GroupMembers
+from tests.compat.clients.groups.member import Member, Partition
+from tests.compat.clients.groups.offsets import GroupAdmin
+from tests.compat.clients.groups.tool_tables import rows
+from tests.compat.kafka.tools import ToolResult, run_tool, run_tools
+from tests.support.polling import eventually
 
 WAIT_S = 60.0
 HOUR_MS = 3_600_000
-Shared = tuple[Crew, str, dict[Partition, int]]
+Shared = tuple[GroupMembers, str, dict[Partition, int]]
 
 
-def said_by(done: ToolResult) -> str:
+def printed_by(done: ToolResult) -> str:
     return done.text + done.stderr.decode()
 
 
 @pytest.fixture(params=["classic", "consumer"])
-def living(request: pytest.FixtureRequest, crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str) -> Shared:
+def living(request: pytest.FixtureRequest, group_members: GroupMembers, bootstrap: str, admin: GroupAdmin, topic: str) -> Shared:
     """A group of two static members that has committed all ten records of each of three partitions."""
     ends = {(topic, number): 0 for number in range(3)}
     admin.create(topic, 3)
     write(bootstrap, ends, each=10)
     kind = Kind("librdkafka", protocol=request.param)
-    first = crew.join(kind, topic, instance="the-first")
+    first = group_members.join(kind, topic, instance="the-first")
     first.until_owns(set(ends))
-    crew.until_shared([first, crew.join(kind, topic, instance="the-second")], set(ends))
-    crew.until_committed(ends)
-    return crew, request.param, ends
+    group_members.until_shared([first, group_members.join(kind, topic, instance="the-second")], set(ends))
+    group_members.until_committed(ends)
+    return group_members, request.param, ends
 
 
 def test_a_living_group_is_listed_and_described_in_every_way(living: Shared, bootstrap: str, topic: str) -> None:
-    crew, protocol, ends = living
-    of_it = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--describe", "--group", crew.group)
+    group_members, protocol, ends = living
+    of_it = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--describe", "--group", group_members.group)
     listed = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--list")
     asked = {
         "stable ones": (*listed, "--state", "stable"),
@@ -53,9 +53,9 @@ def test_a_living_group_is_listed_and_described_in_every_way(living: Shared, boo
         "state": (*of_it, "--state", "--verbose"),
     }
     answers = {what: done.text for what, done in zip(asked, run_tools(*asked.values()), strict=True)}
-    assert {"GROUP": crew.group, "STATE": "Stable"} in rows(answers["stable ones"])
-    assert crew.group not in answers["empty ones"]
-    assert {"GROUP": crew.group, "TYPE": protocol.capitalize()} in rows(answers["types"])
+    assert {"GROUP": group_members.group, "STATE": "Stable"} in rows(answers["stable ones"])
+    assert group_members.group not in answers["empty ones"]
+    assert {"GROUP": group_members.group, "TYPE": protocol.capitalize()} in rows(answers["types"])
 
     offsets = rows(answers["offsets"])
     assert {(row["TOPIC"], int(row["PARTITION"])): int(row["CURRENT-OFFSET"]) for row in offsets} == ends
@@ -78,19 +78,19 @@ def test_a_living_group_is_listed_and_described_in_every_way(living: Shared, boo
 
 
 def test_a_living_groups_offsets_are_neither_reset_nor_deleted_and_it_stays(living: Shared, bootstrap: str, topic: str) -> None:
-    crew, _, ends = living
-    on_it = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--group", crew.group)
+    group_members, _, ends = living
+    on_it = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--group", group_members.group)
     reset, deleted, forgotten = run_tools(
         (*on_it, "--reset-offsets", "--topic", topic, "--to-earliest", "--execute"),
         (*on_it, "--delete"),
         (*on_it, "--delete-offsets", "--topic", topic),
     )
-    assert "can only be reset if the group" in said_by(reset)
-    assert "GroupNotEmptyException" in said_by(deleted)
-    assert said_by(forgotten).count("GroupSubscribedToTopicException") == 3
-    assert crew.committed() == ends
+    assert "can only be reset if the group" in printed_by(reset)
+    assert "GroupNotEmptyException" in printed_by(deleted)
+    assert printed_by(forgotten).count("GroupSubscribedToTopicException") == 3
+    assert group_members.committed() == ends
     write(bootstrap, ends, each=5)
-    crew.until_committed(ends)  # it goes on as if nothing had been asked
+    group_members.until_committed(ends)  # it goes on as if nothing had been asked
 
 
 @pytest.fixture
@@ -164,21 +164,21 @@ def test_a_reset_is_exported_and_executed_from_that_file(
 
 
 def test_a_member_reads_on_where_its_group_was_reset_to(
-    hourly: str, crew: Crew, bootstrap: str, admin: GroupAdmin, group: str
+    hourly: str, group_members: GroupMembers, bootstrap: str, admin: GroupAdmin, group: str
 ) -> None:
     all_of_it = {(hourly, 0): 20, (hourly, 1): 20}
     for protocol in ("classic", "consumer"):
-        _read_all(crew.join(Kind("librdkafka", protocol=protocol), hourly), crew, all_of_it)
+        _read_all(group_members.join(Kind("librdkafka", protocol=protocol), hourly), group_members, all_of_it)
         on_it = ("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--reset-offsets", "--group", group)
         run_tool(*on_it, "--topic", hourly, "--to-offset", "15", "--execute")
-        again = crew.join(Kind("librdkafka", protocol=protocol), hourly)
-        _read_all(again, crew, all_of_it)
+        again = group_members.join(Kind("librdkafka", protocol=protocol), hourly)
+        _read_all(again, group_members, all_of_it)
         assert set(again.read) == {(partition, offset) for partition in all_of_it for offset in range(15, 20)}
 
 
-def _read_all(member: Member, crew: Crew, ends: dict[Partition, int]) -> None:
+def _read_all(member: Member, group_members: GroupMembers, ends: dict[Partition, int]) -> None:
     member.until_owns(set(ends))
-    crew.until_committed(ends)
+    group_members.until_committed(ends)
     member.leave()
 
 
@@ -193,12 +193,12 @@ def test_groups_and_offsets_are_deleted(hourly: str, bootstrap: str, admin: Grou
     assert (described["PARTITION"], described["CURRENT-OFFSET"], described["LAG"]) == ("1", "6", "14")
     assert described["CONSUMER-ID"] == "-"
     done = run_tool(*tool, "--delete", "--group", group, "--group", "there is no such group")
-    assert "GroupIdNotFoundException" in said_by(done)
+    assert "GroupIdNotFoundException" in printed_by(done)
     assert f"deleted successfully: '{group}'" in done.text
     listed, described_too = run_tools((*tool, "--list"), (*tool, "--describe", "--group", group))
     assert group not in listed.text.split()
     assert f"{group}-kept" in listed.text.split()
-    assert f"Group {group} not found" in said_by(described_too)
+    assert f"Group {group} not found" in printed_by(described_too)
     assert admin.committed(f"{group}-kept") == {(hourly, 0): 7}
     eventually(lambda: not admin.committed(group))
 

@@ -4,23 +4,25 @@ import re
 
 import pytest
 
-from tests.clients.groups.crew import Crew
-from tests.clients.groups.kinds import Kind
-from tests.clients.groups.offsets import GroupAdmin
-from tests.clients.groups.tables import rows
-from tests.clients.groups.writing import write
-from tests.clients.waiting import eventually
-from tests.kafka.tools import run_tool, run_tools
+from tests.compat.clients.groups.background_writes import write
+from tests.compat.clients.groups.client_kinds import Kind
+from tests.compat.clients.groups.group_members import GroupMembers
+from tests.compat.clients.groups.offsets import GroupAdmin
+from tests.compat.clients.groups.tool_tables import rows
+from tests.compat.kafka.tools import run_tool, run_tools
+from tests.support.polling import eventually
 
 PROTOCOLS = ["classic", "consumer"]
 
 
-def test_groups_are_listed_by_type_and_protocol(crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str, group: str) -> None:
+def test_groups_are_listed_by_type_and_protocol(
+    group_members: GroupMembers, bootstrap: str, admin: GroupAdmin, topic: str, group: str
+) -> None:
     admin.create(topic)
     names = {"Classic": f"{group}-old", "Consumer": f"{group}-new", "simple": f"{group}-simple"}
     admin.commit(names["simple"], {(topic, 0): 0})
     for protocol in PROTOCOLS:
-        other = Crew(bootstrap, admin, names[protocol.capitalize()], crew.directory / protocol)
+        other = GroupMembers(bootstrap, admin, names[protocol.capitalize()], group_members.directory / protocol)
         with other:
             other.join(Kind("librdkafka", protocol=protocol), topic).until_owns({(topic, 0)})
             if protocol == "classic":
@@ -39,7 +41,7 @@ def test_groups_are_listed_by_type_and_protocol(crew: Crew, bootstrap: str, admi
 
 
 def test_a_groups_configs_are_set_described_obeyed_and_taken_away(
-    crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str, group: str
+    group_members: GroupMembers, bootstrap: str, admin: GroupAdmin, topic: str, group: str
 ) -> None:
     """A dead member of the group with the longer session is still there when that of the other group is gone."""
     admin.create(topic)
@@ -50,8 +52,8 @@ def test_a_groups_configs_are_set_described_obeyed_and_taken_away(
     assert set_ones == {("consumer.session.timeout.ms", "50000"), ("consumer.heartbeat.interval.ms", "200")}
     assert "consumer.session.timeout.ms=50000" in everything.text
     new = Kind("librdkafka", protocol="consumer")
-    with Crew(bootstrap, admin, f"{group}-by-default", crew.directory / "by-default") as other:
-        patient, hasty = crew.join(new, topic), other.join(new, topic)
+    with GroupMembers(bootstrap, admin, f"{group}-by-default", group_members.directory / "by-default") as other:
+        patient, hasty = group_members.join(new, topic), other.join(new, topic)
         for member in (patient, hasty):
             member.until_owns({(topic, 0)})
         for member in (patient, hasty):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.clients.groups.crew import Crew
-from tests.clients.groups.kinds import KINDS, Kind
-from tests.clients.groups.offsets import GroupAdmin
-from tests.clients.groups.writing import write
+from tests.compat.clients.groups.background_writes import write
+from tests.compat.clients.groups.client_kinds import KINDS, Kind
+from tests.compat.clients.groups.group_members import GroupMembers
+from tests.compat.clients.groups.offsets import GroupAdmin
 
 # VerifiableConsumer knows no patterns; kafkajs asks once, when it begins, which topics there are.
 KNOWING_PATTERNS = [kind for kind in KINDS if kind.client not in ("java", "kafkajs")]
@@ -13,7 +13,7 @@ KNOWING_PATTERNS = [kind for kind in KINDS if kind.client not in ("java", "kafka
 
 @pytest.mark.parametrize("kind", KNOWING_PATTERNS, ids=str)
 def test_a_topic_that_appears_later_is_read_too_if_the_pattern_matches_it(
-    kind: Kind, crew: Crew, bootstrap: str, admin: GroupAdmin, topic: str
+    kind: Kind, group_members: GroupMembers, bootstrap: str, admin: GroupAdmin, topic: str
 ) -> None:
     prefix = f"p{topic[-40:]}"
     names = [f"{prefix}.{word}" for word in ("red", "green", "blue")]
@@ -22,13 +22,13 @@ def test_a_topic_that_appears_later_is_read_too_if_the_pattern_matches_it(
     pattern = rf"{prefix}\.(red|green|blue)"
     ends = {(name, number): 0 for name in names[:2] for number in (0, 1)}
     write(bootstrap, ends, each=5)
-    members = [crew.join(kind, pattern=pattern) for _ in range(2)]
-    crew.until_shared(members, set(ends))
+    members = [group_members.join(kind, pattern=pattern) for _ in range(2)]
+    group_members.until_shared(members, set(ends))
     admin.create(names[2], 2)
     ends |= {(names[2], number): 0 for number in (0, 1)}
     write(bootstrap, ends, each=5)
-    crew.until_shared(members, set(ends))
-    crew.until_read(ends)
+    group_members.until_shared(members, set(ends))
+    group_members.until_read(ends)
     for member in members:
         member.leave()
-    crew.until_committed(ends)
+    group_members.until_committed(ends)

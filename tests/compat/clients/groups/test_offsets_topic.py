@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from tests.clients.groups.brokers import Brokers
-from tests.clients.groups.crew import Crew
-from tests.clients.groups.kinds import Kind
-from tests.clients.groups.offsets import GroupAdmin
-from tests.clients.groups.writing import write
-from tests.kafka.tools import run_tool, run_tools
+from tests.compat.clients.groups.background_writes import write
+from tests.compat.clients.groups.brokers import Brokers
+from tests.compat.clients.groups.client_kinds import Kind
+from tests.compat.clients.groups.group_members import GroupMembers
+from tests.compat.clients.groups.offsets import GroupAdmin
+from tests.compat.kafka.tools import run_tool, run_tools
 
 TOPIC = "__consumer_offsets"
 KINDS = {"classic": {"1", "2"}, "consumer": {"1", "3", "5", "6", "7", "8"}}
@@ -39,13 +39,13 @@ def values(printed: str) -> Iterator[dict[str, object]]:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_kafkas_formatters_and_its_dump_read_what_a_group_left(
-    protocol: str, crew: Crew, brokers: Brokers, bootstrap: str, admin: GroupAdmin, topic: str, group: str
+    protocol: str, group_members: GroupMembers, brokers: Brokers, bootstrap: str, admin: GroupAdmin, topic: str, group: str
 ) -> None:
     admin.create(topic, 2)
     ends = {(topic, 0): 0, (topic, 1): 0}
     write(bootstrap, ends, each=7)
-    member = crew.join(Kind("librdkafka", protocol=protocol), topic)
-    crew.until_committed(ends)
+    member = group_members.join(Kind("librdkafka", protocol=protocol), topic)
+    group_members.until_committed(ends)
     member.leave()
     run_tool(
         *("kafka-consumer-groups", "--bootstrap-server", bootstrap, "--group", group),
@@ -63,12 +63,12 @@ def test_kafkas_formatters_and_its_dump_read_what_a_group_left(
         ("kafka-dump-log", "--offsets-decoder", "--files", str(dumped)),
     )
 
-    told = [record for record in values(offsets.text) if record["key"]["data"]["group"] == group]
-    assert {record["key"]["type"] for record in told} == {1}
-    last = {record["key"]["data"]["partition"]: record["value"] for record in told}
+    group_records = [record for record in values(offsets.text) if record["key"]["data"]["group"] == group]
+    assert {record["key"]["type"] for record in group_records} == {1}
+    last = {record["key"]["data"]["partition"]: record["value"] for record in group_records}
     assert last[0] is None
     assert last[1]["data"]["offset"] == 7
-    assert {record["key"]["data"]["topic"] for record in told} == {topic}
+    assert {record["key"]["data"]["topic"] for record in group_records} == {topic}
 
     of_groups = [record for record in values(groups.text) if record["key"]["data"]["group"] == group]
     if protocol == "classic":

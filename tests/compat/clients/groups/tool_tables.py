@@ -1,10 +1,10 @@
-"""What Kafka's tools print in columns."""
+"""The tables that Kafka's tools print."""
 
 Row = dict[str, str]
 
 
 def rows(printed: str) -> list[Row]:
-    """Of all tables with a line of headings, which are in capitals; whatever else was said is left out."""
+    """The rows of all tables that have a heading line in capitals; other output is left out."""
     found: list[Row] = []
     headings: list[str] = []
     for line in printed.splitlines():

@@ -1,6 +1,6 @@
 """One module for each family of APIs."""
 
-from tests.differential.scenarios import (
+from tests.compat.differential.scenarios import (
     api_versions,
     classic_groups,
     cluster,
@@ -13,11 +13,11 @@ from tests.differential.scenarios import (
     group_configs,
     list_offsets,
     metadata,
-    moving_replicas,
     offset_for_leader_epoch,
     offsets,
     produce,
     produce_opened,
+    reassignment,
     topic_administration,
 )
 
@@ -29,7 +29,7 @@ ALL = (
     *list_offsets.SCENARIOS,
     *delete_records.SCENARIOS,
     *offset_for_leader_epoch.SCENARIOS,
-    *moving_replicas.SCENARIOS,
+    *reassignment.SCENARIOS,
     *api_versions.SCENARIOS,
     *topic_administration.SCENARIOS,
     *configs.SCENARIOS,

@@ -2,9 +2,9 @@
 
 import struct
 
-from tests.differential.messages import framed
-from tests.differential.scenario import ABSENT, Differs, Scenario
-from tests.differential.systems import ASKED
+from tests.compat.differential.messages import framed
+from tests.compat.differential.scenario import ABSENT, Differs, Scenario
+from tests.compat.differential.systems import ASKED
 
 API = "api_versions"
 GOOD = {"client_software_name": "differential", "client_software_version": "1.0"}

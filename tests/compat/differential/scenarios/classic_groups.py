@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from tests.differential.scenario import ABSENT, Differs, Fields, Scenario, Step, World
-from tests.differential.systems import STUCK
+from tests.compat.differential.scenario import ABSENT, Differs, Fields, Scenario, Step, World
+from tests.compat.differential.systems import STUCK
 
 JOIN, SYNC, HEARTBEAT, LEAVE = "join_group", "sync_group", "heartbeat", "leave_group"
 DESCRIBE, DELETE, COMMIT = "describe_groups", "delete_groups", "offset_commit"
 PREPARING, COMPLETING = "PreparingRebalance", "CompletingRebalance"
 
 Ask = Callable[[World], Fields]
-Asking = Callable[[World], Step]
+StepOf = Callable[[World], Step]
 
 
 def group(world: World) -> str:

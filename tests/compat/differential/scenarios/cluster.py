@@ -1,6 +1,6 @@
 """FindCoordinator, InitProducerId, DescribeCluster, DescribeTopicPartitions."""
 
-from tests.differential.scenario import Differs, Fields, Scenario, World
+from tests.compat.differential.scenario import Differs, Fields, Scenario, World
 
 FIND, INIT, CLUSTER, PARTITIONS = "find_coordinator", "init_producer_id", "describe_cluster", "describe_topic_partitions"
 

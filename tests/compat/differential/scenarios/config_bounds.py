@@ -1,7 +1,7 @@
 """Which values each config takes: the same many texts for every one, whatever its bounds may be."""
 
 from libs.cluster.configs.definitions import GROUP_CONFIGS, TOPIC_CONFIGS
-from tests.differential.scenario import Differs, Fields, Scenario, Step, World
+from tests.compat.differential.scenario import Differs, Fields, Scenario, Step, World
 
 API = "incremental_alter_configs"
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -142,7 +142,7 @@ REFUSED = Differs("topic-configs-not-acted-on", "*.responses.*.error_code", 0, 4
 
 
 def _refused(name: str) -> tuple[Differs, ...]:
-    """What Kafka takes and Penstock does not do."""
+    """The values that Kafka takes and Penstock refuses."""
     config = TOPIC_CONFIGS[name]
     done = config.served and not config.served_values
     return () if done or name == "remote.storage.enable" else (REFUSED,)  # Kafka refuses that one too, as it was started

@@ -1,7 +1,7 @@
 """DescribeConfigs, IncrementalAlterConfigs, AlterConfigs of topics and brokers."""
 
-from tests.differential.scenario import ABSENT, Differs, Fields, Scenario, Step, World
-from tests.differential.systems import STUCK
+from tests.compat.differential.scenario import ABSENT, Differs, Fields, Scenario, Step, World
+from tests.compat.differential.systems import STUCK
 
 DESCRIBE, CHANGE, REPLACE = "describe_configs", "incremental_alter_configs", "alter_configs"
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16

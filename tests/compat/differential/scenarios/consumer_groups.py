@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from tests.differential.scenario import UNKNOWN_ID, Fields, Scenario, Step, World
-from tests.differential.scenarios.classic_groups import group, member_of, steps
+from tests.compat.differential.scenario import UNKNOWN_ID, Fields, Scenario, Step, World
+from tests.compat.differential.scenarios.classic_groups import group, member_of, steps
 
 BEAT, DESCRIBE, COMMIT = "consumer_group_heartbeat", "consumer_group_describe", "offset_commit"
 LEAVES, LEAVES_FOR_A_WHILE = -1, -2
@@ -67,7 +67,7 @@ def joined(world: World) -> list[Step]:
 
 
 def by_version(world: World) -> list[Step]:
-    """As its version joins: version 0 is told who it is."""
+    """The join of each version. In version 0 the coordinator gives the member id."""
     return [Step(BEAT, world.version, join())]
 
 

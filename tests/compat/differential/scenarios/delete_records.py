@@ -1,9 +1,9 @@
 """DeleteRecords: where a log may be made to start."""
 
-from tests.differential.batches import NOW_MS, batch
-from tests.differential.scenario import Fields, Scenario, Step, World
-from tests.differential.scenarios.list_offsets import offsets
-from tests.differential.scenarios.produce import produce
+from tests.compat.differential.batches import NOW_MS, batch
+from tests.compat.differential.scenario import Fields, Scenario, Step, World
+from tests.compat.differential.scenarios.list_offsets import offsets
+from tests.compat.differential.scenarios.produce import produce
 
 API = "delete_records"
 

@@ -1,8 +1,8 @@
 """Fetch: what comes back, how much of it, and what each odd request answers."""
 
-from tests.differential.batches import batch
-from tests.differential.scenario import Differs, Fields, Scenario, Step, World
-from tests.differential.scenarios.produce import produce
+from tests.compat.differential.batches import batch
+from tests.compat.differential.scenario import Differs, Fields, Scenario, Step, World
+from tests.compat.differential.scenarios.produce import produce
 
 API = "fetch"
 MAX = 1 << 30

@@ -3,10 +3,10 @@
 import struct
 from collections.abc import Callable
 
-from tests.differential.batches import uvarint
-from tests.differential.messages import encode_request, framed
-from tests.differential.scenario import Differs, Scenario, World, served_versions
-from tests.differential.systems import ASKED, CLOSED
+from tests.compat.differential.batches import uvarint
+from tests.compat.differential.messages import encode_request, framed
+from tests.compat.differential.scenario import Differs, Scenario, World, served_versions
+from tests.compat.differential.systems import ASKED, CLOSED
 
 METADATA, API_VERSIONS = 3, 18
 SERVED = [

@@ -1,7 +1,7 @@
 """Configs of groups, and ListConfigResources."""
 
-from tests.differential.scenario import Differs, Scenario, Step
-from tests.differential.scenarios.configs import CHANGE, DESCRIBE, REMOVE, REPLACE, SET, change, describe, replace
+from tests.compat.differential.scenario import Differs, Scenario, Step
+from tests.compat.differential.scenarios.configs import CHANGE, DESCRIBE, REMOVE, REPLACE, SET, change, describe, replace
 
 LIST = "list_config_resources"
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32

@@ -2,9 +2,9 @@
 
 import gzip
 
-from tests.differential.batches import GZIP, NOW_MS, batch, record
-from tests.differential.scenario import Differs, Fields, Scenario, Step, World
-from tests.differential.scenarios.produce import produce
+from tests.compat.differential.batches import GZIP, NOW_MS, batch, record
+from tests.compat.differential.scenario import Differs, Fields, Scenario, Step, World
+from tests.compat.differential.scenarios.produce import produce
 
 API = "list_offsets"
 

@@ -1,6 +1,6 @@
 """Metadata: all topics, some, none; by name and by id; created on demand or not."""
 
-from tests.differential.scenario import UNKNOWN_ID, Differs, Fields, Scenario, World
+from tests.compat.differential.scenario import UNKNOWN_ID, Differs, Fields, Scenario, World
 
 API = "metadata"
 SINCE_IDS = range(10, 14)

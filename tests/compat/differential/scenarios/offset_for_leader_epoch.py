@@ -1,8 +1,8 @@
 """OffsetForLeaderEpoch: where epochs end, as consumers ask it."""
 
-from tests.differential.batches import batch
-from tests.differential.scenario import Fields, Scenario, Step, World
-from tests.differential.scenarios.produce import produce
+from tests.compat.differential.batches import batch
+from tests.compat.differential.scenario import Fields, Scenario, Step, World
+from tests.compat.differential.scenarios.produce import produce
 
 API = "offset_for_leader_epoch"
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import timedelta
 
-from tests.differential.scenario import UNKNOWN_ID, Fields, Scenario, Step, World
+from tests.compat.differential.scenario import UNKNOWN_ID, Fields, Scenario, Step, World
 
 COMMIT, FETCH, DELETE = "offset_commit", "offset_fetch", "offset_delete"
 DELETE_GROUPS, DESCRIBE, CONSUMER_DESCRIBE, LIST = "delete_groups", "describe_groups", "consumer_group_describe", "list_groups"

@@ -2,9 +2,20 @@
 
 import gzip
 
-from tests.differential.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, NOW_MS, SNAPPY, TRANSACTIONAL, ZSTD, batch, record
-from tests.differential.scenario import Differs, Fields, Scenario, Step, World
-from tests.differential.systems import STUCK
+from tests.compat.differential.batches import (
+    CONTROL,
+    GZIP,
+    LOG_APPEND_TIME,
+    LZ4,
+    NOW_MS,
+    SNAPPY,
+    TRANSACTIONAL,
+    ZSTD,
+    batch,
+    record,
+)
+from tests.compat.differential.scenario import Differs, Fields, Scenario, Step, World
+from tests.compat.differential.systems import STUCK
 
 API = "produce"
 HOUR_MS = 3_600_000

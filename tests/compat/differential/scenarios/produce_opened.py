@@ -11,10 +11,10 @@ import lz4.frame
 import snappy
 import zstandard
 
-from tests.differential.batches import GZIP, LZ4, NOW_MS, SNAPPY, ZSTD, batch, record, varint
-from tests.differential.random_records import random_batches
-from tests.differential.scenario import Differs, Scenario, Step
-from tests.differential.scenarios import produce
+from tests.compat.differential.batches import GZIP, LZ4, NOW_MS, SNAPPY, ZSTD, batch, record, varint
+from tests.compat.differential.random_records import random_batches
+from tests.compat.differential.scenario import Differs, Scenario, Step
+from tests.compat.differential.scenarios import produce
 
 API = "produce"
 ANSWER, HOUR_MS, UNOPENED = produce.ANSWER, produce.HOUR_MS, produce.UNOPENED

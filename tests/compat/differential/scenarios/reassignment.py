@@ -1,8 +1,8 @@
 """Reassignments, elections on request, log directories and unregistering, as one broker alone can show them."""
 
-from tests.differential.batches import batch
-from tests.differential.scenario import Fields, Scenario, Step, World
-from tests.differential.scenarios.produce import produce
+from tests.compat.differential.batches import batch
+from tests.compat.differential.scenario import Fields, Scenario, Step, World
+from tests.compat.differential.scenarios.produce import produce
 
 ALTER, LIST = "alter_partition_reassignments", "list_partition_reassignments"
 ELECT, DIRECTORIES = "elect_leaders", "describe_log_dirs"
@@ -42,7 +42,7 @@ def described(*partitions: int, topic: str | None = None):
 
 
 def moved(*directories: tuple[str, str | None, list[int]]):
-    """Of (path, topic, partitions); a path of "" is broker 1's log directory, a topic of None the scenario's own."""
+    """Moves (path, topic, partitions). A path of "" is broker 1's log directory, a topic of None the scenario's own."""
 
     def ask(world: World) -> Fields:
         wanted = [

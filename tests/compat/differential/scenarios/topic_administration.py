@@ -1,6 +1,6 @@
 """CreateTopics, DeleteTopics, CreatePartitions."""
 
-from tests.differential.scenario import ABSENT, UNKNOWN_ID, Differs, Fields, Scenario, Step
+from tests.compat.differential.scenario import ABSENT, UNKNOWN_ID, Differs, Fields, Scenario, Step
 
 INTERNAL = "__share_group_state"
 CREATE, DELETE, MORE = "create_topics", "delete_topics", "create_partitions"

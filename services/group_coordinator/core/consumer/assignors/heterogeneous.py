@@ -1,8 +1,7 @@
 """Uniform assignment where members subscribe to different topics.
 
-Members with the same subscription are alike but for their loads: a *kind*. Each has a heap of its members by load, and each topic
-looks at the first of its kinds only. Heaps are lazy: what stands in them with a load that is not the member's any more is
-passed over.
+Members with the same subscription differ only in their loads: they are a *kind*. Each kind has a heap of its members by load, and
+each topic looks only at the first member of its kinds. Heaps are lazy: entries with an outdated load are skipped.
 """
 
 from collections.abc import Mapping
@@ -13,14 +12,14 @@ from services.group_coordinator.core.consumer.assignors.racks import Partition, 
 from services.group_coordinator.core.consumer.assignors.spec import GroupSpec
 
 Entry: TypeAlias = tuple[int, int]
-"""A load, and whose: a member by its place in order."""
+"""A load and the member that has it, by position."""
 Owned: TypeAlias = dict[int, list[Partition]]
-"""What a member has of a topic, by whose it was before; nothing empty."""
+"""A member's partitions of a topic, by their former owner. No list is empty."""
 _NOBODY: Final = -1
 
 
-class Uneven:
-    """`kept`: what members have so far, in order. It is not changed."""
+class HeterogeneousAssignment:
+    """The assignment in the making. `kept` is what members keep, in their order. It is not changed."""
 
     def __init__(self, spec: GroupSpec, kinds: Mapping[frozenset[bytes], list[str]], kept: Mapping[str, list[Partition]]) -> None:
         self.spec = spec
@@ -45,37 +44,37 @@ class Uneven:
             topic_id: spec.topics[topic_id].partitions / sum(sizes[kind] for kind in subscribers)
             for topic_id, subscribers in self.kinds.items()
         }
-        # First those of which each subscriber must have most: whoever has them is not asked for more of the others.
+        # Topics with the largest share per subscriber come first, so that their members get fewer of the others.
         self.topics = sorted(self.kinds, key=lambda topic_id: (-share[topic_id], topic_id))
 
     def balanced(self) -> dict[str, list[Partition]]:
-        """By member id."""
+        """The balanced assignment, by member id."""
         for topic_id in self.topics:
-            self._hand_out(topic_id)
+            self._assign_unassigned(topic_id)
         ahead = set(self.topics)
         while ahead:
             changed: set[int] = set()
             for topic_id in self.topics:
                 if topic_id in ahead:
-                    changed |= self._even_out(topic_id)
+                    changed |= self._balance_topic(topic_id)
             ahead = {topic_id for kind in changed for topic_id in self.topics_of[kind]}
         if knows_racks(self.spec):
             for topic_id in self.topics:
-                self._bring_near(topic_id)
+                self._match_racks(topic_id)
         owned: dict[str, list[Partition]] = {member_id: [] for member_id in self.members}
         for partition, at in self.owner.items():
             owned[self.members[at]].append(partition)
         return owned
 
     def _first(self, kind: int) -> Entry:
-        """Of that kind, who has least."""
+        """The entry of the member with the lowest load of that kind."""
         heap = self.heaps[kind]
         while self.load[heap[0][1]] != heap[0][0]:
             heappop(heap)
         return heap[0]
 
     def _least(self, kinds: list[tuple[Entry, int]]) -> int:
-        """Who has least of all in `kinds`, a heap of what `_first` returned, brought up to date."""
+        """The member with the lowest load of all `kinds`, a heap of entries that is brought up to date."""
         while True:
             entry, kind = kinds[0]
             first = self._first(kind)
@@ -84,13 +83,13 @@ class Uneven:
             heappop(kinds)
             heappush(kinds, (first, kind))
 
-    def _change(self, at: int, by: int) -> Entry:
+    def _change_load(self, at: int, by: int) -> Entry:
         self.load[at] += by
         entry = self.load[at], at
         heappush(self.heaps[self.kind_of[at]], entry)
         return entry
 
-    def _hand_out(self, topic_id: bytes) -> None:
+    def _assign_unassigned(self, topic_id: bytes) -> None:
         kinds = [(self._first(kind), kind) for kind in self.kinds[topic_id]]
         heapify(kinds)
         for number in range(self.spec.topics[topic_id].partitions):
@@ -98,10 +97,10 @@ class Uneven:
             if partition not in self.owner:
                 at = self._least(kinds)
                 self.owner[partition] = at
-                self._change(at, 1)
+                self._change_load(at, 1)
 
-    def _even_out(self, topic_id: bytes) -> set[int]:
-        """Moves this topic's partitions while one move makes loads more even. Returns of which kinds loads changed."""
+    def _balance_topic(self, topic_id: bytes) -> set[int]:
+        """Moves partitions of this topic while one move makes loads more even. Returns the kinds whose loads changed."""
         owned: dict[int, Owned] = {}
         for number in range(self.spec.topics[topic_id].partitions):
             self._take(owned, (topic_id, number))
@@ -118,11 +117,11 @@ class Uneven:
             taker = self._least(kinds)
             if self.load[giver] - self.load[taker] < 2:
                 break
-            partition = _given(owned[giver], giver, taker)
+            partition = _partition_to_move(owned[giver], giver, taker)
             self.owner[partition] = taker
             self._take(owned, partition)
             for at, by in ((giver, -1), (taker, 1)):
-                entry = self._change(at, by)
+                entry = self._change_load(at, by)
                 heappush(kinds, (entry, self.kind_of[at]))
                 heappush(most, (-entry[0], at))
                 changed.add(self.kind_of[at])
@@ -132,8 +131,8 @@ class Uneven:
         at = self.owner[partition]
         owned.setdefault(at, {}).setdefault(self.former.get(partition, _NOBODY), []).append(partition)
 
-    def _bring_near(self, topic_id: bytes) -> None:
-        """Which of the partitions that move goes to whom is free, within a topic: loads stay as they are."""
+    def _match_racks(self, topic_id: bytes) -> None:
+        """Exchanges moving partitions of a topic between members in order to match racks. Loads stay the same."""
         moving: list[Partition] = []
         slots: dict[str, int] = {}
         for number in range(self.spec.topics[topic_id].partitions):
@@ -148,8 +147,8 @@ class Uneven:
                 self.owner[partition] = places[member_id]
 
 
-def _given(mine: Owned, giver: int, taker: int) -> Partition:
-    """Best what the taker had before, then what is new to the giver."""
+def _partition_to_move(mine: Owned, giver: int, taker: int) -> Partition:
+    """The partition to move: best one that the taker had before, then one that is new to the giver."""
     former = taker if taker in mine else next((before for before in mine if before != giver), giver)
     partition = mine[former].pop()
     if not mine[former]:

@@ -1,4 +1,4 @@
-"""Members that subscribe to the same topics, together: most groups have one such kind, and no work is done twice for it."""
+"""Members by subscription. Most groups have one subscription, and work is done once for each."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from services.group_coordinator.core.consumer.assignors.spec import GroupSpec
 
 
 def kinds_of(spec: GroupSpec, members: Iterable[str]) -> dict[frozenset[bytes], list[str]]:
-    """By their topics, of those that there are. Members in the order in which they are given."""
+    """Members by their subscribed topics that exist. Members keep the given order."""
     by_subscription: dict[frozenset[bytes], list[str]] = {}
     for member_id in members:
         by_subscription.setdefault(spec.members[member_id].subscribed, []).append(member_id)

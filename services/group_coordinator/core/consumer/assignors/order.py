@@ -1,11 +1,11 @@
-"""In which order assignors look at members."""
+"""The order in which assignors look at members."""
 
 from services.group_coordinator.core.consumer.assignors.spec import GroupSpec
 
 
 def members_in_order(spec: GroupSpec) -> list[str]:
-    """Static members first, by instance id: one that comes back under a new member id has the place that it had. Then the
-    others by member id. Strings compare as in Java, by UTF-16 units."""
+    """Member ids in order: static members by instance id first, then the others by member id. So a static member keeps its place
+    under a new member id. Strings compare as in Java, by UTF-16 units."""
 
     def place(member_id: str) -> tuple[bool, bytes]:
         instance_id = spec.members[member_id].instance_id

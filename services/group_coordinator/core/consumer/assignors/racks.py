@@ -1,6 +1,6 @@
-"""Which of some partitions go to which of some members, when each would do: to as many as can be in a rack with a replica.
+"""The matching of partitions to members by rack: as many as possible go to a member in a rack with a replica.
 
-Fetches within a rack (KIP-392) cost no traffic between them. Kafka 4.2's own server-side assignors do not look at racks.
+Fetches within a rack (KIP-392) cost no traffic between racks. Kafka 4.2's own server-side assignors ignore racks.
 """
 
 from collections import deque
@@ -24,15 +24,15 @@ def replica_racks(spec: GroupSpec) -> Callable[[Partition], RackSet]:
 
 
 def knows_racks(spec: GroupSpec) -> bool:
-    """Else there is nothing to prefer."""
+    """Whether members and topics name racks at all."""
     return any(member.rack_id is not None for member in spec.members.values()) and any(
         topic.racks for topic in spec.topics.values()
     )
 
 
 def place(spec: GroupSpec, partitions: Sequence[Partition], slots: Mapping[str, int]) -> list[tuple[str, Partition]]:
-    """As many partitions as `slots` has room for: member ids, and how many each gets. They are dealt in turn, so that a topic's
-    partitions spread over members."""
+    """The partitions with the members that get them. `slots` says how many each member gets. Partitions are dealt in turn, so
+    that a topic's partitions spread over members."""
     left = dict(slots)
     placed: list[tuple[str, Partition]] = []
     if knows_racks(spec):
@@ -68,7 +68,7 @@ def _deal(partitions: Sequence[Partition], slots: Mapping[str, int]) -> list[tup
 def _by_rack(
     partitions: Sequence[Partition], racks_of: Callable[[Partition], RackSet], room: Mapping[str, int]
 ) -> dict[str, list[Partition]]:
-    """A largest matching. Partitions with the same racks are alike, so that it is one of kinds to racks."""
+    """A largest matching of partitions to racks. Partitions with the same racks are alike, so it matches kinds of partitions."""
     kinds: dict[RackSet, list[Partition]] = {}
     racks = frozenset(room)
     for partition in partitions:
@@ -85,13 +85,13 @@ def _by_rack(
 
 
 class Matching:
-    """How many of each kind go to each rack: as many as can, whatever the order in which they are added."""
+    """A largest matching of kinds to racks: how many of each kind go to each rack, whatever the order in which they are added."""
 
     def __init__(self, room: Mapping[str, int]) -> None:
         self.takers: dict[str, dict[RackSet, int]] = {rack: {} for rack in sorted(room)}
         self._room = dict(room)
         self._closed: set[str] = set()
-        """Full for good: no kind that has something there could go elsewhere."""
+        """Racks that are full for good: nothing in them could go elsewhere."""
 
     def add(self, kind: RackSet, count: int) -> None:
         while count:
@@ -111,26 +111,26 @@ class Matching:
             count -= amount
 
     def _path(self, start: RackSet) -> list[tuple[RackSet, str]] | None:
-        """To a rack with room: each kind takes a rack, and a kind that has something there takes the next."""
-        came: dict[str, tuple[RackSet, str | None]] = {}
+        """A path to a rack with room: each kind takes a rack, and a kind that is there moves to the next one."""
+        reached_by: dict[str, tuple[RackSet, str | None]] = {}
         seen = {start}
         ahead: deque[tuple[RackSet, str | None]] = deque([(start, None)])
         while ahead:
             kind, before = ahead.popleft()
-            for rack in sorted(kind - came.keys() - self._closed):
-                came[rack] = kind, before
+            for rack in sorted(kind - reached_by.keys() - self._closed):
+                reached_by[rack] = kind, before
                 if self._room[rack] > 0:
-                    return _back(came, rack)
+                    return _back(reached_by, rack)
                 ahead += [(other, rack) for other in self.takers[rack] if other not in seen]
                 seen.update(self.takers[rack])
-        self._closed.update(came)
+        self._closed.update(reached_by)
         return None
 
 
-def _back(came: Mapping[str, tuple[RackSet, str | None]], rack: str | None) -> list[tuple[RackSet, str]]:
+def _back(reached_by: Mapping[str, tuple[RackSet, str | None]], rack: str | None) -> list[tuple[RackSet, str]]:
     path: list[tuple[RackSet, str]] = []
     while rack is not None:
-        kind, before = came[rack]
+        kind, before = reached_by[rack]
         path.append((kind, rack))
         rack = before
     return path[::-1]

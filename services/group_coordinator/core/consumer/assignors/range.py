@@ -1,8 +1,8 @@
 """The assignor `range`: each topic's partitions in contiguous blocks, one for each subscriber, in the order of members.
 
-Topics that have as many partitions and the same subscribers are co-partitioned: a member has the same numbers of each. As Kafka
-4.2's, partition for partition: it keeps nothing of what was assigned before, and knows no racks. What moves is bounded by the
-order alone.
+Topics with equally many partitions and the same subscribers are co-partitioned: a member gets the same numbers of each. The
+result equals Kafka 4.2's, partition for partition. Earlier assignments and racks do not count, so only the order of members
+limits what moves.
 """
 
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ def assign_range(spec: GroupSpec) -> Assignment:
     for topic_id in sorted(subscribers):
         in_order = _merged(subscribers[topic_id], places)
         partitions = spec.topics[topic_id].partitions
-        quota, one_more = divmod(partitions, len(in_order))
+        quota, remainder = divmod(partitions, len(in_order))
         start = 0
         for place, member_id in enumerate(in_order[:partitions]):
-            end = start + quota + (place < one_more)
+            end = start + quota + (place < remainder)
             assignment[member_id][topic_id] = range(start, end)
             start = end
     return assignment
 
 
 def _merged(parts: list[list[str]], places: Mapping[str, int]) -> list[str]:
-    """Each has its order already."""
+    """The merged lists, each of which is in order."""
     return parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts), key=places.__getitem__)

@@ -1,19 +1,19 @@
-"""What a server-side assignor is given, and what it returns. Topics are known by id, partitions by number."""
+"""The input and output of a server-side assignor. Topics are known by id, partitions by number."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Assignment: TypeAlias = Mapping[str, Mapping[bytes, Sequence[int]]]
-"""Member id → topic id → partitions, ascending. Every member is in it; topics of which it has none are not."""
+"""Member id → topic id → partitions, ascending. It has every member. A member has no entry for a topic without partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
     subscribed: frozenset[bytes]
-    """Topic ids. Those that `GroupSpec.topics` does not have are passed over."""
+    """Topic ids. Ids that `GroupSpec.topics` lacks are ignored."""
     assigned: Mapping[bytes, Collection[int]] = field(default_factory=dict)
-    """The target assignment so far. Assignors keep of it what they can, and pass over what is not to be had any more."""
+    """The target assignment so far. Assignors keep what they can of it."""
     instance_id: str | None = None
     rack_id: str | None = None
 
@@ -22,7 +22,7 @@ class MemberSpec:
 class TopicSpec:
     partitions: int
     racks: Sequence[frozenset[str]] = ()
-    """Where the replicas of each partition are; empty where that is not known."""
+    """The racks of each partition's replicas. Empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +33,4 @@ class GroupSpec:
 
 
 Assignor: TypeAlias = Callable[[GroupSpec], Assignment]
-"""Pure, and equal specs have equal results, in whatever order their mappings are."""
+"""A pure function. Equal specs give equal results, whatever the order of their mappings."""

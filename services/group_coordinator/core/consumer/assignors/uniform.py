@@ -1,24 +1,28 @@
-"""The assignor `uniform`: as many partitions for each member as for any other, and as few that move as that allows.
+"""The assignor `uniform`: members get equally many partitions, and as few partitions move as that allows.
 
-Where all subscribe to the same topics, loads differ by at most one, and no fewer partitions could move. Else no single move makes
-loads more even. Balance goes first, then what members have, then racks: of partitions that move, as many as can go to members in
-a rack of one of their replicas, and a member that has too much gives up first what is far from it.
+If all members subscribe to the same topics, loads differ by one at most, and no fewer partitions could move. Otherwise no single
+move makes loads more even. Balance comes first, then what members have, then racks. Of the moving partitions, as many as possible
+go to members in a rack with a replica. An overloaded member first gives up partitions without a replica in its rack.
 """
 
 from itertools import chain
 
+from services.group_coordinator.core.consumer.assignors.heterogeneous import HeterogeneousAssignment
 from services.group_coordinator.core.consumer.assignors.kinds import kinds_of
 from services.group_coordinator.core.consumer.assignors.order import members_in_order
 from services.group_coordinator.core.consumer.assignors.racks import Partition, place, replica_racks
 from services.group_coordinator.core.consumer.assignors.spec import Assignment, GroupSpec
-from services.group_coordinator.core.consumer.assignors.uneven import Uneven
 
 
 def assign_uniform(spec: GroupSpec) -> Assignment:
     members = members_in_order(spec)
     kept = _kept(spec, members)
     kinds = kinds_of(spec, members)
-    owned = Uneven(spec, kinds, kept).balanced() if len(kinds) > 1 else _even(spec, sorted(chain.from_iterable(kinds)), kept)
+    owned = (
+        HeterogeneousAssignment(spec, kinds, kept).balanced()
+        if len(kinds) > 1
+        else _homogeneous(spec, sorted(chain.from_iterable(kinds)), kept)
+    )
     assignment: dict[str, dict[bytes, list[int]]] = {}
     for member_id in members:
         topics = assignment[member_id] = {}
@@ -28,7 +32,7 @@ def assign_uniform(spec: GroupSpec) -> Assignment:
 
 
 def _kept(spec: GroupSpec, members: list[str]) -> dict[str, list[Partition]]:
-    """What members have and may have. If two have the same, the first keeps it."""
+    """The partitions that members keep. If two members have the same one, the first keeps it."""
     taken: set[Partition] = set()
     kept: dict[str, list[Partition]] = {}
     for member_id in members:
@@ -43,19 +47,19 @@ def _kept(spec: GroupSpec, members: list[str]) -> dict[str, list[Partition]]:
     return kept
 
 
-def _even(spec: GroupSpec, topics: list[bytes], owned: dict[str, list[Partition]]) -> dict[str, list[Partition]]:
-    """All subscribe to these topics."""
+def _homogeneous(spec: GroupSpec, topics: list[bytes], owned: dict[str, list[Partition]]) -> dict[str, list[Partition]]:
+    """The assignment where all members subscribe to the same topics."""
     if not owned:
         return owned
-    quota, one_more = divmod(sum(spec.topics[topic_id].partitions for topic_id in topics), len(owned))
+    quota, remainder = divmod(sum(spec.topics[topic_id].partitions for topic_id in topics), len(owned))
     quotas: dict[str, int] = {}
-    for member_id, mine in owned.items():  # first those who have one more already
-        more = len(mine) > quota and one_more > 0
-        one_more -= more
+    for member_id, mine in owned.items():  # first members that already have one more
+        more = len(mine) > quota and remainder > 0
+        remainder -= more
         quotas[member_id] = quota + more
     for member_id in owned:
-        more = one_more > 0 and quotas[member_id] == quota
-        one_more -= more
+        more = remainder > 0 and quotas[member_id] == quota
+        remainder -= more
         quotas[member_id] += more
     racks_of = replica_racks(spec)
     for member_id, mine in owned.items():

@@ -1,12 +1,11 @@
-"""How far one follower of one partition has come, as its leader knows it, and whether that is far enough (kafka-facts section
-11).
+"""The progress of one follower of one partition, as its leader knows it, and whether that is enough.
 
-A follower is caught up at a moment if it has everything that the leader's log held then. Nobody can ask about every moment, so
-the leader remembers one: its log end, and when that was. Once the follower has come so far, it was caught up then, and the next
-moment is remembered. Kafka compares with the end at the previous fetch instead; the two agree, but for a follower whose durable
-offset trails its log end by more than one pull, which Kafka does not have.
+A follower is caught up at a moment if it has everything that the leader's log held then. The leader cannot compare at every
+moment, so it remembers one: its log end, and the time. Once the follower has reached that end, it was caught up at that time, and
+the next moment is remembered.
 
-On a `synced` topic only what is durable at the follower counts as had (DESIGN section 7, Durability).
+Kafka compares with the end at the previous fetch instead. The two differ only for a follower whose durable offset trails its log
+end by more than one pull, which Kafka does not have. On a `synced` topic only records that are durable at the follower count.
 """
 
 from dataclasses import dataclass
@@ -14,14 +13,14 @@ from typing import Protocol
 
 
 class Contact(Protocol):
-    """The follower's session: a pull proves that it lives, for all partitions of its session."""
+    """The follower's session. A pull proves for all its partitions that the follower lives."""
 
     alive_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class LagLimits:
-    """`max_messages` 0: no such limit. Kafka had one of 4,000, and removed it: a burst threw everybody out."""
+    """The limits of lag in the ISR. `max_messages` 0 means no limit; Kafka removed its own, since a burst threw out everybody."""
 
     time_s: float = 30.0
     max_messages: int = 0
@@ -38,11 +37,11 @@ class MemberProgress:
 
 
 NOTHING = MemberProgress(0, 0)
-"""Of a member that has not reported yet. Never written to."""
+"""The progress of a member that has not reported yet. It is never written to."""
 
 
 class FollowerProgress(MemberProgress):
-    """In or out of the ISR, in one leader epoch and one incarnation. It begins with nothing."""
+    """The progress of a replica in or out of the ISR, in one leader epoch and one incarnation. It begins with nothing."""
 
     __slots__ = ("_mark_at", "_mark_end", "caught_up_at", "contact", "incarnation", "log_start", "reported")
 
@@ -52,21 +51,21 @@ class FollowerProgress(MemberProgress):
         self.reported = False
         """Whether its log was compared with the leader's, in this epoch and incarnation."""
         self.log_start = -1
-        """Where its log starts, on its disk too. -1: it has not said so."""
+        """Where the follower's log starts, also on its disk. -1: not reported yet."""
         self.contact: Contact | None = None
         self.caught_up_at = caught_up_at
-        """None until somebody asks: a new leader gives everyone the full time."""
+        """None until the first check: a new leader gives every follower the full time."""
         self._mark_end = -1
         self._mark_at = 0.0
 
     def position(self, *, synced: bool) -> int:
         return self.durable if synced else self.log_end
 
-    def observe(self, now: float, leader_end: int, *, synced: bool, heard: bool) -> None:
-        """Look at it with the leader's present log end. `heard`: it has just reported."""
+    def observe(self, now: float, leader_end: int, *, synced: bool, reported_now: bool) -> None:
+        """Updates what is known, with the leader's present log end. `reported_now`: the follower has just reported."""
         position = self.position(synced=synced)
         if self.reported and position >= leader_end:
-            if heard:
+            if reported_now:
                 self._caught_up(now)
             elif self.contact is not None:
                 self._caught_up(self.contact.alive_at)
@@ -79,13 +78,15 @@ class FollowerProgress(MemberProgress):
         self._mark_end, self._mark_at = leader_end, now
 
     def was_at_the_end(self, at: float) -> None:
-        """Then, as far as is known; what is known is as old as its last pull."""
+        """Notes that the follower was caught up at that moment, or at its last pull if that is earlier."""
         if self.contact is not None:
             self._caught_up(min(at, self.contact.alive_at))
 
     def lags(self, now: float, leader_end: int, limits: LagLimits, *, synced: bool) -> bool:
-        """Whether it has been behind for too long, or too far. At the leader's end it is in sync, however long it was silent: who
-        is dead is found out elsewhere."""
+        """Whether the follower has been behind for too long, or too far.
+
+        At the leader's end it is in sync, however long it was silent. Whether it is alive is decided elsewhere.
+        """
         if self.caught_up_at is None:
             self.caught_up_at = now
         missing = leader_end - self.position(synced=synced)

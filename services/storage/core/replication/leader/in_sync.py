@@ -1,11 +1,11 @@
-"""ISR membership of one partition as its leader follows it: what is committed, what is proposed, and what follows from answers.
+"""ISR membership of one partition as its leader tracks it: committed, proposed, and settled by answers.
 
-Only the elected controller changes an ISR, by compare-and-set on (leader epoch, partition epoch). A leader proposes, one change
-at a time, and holds on to both sides of it until it knows: committed ∪ proposed is the *maximal* ISR, by which the high
-watermark goes. A joining replica counts as soon as it is proposed, since the controller may have let it in already; a leaving
-one counts until it is known to be out. An answer that never came changes nothing.
+Only the elected controller changes an ISR, by compare-and-set on (leader epoch, partition epoch). A leader proposes one change at
+a time, and keeps both sides of it until the change is settled. Committed ∪ proposed is the *maximal* ISR, by which the high
+watermark goes. A joining replica counts as soon as it is proposed, since the controller may have let it in already. A leaving one
+counts until it is known to be out. A missing answer changes nothing.
 
-What a proposal was made on is the partition epoch. A state with a later one settles it, whatever became of it.
+A proposal is made on a partition epoch. A state with a later epoch settles it, applied or not.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,12 +46,12 @@ TRANSITIONS: dict[tuple[Standing, Fact], Standing] = {
     (Standing.LEAVING, Fact.SHOWN_OUT): Standing.OUT,
     (Standing.LEAVING, Fact.REFUSED): Standing.IN,
 }
-"""`PROPOSED_IN` of a member that is in: it restarted, caught up, and is to be known by its new incarnation."""
+"""`PROPOSED_IN` of a member that is in: it restarted, caught up, and the ISR shall name its new incarnation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The ISR that a leader asks for. It may be sent any number of times: it can be applied once."""
+    """The ISR that a leader asks for. It may be sent any number of times, but is applied once."""
 
     leader_epoch: int
     partition_epoch: int
@@ -59,7 +59,7 @@ class Proposal:
 
 
 class InSyncReplicas:
-    """In one leader epoch. `shown` is called with every state that names this epoch, from the image and from answers alike."""
+    """The ISR in one leader epoch. `shown` takes every state of this epoch, from images and from answers alike."""
 
     __slots__ = ("_standing", "committed", "leader_epoch", "partition_epoch", "proposal")
 
@@ -67,7 +67,7 @@ class InSyncReplicas:
         self.leader_epoch = leader_epoch
         self.partition_epoch = -1
         self.committed: dict[int, int] = {}
-        """Node → the incarnation in which it was found in sync."""
+        """Node → the incarnation in which it is in sync."""
         self.proposal: Proposal | None = None
         self._standing: dict[int, Standing] = {}
 
@@ -75,7 +75,7 @@ class InSyncReplicas:
         return self._standing.get(node_id, Standing.OUT)
 
     def maximal(self) -> dict[int, tuple[int, ...]]:
-        """Everyone who counts for the high watermark, each with the incarnations in which its reports do."""
+        """All members that count for the high watermark, with the incarnations whose reports count."""
         counted: dict[int, tuple[int, ...]] = {node: (incarnation,) for node, incarnation in self.committed.items()}
         if self.proposal is not None:
             for node, incarnation in self.proposal.isr:
@@ -84,7 +84,7 @@ class InSyncReplicas:
         return counted
 
     def shown(self, partition_epoch: int, isr: Iterable[InSync]) -> bool:
-        """A state of the partition. False: it says nothing new, and a proposal that is under way may still be applied."""
+        """Takes a state of the partition. False: it is not newer, and a pending proposal may still be applied."""
         if partition_epoch <= self.partition_epoch:
             return False
         before = {*self.committed, *self._standing}
@@ -96,9 +96,9 @@ class InSyncReplicas:
         return True
 
     def propose(self, isr: Mapping[int, int]) -> Proposal:
-        """One at a time: ask `proposal` first."""
+        """Makes a proposal. There must be none: see `proposal`."""
         if self.proposal is not None:
-            raise RuntimeError("a proposal is under way")
+            raise RuntimeError("a proposal is pending")
         for node, incarnation in isr.items():
             if self.committed.get(node) != incarnation:
                 self._happened(node, Fact.PROPOSED_IN)
@@ -110,7 +110,7 @@ class InSyncReplicas:
         return self.proposal
 
     def refused(self, proposal: Proposal) -> bool:
-        """The controller looked at it, with nothing of it applied. False: it was settled before."""
+        """Takes back a proposal that the controller refused as a whole. False: a state has settled it before."""
         if proposal is not self.proposal:
             return False
         self.proposal = None

@@ -1,38 +1,37 @@
-"""Pull sessions: what each follower has said about where it stands, and what this leader has not told it yet.
+"""Pull sessions: the positions that each follower has reported, and the changes that its leader has not sent yet.
 
-A session belongs to one incarnation of one node. Its pulls name only what changed, so everything else is remembered here; idle
-partitions cost nothing, however many. `news` are the partitions that may have something to tell, those first that have waited
-longest: who was served goes to the end, so that no partition starves behind busier ones. See
-`libs/rpc/contracts/replication.py`.
+A session belongs to one incarnation of one node. Its pulls name only what changed, so everything else is remembered here. Idle
+partitions cost nothing, however many. `pending` has the partitions with changes, those first that have waited longest. A served
+one goes to the end, so that no partition starves behind busier ones. See `libs/rpc/contracts/replication.py`.
 """
 
 from collections.abc import Iterable, Sequence
 
 from libs.rpc.contracts.replication import MadeDurable, Pull, PulledFrom
 from libs.wire.errors import ErrorCode
-from services.storage.core.fetch_rules import Divergence
+from services.storage.core.fetch.fetch_rules import Divergence
 
 Key = tuple[bytes, int]
-UNKNOWN_SESSION = int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-OUT_OF_STEP = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+FETCH_SESSION_ID_NOT_FOUND = int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+INVALID_FETCH_SESSION_EPOCH = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 class Position:
-    """Where the follower stands in one partition, and what it was told since it said so."""
+    """A follower's position in one partition, and what the leader has sent since it was reported."""
 
     __slots__ = (
         "compared",
         "divergence",
         "durable",
-        "early",
         "error",
         "fetch_offset",
+        "follower_ahead",
         "last_fetched_epoch",
         "leader_epoch",
         "log_start",
         "muted",
-        "told_high_watermark",
-        "told_log_start",
+        "sent_high_watermark",
+        "sent_log_start",
     )
 
     def __init__(self, named: PulledFrom) -> None:
@@ -42,21 +41,22 @@ class Position:
         self.last_fetched_epoch = named.last_fetched_epoch
         self.log_start = named.log_start_offset
         self.compared = False
-        """Its log up to here was found to be the leader's."""
-        self.early = False
-        """The follower is ahead of this node, which may be about to lead: the error is told only when the wait is over."""
+        """Whether the follower's log up to here is known to be the leader's."""
+        self.follower_ahead = False
+        """The follower's epoch is ahead of this node, which may be about to lead. The error is sent only when the wait is
+        over."""
         self.error = 0
         self.divergence: Divergence | None = None
         self.muted = False
-        """It was told batches, an error or a divergence: it hears no more until it is named again."""
-        self.told_high_watermark = -1
-        self.told_log_start = -1
+        """Batches, an error or a divergence were sent. Nothing more is sent until the follower names the partition again."""
+        self.sent_high_watermark = -1
+        self.sent_log_start = -1
 
 
 class PullSession:
-    """Of one follower. `alive_at`: when it last pulled, which proves that it lives for all of its partitions."""
+    """The session of one follower. `alive_at` is the time of its last pull, which proves that it lives."""
 
-    __slots__ = ("alive_at", "incarnation", "news", "next_sequence", "node_id", "number", "positions")
+    __slots__ = ("alive_at", "incarnation", "next_sequence", "node_id", "number", "pending", "positions")
 
     def __init__(self, node_id: int, incarnation: int, number: int) -> None:
         self.node_id = node_id
@@ -65,35 +65,35 @@ class PullSession:
         self.next_sequence = 0
         self.alive_at = 0.0
         self.positions: dict[Key, Position] = {}
-        self.news: dict[Key, None] = {}
+        self.pending: dict[Key, None] = {}
 
     def name(self, named: PulledFrom) -> Position:
-        """It says where it stands. What it was told before, in the same epoch and without an error, it still knows."""
+        """Takes a reported position. What was sent before, in the same epoch and without an error, the follower still knows."""
         key = named.topic_id, named.partition
         position = Position(named)
         before = self.positions.get(key)
         if before is not None and before.compared and not before.error and before.leader_epoch == position.leader_epoch:
-            position.told_high_watermark = before.told_high_watermark
-            position.told_log_start = before.told_log_start
+            position.sent_high_watermark = before.sent_high_watermark
+            position.sent_log_start = before.sent_log_start
         self.positions[key] = position
-        self.news.setdefault(key)
+        self.pending.setdefault(key)
         return position
 
     def moved(self, key: Key) -> bool:
-        """Something happened in the partition. Whether the follower may have to hear of it."""
+        """Notes a change of the partition. Returns whether the follower may have to hear of it."""
         position = self.positions.get(key)
         if position is None or position.muted:
             return False
-        self.news.setdefault(key)
+        self.pending.setdefault(key)
         return True
 
     def drop(self, key: Key) -> None:
         self.positions.pop(key, None)
-        self.news.pop(key, None)
+        self.pending.pop(key, None)
 
 
 class PullSessions:
-    """At most one per follower node, and who pulls which partition."""
+    """The sessions, at most one per follower node, and the sessions that pull each partition."""
 
     __slots__ = ("by_node", "pulling")
 
@@ -102,18 +102,18 @@ class PullSessions:
         self.pulling: dict[Key, dict[int, PullSession]] = {}
 
     def take(self, pull: Pull) -> PullSession | int:
-        """The session that the pull belongs to, begun or gone on with; or the call's error. Positions are left as they are."""
+        """The session of a pull, new or continued; or an error for the call. Positions stay as they are."""
         session = self.by_node.get(pull.node_id)
         if pull.sequence == 0:
             if session is not None:
                 if (session.incarnation, session.number) >= (pull.incarnation, pull.session):
-                    return OUT_OF_STEP
+                    return INVALID_FETCH_SESSION_EPOCH
                 self.end(session)
             session = self.by_node[pull.node_id] = PullSession(pull.node_id, pull.incarnation, pull.session)
         elif session is None or (session.incarnation, session.number) != (pull.incarnation, pull.session):
-            return UNKNOWN_SESSION
+            return FETCH_SESSION_ID_NOT_FOUND
         elif pull.sequence != session.next_sequence:
-            return OUT_OF_STEP
+            return INVALID_FETCH_SESSION_EPOCH
         session.next_sequence = pull.sequence + 1
         return session
 
@@ -122,7 +122,7 @@ class PullSessions:
         return session.name(named)
 
     def made_durable(self, node_id: int, incarnation: int, made: MadeDurable) -> None:
-        """This node may not lead yet. What is told then counts when the follower's position does."""
+        """Takes progress that came before this node leads. It counts once the follower's position counts."""
         session = self.by_node.get(node_id)
         position = session.positions.get((made.topic_id, made.partition)) if session is not None else None
         if session is None or session.incarnation != incarnation or position is None:
@@ -141,7 +141,7 @@ class PullSessions:
             del self.by_node[session.node_id]
 
     def on(self, key: Key) -> Sequence[PullSession]:
-        """Those that pull the partition, by node id as they came."""
+        """The sessions that pull the partition, in order of their arrival."""
         return tuple(self.pulling.get(key, {}).values())
 
     def _forget(self, key: Key, session: PullSession) -> None:

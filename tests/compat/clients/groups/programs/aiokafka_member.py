@@ -5,7 +5,7 @@ import asyncio
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
-from said import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
+from member_events import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]

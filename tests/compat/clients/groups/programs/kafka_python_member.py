@@ -2,7 +2,7 @@
 
 import warnings
 
-from said import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
+from member_events import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)

@@ -1,7 +1,7 @@
 """A member of a group on librdkafka: reads, says what it read, commits it; leaves on SIGTERM."""
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from said import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
+from member_events import arguments, say, say_assigned, say_committed, say_consumed, say_revoked, until_sigterm
 
 AT_ONCE = 200
 asked, leaving = arguments(), until_sigterm()

@@ -1,4 +1,4 @@
-"""What a member tells the test that watches it: a line of JSON for each event, in the words of Kafka's VerifiableConsumer."""
+"""The events that a member prints: a line of JSON for each, with the names of Kafka's VerifiableConsumer."""
 
 import argparse
 import json
@@ -44,8 +44,8 @@ def say_revoked(partitions: Iterable[Partition]) -> None:
 
 def say_consumed(ranges: dict[Partition, tuple[int, int]]) -> None:
     """First and last offset of each; there are no gaps between them."""
-    told = zip(_named(ranges), ranges.values(), strict=True)
-    found = [{**where, "minOffset": first, "maxOffset": last} for where, (first, last) in told]
+    named_ranges = zip(_named(ranges), ranges.values(), strict=True)
+    found = [{**where, "minOffset": first, "maxOffset": last} for where, (first, last) in named_ranges]
     say("records_consumed", partitions=found)
 
 

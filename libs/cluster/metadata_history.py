@@ -1,0 +1,55 @@
+"""The history of the metadata store: whether a store has been through what a process has seen of it.
+
+A store that is restored from a backup goes back in time. Its revisions are given out again, so that a revision alone tells
+nothing. Hence the active controller puts random numbers into a history, and each process keeps the newest of them as its mark. A
+store that lacks the last number of a mark is another branch of history.
+"""
+
+from collections.abc import Iterable
+
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import HistoryEntry, MetadataHistory, MetadataMark
+
+ENTRIES_KEPT = 300
+NONCES_IN_MARK = 20
+LOST_KEPT = 100
+
+
+def mark_of(image: ClusterImage) -> MetadataMark:
+    """The mark of a process that has seen `image`."""
+    return MetadataMark(image.revision, tuple([entry.nonce for entry in image.history.entries[-NONCES_IN_MARK:]]))
+
+
+def lost_nonces(image: ClusterImage, mark: MetadataMark) -> tuple[int, ...]:
+    """The nonces of `mark` that the store of `image` lacks; () if it has been through all that the mark has seen.
+
+    The store drops old entries. A mark that is older than all of them passes.
+    """
+    entries = image.history.entries
+    known = {entry.nonce for entry in entries}
+    if not mark.nonces or mark.nonces[-1] in known:
+        return ()
+    if len(entries) >= ENTRIES_KEPT and mark.revision <= entries[0].revision:
+        return ()
+    return tuple([nonce for nonce in mark.nonces if nonce not in known])
+
+
+def unanswered(image: ClusterImage, marks: Iterable[MetadataMark]) -> tuple[int, ...]:
+    """The nonces of marks that the store has not been through, and that no controller has answered yet.
+
+    One answer holds for a whole branch: marks of one branch share nonces.
+    """
+    answered = set(image.history.lost)
+    found: list[int] = []
+    for mark in marks:
+        lost = lost_nonces(image, mark)
+        if answered.isdisjoint(lost):
+            found += lost
+    return tuple(found)
+
+
+def next_history(image: ClusterImage, nonce: int, lost: Iterable[int] = ()) -> MetadataHistory:
+    """The history with one more entry, and with lost nonces that are answered now."""
+    history = image.history
+    entries = (*history.entries, HistoryEntry(nonce, image.revision))
+    return MetadataHistory(entries[-ENTRIES_KEPT:], (*history.lost, *lost)[-LOST_KEPT:])

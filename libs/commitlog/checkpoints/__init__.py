@@ -1,0 +1,1 @@
+"""Kafka's checkpoint files of offsets and leader epochs. It imports `files` and `model`."""

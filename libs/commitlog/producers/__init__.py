@@ -1,0 +1,1 @@
+"""Producer state: sequences of idempotent producers, transactions, and their files. It imports `files` and `model`."""

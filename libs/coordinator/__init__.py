@@ -1,0 +1,2 @@
+"""The runtime of coordinators: decide, append, replay (docs/coordinators.md). It knows shards of an internal topic, and nothing
+of groups or transactions."""

@@ -1,0 +1,119 @@
+"""The scaffold of a service's process. A new service is a page on top of it (docs/how-to-change.md).
+
+`__main__` calls `run_service` with the service's config, role and `serve`. `serve` runs in an `Environment`: `system_environment`
+makes the real one, the simulator its own. `open_admin_port` serves metrics and health; `libs/runtime/registration.py` registers.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import TypeVar
+
+from libs.clock import Clock, SystemClock
+from libs.cluster.etcd.etcd_store import EtcdStore
+from libs.cluster.image import ClusterImage
+from libs.cluster.records import Member
+from libs.cluster.store import MetadataStore
+from libs.commitlog.files.filesystem import FileSystem
+from libs.rpc.server import Hello
+from libs.rpc.socket_transport import SocketTransport
+from libs.rpc.transport import Transport
+from libs.runtime.address_book import AddressBook
+from libs.runtime.admin import AdminServer, Lookup
+from libs.runtime.config import load_or_exit
+from libs.runtime.identity import host_id, next_incarnation, own_version
+from libs.runtime.lifecycle import Lifecycle, run
+from libs.runtime.metadata_marks import MetadataMarks
+from libs.runtime.peers import Peers
+from libs.runtime.service_config import ServiceConfig
+from libs.telemetry import logs
+from libs.telemetry.metrics import Metrics
+
+C = TypeVar("C", bound=ServiceConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which process this is. A restart changes the incarnation alone."""
+
+    role: str
+    node_id: int
+    incarnation: int
+    host_id: str
+    version: str
+
+    def hello(self, image: ClusterImage) -> Hello:
+        """The introduction on each RPC connection."""
+        return Hello(self.role, self.node_id, self.incarnation, self.version, image.feature_level, image.cluster_id)
+
+    def member(self) -> Member:
+        """The member record, without addresses."""
+        return Member(self.role, self.node_id, self.incarnation, self.host_id, version=self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a service takes from the world outside its process."""
+
+    identity: Identity
+    clock: Clock
+    store: MetadataStore
+    transport: Transport
+    random: Random
+    peers: Peers | None = None
+    """Processes that lend their cluster image while the store is away. None: the start waits for the store."""
+    marks: MetadataMarks | None = None
+    """The file of how far this process has seen the metadata. None: it keeps none."""
+
+
+def read_config(config_type: type[C], role: str) -> C:
+    """The settings of this process; logging is set up by them. Ends the process if one is missing or wrong."""
+    config = load_or_exit(config_type, role)
+    logs.configure(role, f"{role}-{config.node_id}", config.log_level)
+    return config
+
+
+def run_service(config_type: type[C], role: str, serve: Callable[[C, Lifecycle], Awaitable[None]]) -> None:
+    """Never returns: reads the settings, runs `serve` until a signal or a failure ends the process, drains, and exits."""
+    run(partial(serve, read_config(config_type, role)))
+
+
+def system_identity(config: ServiceConfig, role: str, fs: FileSystem, clock: Clock) -> Identity:
+    """The identity of a real process, with a new incarnation. Raises OSError if the data directory is unusable."""
+    incarnation = next_incarnation(fs, config.data_dir, clock.wall_ms())
+    return Identity(role, config.node_id, incarnation, config.host_id or host_id(), own_version())
+
+
+def system_environment(config: ServiceConfig, role: str, fs: FileSystem) -> Environment:
+    """The environment of a real process: sockets, etcd, the system's clock. Raises OSError if the data directory is unusable."""
+    clock, transport = SystemClock(), SocketTransport()
+    identity = system_identity(config, role, fs, clock)
+    peers = Peers(
+        AddressBook(fs, config.data_dir),
+        config.peers,
+        role=role,
+        node_id=config.node_id,
+        incarnation=identity.incarnation,
+        version=identity.version,
+        host_id=identity.host_id,
+        transport=transport,
+    )
+    marks = MetadataMarks(fs, config.data_dir)
+    return Environment(identity, clock, EtcdStore(config.etcd), transport, Random(secrets.randbits(128)), peers, marks)
+
+
+async def open_admin_port(
+    config: ServiceConfig,
+    lifecycle: Lifecycle,
+    metrics: Metrics,
+    *,
+    ready: Callable[[], tuple[bool, str]],
+    debug: Mapping[str, Callable[[], object]],
+    lookups: Mapping[str, Lookup] | None = None,
+) -> None:
+    """Serves /healthz, /readyz, /metrics and /debug until the process ends. Raises OSError if the port is taken."""
+    admin = AdminServer(config.admin_host, config.admin_port, ready=ready, metrics=metrics, debug=debug, lookups=lookups)
+    lifecycle.on_stop(admin.close)
+    await admin.start()

@@ -1,0 +1,38 @@
+"""The settings that every service has. A service's `config.py` adds its own."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceConfig:
+    """Environment variables are `PENSTOCK_` and the field's name in capitals (`libs/runtime/config.py`)."""
+
+    node_id: int
+    """From 1, of its own among processes of its kind. A storage node's is its broker id."""
+    etcd: tuple[str, ...]
+    """`host:port` of each member of etcd."""
+    data_dir: str
+    """The directory for what a process must remember of its last start. One process at a time uses it."""
+    rpc_unix: str = ""
+    """The path of the socket for callers on this host."""
+    rpc_tcp: str = ""
+    """`host:port` for callers from anywhere. Empty: none."""
+    host_id: str = ""
+    """Processes of one kernel share it, and so may share Unix sockets. Empty: the kernel's boot id."""
+    admin_host: str = "127.0.0.1"
+    """Where `/healthz`, `/readyz`, `/metrics` and `/debug` are served."""
+    admin_port: int = 0
+    """0: any free port."""
+    log_level: str = "info"
+    """`debug`, `info`, `warning` or `error`."""
+    member_ttl_s: int = 3
+    """The lease of its registration. The process is missed after that, if no controller notices before."""
+    peers: tuple[str, ...] = ()
+    """`host:port` of the RPC of other processes. They lend the metadata to a start with a new data directory while etcd is away.
+    Storage nodes start with etcd only."""
+
+
+def require_rpc_address(config: ServiceConfig, service: str) -> None:
+    """For `__post_init__` of a service that answers others. Raises ValueError."""
+    if not config.rpc_unix and not config.rpc_tcp:
+        raise ValueError(f"PENSTOCK_RPC_UNIX or PENSTOCK_RPC_TCP must be set: nobody could reach this {service}")

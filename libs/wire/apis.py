@@ -1,0 +1,254 @@
+"""The registry of the APIs that are served: one row an API, which every part of the product reads.
+
+The gateway reads it for codecs and for the versions that it advertises and accepts. The group coordinator reads it for codecs and
+for the groups of a request. docs/protocol.md and the tests read all of it. A version is added in `libs/wire/served_versions.py`,
+which the rows and the generator of codecs read. An API without a row is not served: a request for it closes the connection.
+
+`libs/wire/api_keys.py` has what holds for every API of Kafka, served or not: its number, and its first flexible version.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+from libs.wire import group_refusals as refused
+from libs.wire.api_keys import ApiKey
+from libs.wire.errors import ErrorCode
+from libs.wire.messages import (
+    alter_configs,
+    alter_partition_reassignments,
+    alter_replica_log_dirs,
+    api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_topic_partitions,
+    elect_leaders,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_groups,
+    list_offsets,
+    list_partition_reassignments,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    sync_group,
+    unregister_broker,
+)
+from libs.wire.primitives import MAX_ELEMENTS, Reader, Writer
+from libs.wire.served_versions import SERVED_VERSIONS
+
+GROUP_ELEMENTS_MAX: Final = 100_000
+"""The most array elements of one request about groups. Four times as many kept the only thread of a gateway or coordinator busy
+for seconds, and it was taken for dead. No batch has room for more offsets than that."""
+GROUPS_MAX: Final = 20_000
+"""The most groups of one request. A gateway takes 0.15 s to split so many."""
+
+
+class Kind(Enum):
+    """Who answers a request."""
+
+    GATEWAY = auto()
+    """The gateway: from its image, or by asking the storage nodes that lead."""
+    CONTROLLER = auto()
+    """The elected controller, which the gateway asks on the client's behalf. The handler sends it there itself: this kind is for
+    docs/protocol.md and for the tests."""
+    GROUP_OWNER = auto()
+    """The coordinator that owns the group's shard; a request about several groups is split by shard."""
+    ALL_GROUP_OWNERS = auto()
+    """The coordinators of all shards."""
+
+
+def _no_codec(*_: object) -> Any:
+    raise AssertionError("Produce and Fetch have codecs of their own, for the gateway's hot path")
+
+
+def _no_group(request: Any, version: int) -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API. Versions are inclusive. `group_ids` gives the groups of a request, in the version given.
+
+    `refused` makes the response that has an error for everything in a request, in the version given: the client's answer when no
+    coordinator answered. A request with an empty group id is answered with `error_without_group`, where that is not 0.
+
+    `needs_new_id`: a decision may need an id that was never used, for a new member or a deletion.
+
+    What a gateway may do with a request to a group's owner: `parks`, it may wait for other members. `is_repeatable`, deciding it
+    twice changes nothing, so it may be sent again without knowing what became of it. `is_heartbeat`, its client waits for less
+    time.
+
+    `before_authentication`: the API is answered on a connection that has not authenticated yet. Nothing reads it before SASL
+    (issue 16); a test holds that it is ApiVersions alone.
+    """
+
+    key: ApiKey
+    name: str
+    min_version: int
+    max_version: int
+    kind: Kind = Kind.GATEWAY
+    read_request: Callable[[Reader, int], Any] = _no_codec
+    write_response: Callable[[Writer, Any, int], None] = _no_codec
+    advertised_min_version: int = -1  # -1: min_version
+    elements_max: int = MAX_ELEMENTS
+    group_ids: Callable[[Any, int], Sequence[str]] = _no_group
+    refused: Callable[[Any, int, int], Any] | None = None
+    error_without_group: int = 0
+    needs_new_id: bool = False
+    parks: bool = False
+    is_repeatable: bool = False
+    is_heartbeat: bool = False
+    before_authentication: bool = False
+
+    def __post_init__(self) -> None:
+        if self.advertised_min_version < 0:
+            object.__setattr__(self, "advertised_min_version", self.min_version)
+
+    def serves(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+    def read(self, body: memoryview, version: int) -> Any:
+        """Reads a request without its header. Raises ProtocolError unless the bytes are exactly one request."""
+        reader = Reader(body)
+        reader.elements_left = min(self.elements_max, GROUP_ELEMENTS_MAX)
+        request = self.read_request(reader, version)
+        reader.expect_end()
+        return request
+
+    def written(self, response: object, version: int) -> bytearray:
+        """Writes a response without its header. Raises ValueError for a value that the version cannot express."""
+        writer = Writer()
+        self.write_response(writer, response, version)
+        return writer.buffer
+
+    def write_refusal(self, writer: Writer, version: int, body: bytes, error: int, group_id: str) -> None:
+        """The body of the response that has `error` everywhere. Raises ProtocolError if the bytes are no such request."""
+        assert self.refused is not None, f"{self.name} is not refused as a whole"
+        request = self.read(memoryview(body), version)
+        if not group_id and self.error_without_group:
+            error = self.error_without_group  # as the shard's owner would answer
+        self.write_response(writer, self.refused(request, error, version), version)
+
+
+def _read_api_versions(reader: Reader, version: int) -> api_versions.ApiVersionsRequest:
+    """Reads ApiVersions. The body of an unknown version is not looked at (KIP-511)."""
+    if not APIS[ApiKey.API_VERSIONS].serves(version):
+        reader.position = reader.end
+        return api_versions.ApiVersionsRequest()
+    return api_versions.read_request(reader, version)
+
+
+def _write_api_versions(writer: Writer, response: api_versions.ApiVersionsResponse, version: int) -> None:
+    """Writes ApiVersions. A request of an unknown version is answered in version 0 (KIP-511)."""
+    api_versions.write_response(writer, response, version if APIS[ApiKey.API_VERSIONS].serves(version) else 0)
+
+
+def _one_group(request: Any, version: int) -> Sequence[str]:
+    return (request.group_id,)
+
+
+def _fetched_groups(request: offset_fetch.OffsetFetchRequest, version: int) -> Sequence[str]:
+    return [group.group_id for group in request.groups] if version >= 8 else (request.group_id,)
+
+
+def _described_groups(request: describe_groups.DescribeGroupsRequest, version: int) -> Sequence[str]:
+    return request.groups
+
+
+def _deleted_groups(request: delete_groups.DeleteGroupsRequest, version: int) -> Sequence[str]:
+    return request.groups_names
+
+
+def _described_consumer_groups(request: consumer_group_describe.ConsumerGroupDescribeRequest, version: int) -> Sequence[str]:
+    return request.group_ids
+
+
+INVALID_GROUP_ID: Final = int(ErrorCode.INVALID_GROUP_ID)
+INVALID_REQUEST: Final = int(ErrorCode.INVALID_REQUEST)
+_CONTROLLER, _OWNER = Kind.CONTROLLER, Kind.GROUP_OWNER
+
+
+def _row(key: ApiKey, name: str, codec: Any, kind: Kind = Kind.GATEWAY, **rest: Any) -> Api:
+    return Api(key, name, *SERVED_VERSIONS[key], kind, codec.read_request, codec.write_response, **rest)
+
+
+# fmt: off
+_TABLE: Final = (
+    # KAFKA-18659: librdkafka turns compression off for brokers that do not advertise Produce 0.
+    Api(ApiKey.PRODUCE, "Produce", *SERVED_VERSIONS[ApiKey.PRODUCE], advertised_min_version=0),
+    Api(ApiKey.FETCH, "Fetch", *SERVED_VERSIONS[ApiKey.FETCH]),
+    _row(ApiKey.LIST_OFFSETS, "ListOffsets", list_offsets),
+    _row(ApiKey.METADATA, "Metadata", metadata),
+    _row(ApiKey.OFFSET_COMMIT, "OffsetCommit", offset_commit, _OWNER,
+         group_ids=_one_group, refused=refused.offset_commit_response),
+    _row(ApiKey.OFFSET_FETCH, "OffsetFetch", offset_fetch, _OWNER,
+         group_ids=_fetched_groups, refused=refused.offset_fetch_response, is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
+    _row(ApiKey.FIND_COORDINATOR, "FindCoordinator", find_coordinator, elements_max=GROUPS_MAX),
+    _row(ApiKey.JOIN_GROUP, "JoinGroup", join_group, _OWNER, group_ids=_one_group,
+         refused=refused.join_group_response, error_without_group=INVALID_GROUP_ID, needs_new_id=True, parks=True),
+    _row(ApiKey.HEARTBEAT, "Heartbeat", heartbeat, _OWNER, group_ids=_one_group,
+         refused=refused.heartbeat_response, error_without_group=INVALID_GROUP_ID,
+         is_repeatable=True, is_heartbeat=True),  # it only moves a deadline
+    _row(ApiKey.LEAVE_GROUP, "LeaveGroup", leave_group, _OWNER, group_ids=_one_group,
+         refused=refused.leave_group_response, error_without_group=INVALID_GROUP_ID),
+    _row(ApiKey.SYNC_GROUP, "SyncGroup", sync_group, _OWNER, group_ids=_one_group,
+         refused=refused.sync_group_response, error_without_group=INVALID_GROUP_ID, parks=True),
+    _row(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", describe_groups, _OWNER,
+         group_ids=_described_groups, refused=refused.describe_groups_response, is_repeatable=True, elements_max=GROUPS_MAX),
+    _row(ApiKey.LIST_GROUPS, "ListGroups", list_groups, Kind.ALL_GROUP_OWNERS,
+         is_repeatable=True, elements_max=GROUP_ELEMENTS_MAX),
+    Api(ApiKey.API_VERSIONS, "ApiVersions", *SERVED_VERSIONS[ApiKey.API_VERSIONS], Kind.GATEWAY, _read_api_versions,
+        _write_api_versions, before_authentication=True),
+    _row(ApiKey.CREATE_TOPICS, "CreateTopics", create_topics, _CONTROLLER),
+    _row(ApiKey.DELETE_TOPICS, "DeleteTopics", delete_topics, _CONTROLLER),
+    _row(ApiKey.DELETE_RECORDS, "DeleteRecords", delete_records),
+    _row(ApiKey.INIT_PRODUCER_ID, "InitProducerId", init_producer_id),
+    _row(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", offset_for_leader_epoch),
+    _row(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", describe_configs),
+    _row(ApiKey.ALTER_CONFIGS, "AlterConfigs", alter_configs, _CONTROLLER),
+    _row(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", alter_replica_log_dirs),
+    _row(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", describe_log_dirs),
+    _row(ApiKey.CREATE_PARTITIONS, "CreatePartitions", create_partitions, _CONTROLLER),
+    _row(ApiKey.DELETE_GROUPS, "DeleteGroups", delete_groups, _OWNER, group_ids=_deleted_groups,
+         refused=refused.delete_groups_response, needs_new_id=True, elements_max=GROUPS_MAX),
+    _row(ApiKey.ELECT_LEADERS, "ElectLeaders", elect_leaders, _CONTROLLER),
+    _row(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", incremental_alter_configs, _CONTROLLER),
+    _row(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", alter_partition_reassignments, _CONTROLLER),
+    _row(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", list_partition_reassignments),
+    _row(ApiKey.OFFSET_DELETE, "OffsetDelete", offset_delete, _OWNER, group_ids=_one_group,
+         refused=refused.offset_delete_response, error_without_group=INVALID_GROUP_ID),
+    _row(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", describe_cluster),
+    _row(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", unregister_broker, _CONTROLLER),
+    _row(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", consumer_group_heartbeat, _OWNER, group_ids=_one_group,
+         refused=refused.consumer_group_heartbeat_response, error_without_group=INVALID_REQUEST, needs_new_id=True,
+         is_heartbeat=True),
+    _row(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", consumer_group_describe, _OWNER,
+         group_ids=_described_consumer_groups, refused=refused.consumer_group_describe_response, is_repeatable=True,
+         elements_max=GROUPS_MAX),
+    _row(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", list_config_resources),
+    _row(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", describe_topic_partitions),
+)
+# fmt: on
+
+APIS: Final[dict[ApiKey, Api]] = {api.key: api for api in _TABLE}
+
+GROUP_APIS: Final[dict[int, Api]] = {int(api.key): api for api in _TABLE if api.kind in (Kind.GROUP_OWNER, Kind.ALL_GROUP_OWNERS)}
+"""The APIs that a group coordinator decides, by Kafka's number."""

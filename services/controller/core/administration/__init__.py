@@ -1,0 +1,1 @@
+"""Decisions on requests about leaders, reassignments, registrations and producer ids. Pure."""

@@ -1,0 +1,1 @@
+"""The plan of self-balancing, and its views. Pure."""

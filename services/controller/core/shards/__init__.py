@@ -1,0 +1,1 @@
+"""The assignment of shards of internal topics to coordinators. Pure."""

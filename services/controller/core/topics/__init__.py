@@ -1,0 +1,1 @@
+"""Creation, growth, deletion and configs of topics, internal topics among them. Pure."""

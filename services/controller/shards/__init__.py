@@ -1,0 +1,1 @@
+"""The assignment of internal-topic shards to coordinators. It imports `elections`, `term` and `core`."""

@@ -1,0 +1,166 @@
+"""The sequential fetch cache: it serves the next fetch of a consumer from what the leader said last, without asking again.
+
+A hop costs two wake-ups and most of the time of a small fetch. A consumer that reads a backlog asks for the offset after the
+last batch it got, in a file whose committed part is known. `core/sequential_reads.py` says why that cannot be wrong. The gateway
+asks the leader as soon as offset, leader, epoch, process or topic differs, and when the last answer is old or used up.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from libs.rpc.contracts.storage import Fetched
+from libs.rpc.page_cache import is_cached
+from libs.wire.record_batches.batch_layout import LENGTH_END
+from services.gateway.core.fetch_template import FetchTemplate
+from services.gateway.core.routing import TopicRoute
+from services.gateway.core.sequential_reads import FRESH_S, HEADER, ReadHeader, SequentialRead, end_of_batches, readable_bytes
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.exchange import Exchange, FilePart
+from services.gateway.fetch.record_ranges import Part, part_of
+from services.gateway.peers.file_descriptors import OpenedFile
+from services.gateway.peers.storage_nodes import StorageNode
+
+
+def learn(
+    data_path: DataPath,
+    template: FetchTemplate,
+    node: StorageNode,
+    incarnation: int,
+    topic_id: object,
+    fetched: Fetched,
+    parts: Sequence[Part],
+) -> None:
+    """Keeps the position for the next fetch, after a leader's answer about `topic_id`. The topic may be deleted by now.
+
+    `parts` are the bytes of the answered range.
+    """
+    template.sequential_read = None
+    topic = _topic(data_path, template)
+    partition = template.request.topics[0].partitions[0]
+    if len(fetched.ranges) != 1 or topic is None or topic.topic_id != topic_id or partition.last_fetched_epoch >= 0:
+        return
+    (file_range,) = fetched.ranges
+    if file_range.position + file_range.length >= fetched.readable_to:
+        return
+    route = topic.partition(partition.partition_index)
+    if route is None or route.leader != node.node_id or partition.current_leader_epoch not in (-1, route.leader_epoch):
+        return
+    end = _end_of(parts[0], file_range.length) if len(parts) == 1 else None
+    if end is None:
+        return
+    offset, size = end
+    template.sequential_read = SequentialRead(
+        offset,
+        file_range.position + size,
+        fetched.readable_to,
+        file_range.file_id,
+        incarnation,
+        topic.topic_id,
+        route,
+        fetched,
+        data_path.now() + FRESH_S,
+    )
+
+
+def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offset: int) -> bool:
+    """Answers a Fetch from the position that was kept. False: the leader must be asked; nothing was answered, and no file is
+    pinned."""
+    sequential_read = template.sequential_read
+    if sequential_read is None:
+        return False
+    if sequential_read.offset != offset or not _is_valid(data_path, template, sequential_read):
+        template.sequential_read = None
+        return False
+    request = template.request
+    config = data_path.config
+    limit = min(request.max_bytes, request.topics[0].partitions[0].max_bytes, config.fetch_bytes_max)
+    length = readable_bytes(sequential_read, limit, request.min_bytes)
+    file = data_path.files.pinned((sequential_read.route.leader, sequential_read.incarnation, sequential_read.file_id))
+    if file is None:
+        return False
+    part = part_of(file, sequential_read.position, length, config.sendfile_bytes_min) if length else None
+    # Without one whole batch here, only the leader knows the length to send.
+    if part is None or not _begins_with_a_batch(part, length):
+        file.release()
+        return False
+    last_result = sequential_read.last_result
+    before, behind = template.answer(
+        exchange.correlation_id, last_result.high_watermark, last_result.last_stable_offset, last_result.log_start_offset, length
+    )
+    if isinstance(part, FilePart):
+        file.users += 1  # keeps the file until its end is known
+    # The client receives the answer while the end is computed. A request that begins meanwhile finds no kept position.
+    template.sequential_read = None
+    exchange.finish((before, part, behind))
+    end = _end_in_file(file, sequential_read.position, length) if isinstance(part, FilePart) else _end_of(part, length)
+    if end is not None and template.sequential_read is None:
+        template.sequential_read = sequential_read._replace(offset=end[0], position=sequential_read.position + end[1])
+    file.release()
+    return True
+
+
+def _end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
+    """The same as `_end_of`, through a mapping. A large range has more batches than there is time for system calls."""
+    try:
+        if not is_cached(file.descriptor, start, length):
+            return None  # the stream has a thread read it now, and the loop must not wait for the disk
+        mapping = file.mapped(start, start + length)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return end_of_batches(length, _headers_in(file.descriptor, start))
+        return None  # no descriptor, no memory or a failing disk. The answer has left, and the next fetch goes to the leader
+    if mapping is None:
+        return None
+    unpack_from = HEADER.unpack_from
+    return end_of_batches(length, lambda position: unpack_from(mapping, start + position))
+
+
+def _begins_with_a_batch(part: Part, length: int) -> bool:
+    header = _headers_of(part)(0) if length >= HEADER.size else None
+    return header is not None and 0 < header[1] <= length - LENGTH_END
+
+
+def _end_of(part: Part, length: int) -> tuple[int, int] | None:
+    return end_of_batches(length, _headers_of(part))
+
+
+def _headers_of(part: Part) -> ReadHeader:
+    if not isinstance(part, FilePart):
+        return partial(HEADER.unpack_from, part)
+    return _headers_in(part.descriptor, part.position)
+
+
+def _headers_in(descriptor: int, start: int) -> ReadHeader:
+    header = bytearray(HEADER.size)
+
+    def header_at(position: int) -> tuple[int, int, int] | None:
+        try:
+            got = os.preadv(descriptor, (header,), start + position, os.RWF_NOWAIT)
+        except OSError:
+            return None
+        return HEADER.unpack(header) if got == HEADER.size else None
+
+    return header_at
+
+
+def _is_valid(data_path: DataPath, template: FetchTemplate, sequential_read: SequentialRead) -> bool:
+    """Whether the position is fresh, and the leader that answered still leads, as far as this gateway knows."""
+    if data_path.now() >= sequential_read.expires_at:
+        return False
+    topic = _topic(data_path, template)
+    if topic is None or topic.topic_id != sequential_read.topic_id:
+        return False
+    node = data_path.nodes.ready(sequential_read.route.leader)
+    return (
+        node is not None
+        and node.incarnation == sequential_read.incarnation
+        and topic.partition(template.request.topics[0].partitions[0].partition_index) == sequential_read.route
+    )
+
+
+def _topic(data_path: DataPath, template: FetchTemplate) -> TopicRoute | None:
+    topic = template.request.topics[0]
+    routes = data_path.routes
+    return routes.topic_by_id(topic.topic_id) if topic.topic_id is not None else routes.topic(topic.name or "")

@@ -1,0 +1,61 @@
+"""Requests about several groups. Each shard's owner gets its own groups, and the answers keep the order of the request."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from libs.wire.api_keys import ApiKey
+from libs.wire.errors import ErrorCode
+from libs.wire.primitives import ProtocolError, Reader, Writer
+from services.gateway.exchange.request_context import GatewayState, RequestContext
+
+G = TypeVar("G")
+A = TypeVar("A")
+
+UNKNOWN_SERVER_ERROR = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class MultiGroupApi(Generic[G, A]):
+    """The message layout of an API that names several groups (`G`) and has an answer (`A`) for each.
+
+    `request_for` makes a request for some of the groups. `refused` makes a group's answer from an error, in a version.
+    """
+
+    key: ApiKey
+    write_request: Callable[[Writer, Any, int], None]
+    read_response: Callable[[Reader, int], Any]
+    group_id: Callable[[G], str]
+    request_for: Callable[[list[G]], object]
+    answers: Callable[[Any], list[A]]
+    refused: Callable[[G, int, int], A]
+
+
+async def ask_each(gateway: GatewayState, context: RequestContext, api: MultiGroupApi[G, A], groups: list[G]) -> list[A]:
+    """One answer for each group, in the order of `groups`."""
+    version = context.api_version
+    shards = gateway.shards
+    by_shard: dict[int, list[int]] = {}
+    for at, group in enumerate(groups):
+        by_shard.setdefault(shards.of(api.group_id(group)), []).append(at)
+
+    async def ask(shard: int, shard_groups: list[G]) -> list[A]:
+        writer = Writer()
+        api.write_request(writer, api.request_for(shard_groups), version)
+        error, payload = await gateway.ask_coordinator(shard, api.key, bytes(writer.buffer), context)
+        if not error:
+            try:
+                answers = api.answers(api.read_response(Reader(memoryview(payload)), version))
+            except ProtocolError:
+                answers = []
+            if len(answers) == len(shard_groups):
+                return answers
+            error = UNKNOWN_SERVER_ERROR
+        return [api.refused(group, error, version) for group in shard_groups]
+
+    answers_by_shard = await asyncio.gather(*[ask(shard, [groups[at] for at in places]) for shard, places in by_shard.items()])
+    answers_by_place: dict[int, A] = {}
+    for places, answers in zip(by_shard.values(), answers_by_shard, strict=True):
+        answers_by_place.update(zip(places, answers, strict=True))
+    return [answers_by_place[at] for at in range(len(groups))]

@@ -1,0 +1,173 @@
+"""All client connections of this process: their shared objects, their memory budget, and the sweep that enforces timeouts."""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from libs.rpc.transport import Receiver, Stream
+from libs.runtime.memory import give_back_memory
+from libs.telemetry.log_limit import LogLimit
+from libs.telemetry.logs import fields
+from libs.wire.frames import ChunkPool
+from services.gateway.config import GatewayConfig
+from services.gateway.core.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP, ConnectionLimits
+from services.gateway.core.connection_timeouts import TimeoutLimits
+from services.gateway.core.session import SessionLimits
+from services.gateway.data_path.data_path import DataPath
+from services.gateway.exchange.request_context import GatewayState
+from services.gateway.meters import Meters
+from services.gateway.net.connection import Connection, Refused, host_of
+
+log = logging.getLogger(__name__)
+
+SWEEP_S = 1.0
+REFUSED_LOG_S = 10.0
+
+
+class Connections:
+    """The table of open connections. Listeners call `accept` for each new stream."""
+
+    def __init__(
+        self, config: GatewayConfig, gateway: GatewayState, data_path: DataPath, meters: Meters, limits: ConnectionLimits
+    ) -> None:
+        self.config = config
+        self.gateway = gateway
+        self.data_path = data_path
+        self.loop = asyncio.get_running_loop()
+        self.chunks = ChunkPool()
+        self.session_limits = SessionLimits(config.connection_requests_max, config.connection_bytes_max)
+        self.timeout_limits = TimeoutLimits(config.half_frame_s_max, config.unread_answers_s_max, config.idle_s_max)
+        self.meters = meters
+        self.answered = meters.answered
+        self._limits = limits
+        meters.connections_max = limits.connections_max
+        self._refused = {MAX_CONNECTIONS: LogLimit(REFUSED_LOG_S), MAX_CONNECTIONS_PER_IP: LogLimit(REFUSED_LOG_S)}
+        self._open: set[Connection] = set()
+        self._half_received: dict[Connection, int] = {}  # by connection: the memory of its incomplete frame
+        self._half_received_bytes = 0
+        self._empty = asyncio.Event()
+        self._accepted_any = asyncio.Event()
+        self._bytes_at_last_sweep = 0
+        self._memory_returned = True
+        self._sweep_interval = min(SWEEP_S, config.half_frame_s_max / 4, config.unread_answers_s_max / 4, config.idle_s_max / 4)
+        self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def accept(self, stream: Stream, broker_id: int) -> Receiver:
+        host = host_of(stream.peer)
+        refusal = self._limits.refusal(host)
+        if refusal is not None:
+            self._refuse(stream, host, refusal)
+            return Refused()
+        self._limits.opened(host)
+        connection = Connection(self, stream, broker_id, self.config.listener_name)
+        self._open.add(connection)
+        self._accepted_any.set()
+        self.meters.opened()
+        return connection
+
+    def _refuse(self, stream: Stream, host: str, reason: str) -> None:
+        """Closes a connection that is one too many. Kafka lets it wait at `max.connections`, and its client with it."""
+        self.meters.refuse(reason)
+        if count := self._refused[reason].count(self.loop.time()):
+            limit = self._limits.connections_max if reason == MAX_CONNECTIONS else self._limits.per_ip_max
+            log.warning("client connection refused", extra=fields(reason=reason, limit=limit, host=host, count=count))
+        stream.abort(ConnectionRefusedError(reason))
+
+    def ended(self, connection: Connection, reason: str) -> None:
+        self._open.discard(connection)
+        self._limits.ended(connection.client_host)
+        self._half_received_bytes -= self._half_received.pop(connection, 0)
+        self.meters.ended(reason)
+        if not self._open:
+            self._empty.set()
+
+    def half_received(self, connection: Connection, held: int) -> None:
+        """Accounts for a connection's incomplete frame. Over budget, the connection with the oldest incomplete frame is closed.
+
+        The memory that a frame takes counts. It may be far more than the bytes that have arrived, since a length field has four
+        bytes. The oldest is closed because honest clients finish their frames: the connection that holds bytes longest is most
+        likely hostile.
+        """
+        self._half_received_bytes += held - self._half_received.get(connection, 0)
+        self._half_received[connection] = held
+        while self._half_received_bytes > self.config.half_received_bytes_max:
+            oldest = min(self._half_received, key=lambda connection: connection.half_frame_since)
+            oldest.close("half-received-budget", f"{self._half_received[oldest]} bytes for the oldest half frame")
+
+    def received_whole(self, connection: Connection) -> None:
+        """Accounts for a frame that is complete, or gone with its connection."""
+        self._half_received_bytes -= self._half_received.pop(connection, 0)
+
+    def connected_broker_ids(self) -> list[int]:
+        """The broker ids that clients are connected to, BOOTSTRAP included."""
+        return sorted({connection.broker_id for connection in self._open})
+
+    def drain_broker(self, broker_id: int, unused_s: float, busy_s_max: float) -> int:
+        """Closes the connections to that broker id that had no request for `unused_s`, and returns their number.
+
+        A busy connection closes between two requests. After `busy_s_max` it closes once the requests that it has read are
+        answered.
+        """
+        unused_since = self.loop.time() - unused_s
+        draining = [
+            connection
+            for connection in self._open
+            if connection.broker_id == broker_id and (not unused_s or connection.is_unused(unused_since))
+        ]
+        for connection in draining:
+            connection.leave()
+        self.loop.call_later(busy_s_max, self._drain, draining)
+        return len(draining)
+
+    async def wait_until_empty(self, quiet_s: float) -> None:
+        """Returns when there has been no connection for `quiet_s`."""
+        while True:
+            while self._open:
+                self._empty.clear()
+                await self._empty.wait()
+            self._accepted_any.clear()
+            try:
+                async with asyncio.timeout(quiet_s):
+                    await self._accepted_any.wait()
+            except TimeoutError:
+                return
+
+    async def drain(self) -> None:
+        """Closes every connection once its requests are answered, and after `drain_s_max` the rest."""
+        self._drain(list(self._open))
+        if self._open:
+            self._empty.clear()
+            try:
+                await asyncio.wait_for(self._empty.wait(), self.config.drain_s_max)
+            except TimeoutError:
+                pass
+        self.close()
+
+    def _drain(self, connections: Iterable[Connection]) -> None:
+        for connection in connections:
+            connection.drain()
+
+    def close(self) -> None:
+        self._timer.cancel()
+        for connection in list(self._open):
+            connection.close("drain")
+
+    def _sweep(self) -> None:
+        self._timer = self.loop.call_later(self._sweep_interval, self._sweep)
+        now = self.loop.time()
+        for connection in list(self._open):
+            connection.check(now)
+        self._return_memory()
+
+    def _return_memory(self) -> None:
+        """Returns free memory to the system, once after each busy time: when no byte moved since the last sweep."""
+        bytes_now = self.meters.bytes_in + self.meters.bytes_out
+        if bytes_now != self._bytes_at_last_sweep:
+            self._bytes_at_last_sweep, self._memory_returned = bytes_now, False
+        elif not self._memory_returned:
+            self._memory_returned = True
+            self.chunks.clear()
+            give_back_memory()

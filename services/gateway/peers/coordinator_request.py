@@ -1,0 +1,263 @@
+"""One request to the owner of a shard, whichever process that is by then. It ends with an answer, or with an error for the
+client.
+
+A request that was never sent goes to the next owner of the shard, for a bounded time. So does one that an owner refused without
+acting on it: COORDINATOR_LOAD_IN_PROGRESS or NOT_COORDINATOR. The client only sees a pause. A request that was sent and not
+answered is sent again only where repeating it changes nothing. All others answer NOT_COORDINATOR, and the client looks for the
+coordinator again (docs/rules.md, hiding a failover).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from libs.rpc.client import Response, RpcClient
+from libs.rpc.contracts.groups import ASK, AskReply
+from libs.rpc.errors import ContractError, Disconnected, Overloaded, RpcError, RpcFailure
+from libs.rpc.schema import pack, unpack
+from libs.telemetry.logs import fields
+from libs.wire.api_keys import ApiKey
+from libs.wire.apis import GROUP_APIS, Api
+from libs.wire.errors import ErrorCode
+from services.gateway.core.group_shards import GroupShards
+from services.gateway.peers.delayed_requests import DelayedRequests
+
+log = logging.getLogger(__name__)
+
+COORDINATOR_LOAD_IN_PROGRESS: Final = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+COORDINATOR_NOT_AVAILABLE: Final = int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+NOT_COORDINATOR: Final = int(ErrorCode.NOT_COORDINATOR)
+REQUEST_TIMED_OUT: Final = int(ErrorCode.REQUEST_TIMED_OUT)
+UNKNOWN_SERVER_ERROR: Final = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+TIMEOUT_S = 3.0
+"""The time from a request's arrival for which a failover is hidden from its client."""
+HEARTBEAT_TIMEOUT_S = 1.5
+"""The same for heartbeats. librdkafka gives up a ConsumerGroupHeartbeat after 5 s. That includes the wait for an OffsetCommit
+before it on the same connection, so both timeouts together must be less."""
+FORMER_OWNER_TIMEOUT_S = 0.5
+"""The time that a former owner has to answer a request it already has. One that is alive answers in less."""
+REQUEST_TIMEOUT_S = 30.0
+"""The timeout of one RPC. Kafka's clients give up after as much. An owner answers long before, unless it waits for other
+members."""
+PARKED_REQUEST_TIMEOUT_S = 2_150_000.0
+"""The timeout of a join or sync, which waits for other members. Their rebalance timeout is at most an int32 of milliseconds."""
+
+SUCCESS: Final = pack(AskReply(0))
+
+Payload = bytes | bytearray | memoryview
+OnResult = Callable[[int, Payload], None]
+"""Called with an error and an answer. With error 0 the answer is the body of the response. INVALID_REQUEST: the coordinator
+cannot read the request."""
+
+
+class CoordinatorQuery(NamedTuple):
+    """A request for a shard's owner. `body` is the client's, without its header, in `api_version`."""
+
+    shard: int
+    api_key: int
+    api_version: int
+    body: bytes
+    client_id: str
+    client_host: str
+
+    @property
+    def size(self) -> int:
+        """The bytes that the request counts against the budgets."""
+        return len(self.body) + 256
+
+    @property
+    def api(self) -> Api:
+        return GROUP_APIS[self.api_key]
+
+    @property
+    def parks(self) -> bool:
+        """Whether the request may wait for other members."""
+        return self.api.parks
+
+
+class Coordinator:
+    """One registered incarnation of a group coordinator, and the RPC client to it."""
+
+    __slots__ = ("client", "incarnation", "node_id")
+
+    def __init__(self, node_id: int, incarnation: int, client: RpcClient) -> None:
+        self.node_id = node_id
+        self.incarnation = incarnation
+        self.client = client
+
+
+class ShardOwners(Protocol):
+    """The shards' owners, and the requests that wait for one. `Coordinators` implements it."""
+
+    @property
+    def shards(self) -> GroupShards: ...
+
+    @property
+    def topics_revision(self) -> int:
+        """The revision at which the topics of the newest image last changed."""
+
+    @property
+    def leaving(self) -> bool:
+        """True while the gateway stops: no request may wait here for other members any more."""
+
+    @property
+    def delayed_requests(self) -> DelayedRequests: ...
+
+    def owner(self, shard: int) -> Coordinator | None:
+        """The owner that the newest image names, if this gateway knows its address."""
+
+    def connect(self, coordinator: Coordinator) -> None: ...
+
+    def release(self, query: CoordinatorQuery) -> None:
+        """Gives the request's bytes back to the budgets."""
+
+
+class CoordinatorRequest:
+    """One request on its way. `start` it once. It is also the RPC client's completion callback, through which image changes find
+    it."""
+
+    __slots__ = (
+        "_coordinators",
+        "_deadline",
+        "_error",
+        "_loop",
+        "_on_result",
+        "_query",
+        "_request_id",
+        "_sent_to",
+        "_timer",
+        "done",
+    )
+
+    def __init__(self, coordinators: ShardOwners, query: CoordinatorQuery, on_result: OnResult) -> None:
+        self._coordinators = coordinators
+        self._query = query
+        self._on_result: OnResult | None = on_result
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + (HEARTBEAT_TIMEOUT_S if query.api.is_heartbeat else TIMEOUT_S)
+        self._error = NOT_COORDINATOR
+        self._sent_to: Coordinator | None = None  # until it answers
+        self._request_id = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self.done = False
+
+    def start(self) -> None:
+        self._ask()
+
+    def cancel(self) -> None:
+        """Ends a request whose client has disconnected, and cancels it at the owner."""
+        self._take_back()
+        self._end()
+
+    def follow(self) -> None:
+        """Follows a new image, which may name another owner."""
+        if self._sent_to is None or self._coordinators.owner(self._query.shard) is self._sent_to:
+            return
+        if self._query.api.is_repeatable:
+            self._take_back()
+            self._ask()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(FORMER_OWNER_TIMEOUT_S, self._give_up)
+
+    def leave(self) -> None:
+        """Ends a request that waits for other members, since the gateway stops."""
+        if self._query.parks:
+            self._give_up()
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        coordinators, query = self._coordinators, self._query
+        if not coordinators.shards.count or (coordinators.leaving and query.parks):
+            self._finish(NOT_COORDINATOR)
+            return
+        owner = coordinators.owner(query.shard)
+        if owner is None:
+            self._wait()
+        elif not owner.client.connected:
+            coordinators.connect(owner)
+            self._wait()
+        else:
+            # The revision of this attempt: a later one may rest on a later image.
+            revision = coordinators.topics_revision
+            body = [query.shard, query.api_key, query.api_version, query.client_id, query.client_host, revision]
+            timeout_s = PARKED_REQUEST_TIMEOUT_S if query.parks else REQUEST_TIMEOUT_S
+            try:
+                self._request_id = owner.client.send(ASK, body, (query.body,), self, timeout_s=timeout_s)
+            except (Overloaded, Disconnected):
+                self._wait()
+            else:
+                self._sent_to = owner
+
+    def _wait(self) -> None:
+        if self._loop.time() >= self._deadline:
+            self._finish(self._error)
+        else:
+            self._coordinators.delayed_requests.wait(self._ask)
+
+    def __call__(self, outcome: Response | Exception) -> None:
+        self._no_longer_sent()
+        if isinstance(outcome, Response):
+            self._on_response(outcome)
+        elif isinstance(outcome, RpcError) and outcome.code != REQUEST_TIMED_OUT:
+            log.error("a group coordinator failed", extra=fields(api=self._query.api_key, error=str(outcome)))
+            self._finish(UNKNOWN_SERVER_ERROR)
+        elif self._query.api.is_repeatable or (isinstance(outcome, RpcFailure) and not outcome.sent):
+            self._error = NOT_COORDINATOR
+            self._wait()
+        else:
+            self._finish(NOT_COORDINATOR)
+
+    def _on_response(self, outcome: Response) -> None:
+        try:
+            error = 0 if outcome.body == SUCCESS else unpack(AskReply, outcome.body).error
+        except ContractError as reason:
+            log.error("a group coordinator's answer cannot be read", extra=fields(reason=str(reason)))
+            self._finish(UNKNOWN_SERVER_ERROR)
+            return
+        if error == 0:
+            self._finish(0, outcome.payload)
+        elif self._may_ask_again(error):
+            self._error = error
+            self._wait()
+        else:
+            self._finish(error)
+
+    def _may_ask_again(self, error: int) -> bool:
+        if error == COORDINATOR_LOAD_IN_PROGRESS:
+            return self._query.api_key != ApiKey.HEARTBEAT  # it succeeds meanwhile: see libs/wire/group_refusals.py
+        # After COORDINATOR_NOT_AVAILABLE, the append may or may not be in the log.
+        return error == NOT_COORDINATOR or (error == COORDINATOR_NOT_AVAILABLE and self._query.api.is_repeatable)
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def _give_up(self) -> None:
+        """Ends a request that was sent and will get no answer."""
+        self._take_back()
+        self._finish(NOT_COORDINATOR)
+
+    def _no_longer_sent(self) -> None:
+        self._sent_to = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _take_back(self) -> None:
+        if self._sent_to is not None:
+            self._sent_to.client.cancel(self._request_id)
+        self._no_longer_sent()
+        self._coordinators.delayed_requests.remove(self._ask)
+
+    def _finish(self, error: int, payload: Payload = b"") -> None:
+        on_result = self._on_result
+        self._end()
+        if on_result is not None:
+            on_result(error, payload)
+
+    def _end(self) -> None:
+        if not self.done:
+            self.done = True
+            self._on_result = None
+            self._coordinators.release(self._query)

@@ -1,0 +1,1 @@
+"""Descriptions and deletions of groups of either kind. Pure."""

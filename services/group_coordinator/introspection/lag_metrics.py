@@ -1,0 +1,80 @@
+"""Lag metrics, for as many partitions as an operator allows: each is a time series of its own."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.core import Metric
+
+from libs.telemetry.definitions import GaugeDefinition
+from services.group_coordinator.core.model.records import OffsetCommitted
+from services.group_coordinator.introspection.groups import GroupViews
+from services.group_coordinator.lag.lag_meter import Lag, LagMeter
+from services.group_coordinator.telemetry.meters import NAME
+
+log = logging.getLogger(__name__)
+
+EVERY_S: Final = 10.0
+
+LABELS: Final = ("group", "topic", "partition")
+LAG_RECORDS = GaugeDefinition(
+    name=NAME + "lag_records",
+    help="Records that a group has not committed yet, by group, topic and partition.",
+    labels=LABELS,
+    healthy="steady; it depends on the consumer",
+    otherwise="It grows: the consumer is too slow or stopped. Add members, up to the number of partitions.",
+)
+LAG_SECONDS = GaugeDefinition(
+    name=NAME + "lag_seconds",
+    help="Age in seconds of the oldest record that a group has not committed yet, by group, topic and partition.",
+    labels=LABELS,
+    healthy="below what the application promises",
+    otherwise="As for `penstock_groups_lag_records`. Close to the topic's retention, records are lost to the group.",
+)
+LAG_SERIES_LEFT_OUT = GaugeDefinition(
+    name=NAME + "lag_series_left_out",
+    help="Partitions of groups without lag metrics, since PENSTOCK_LAG_SERIES_MAX are shown.",
+    healthy="0",
+    otherwise="Raise `PENSTOCK_LAG_SERIES_MAX`, or ask `/debug/groups/GROUP` for the lag.",
+)
+
+
+class LagMetrics:
+    """The lag of the first `series_max` partitions by group, topic and partition. 0: none, and no leader is asked. `run` keeps it
+    up to date."""
+
+    def __init__(self, group_views: GroupViews, lag: LagMeter, series_max: int) -> None:
+        self._group_views = group_views
+        self._lag = lag
+        self._max = series_max
+        self._lags: list[tuple[OffsetCommitted, Lag]] = []
+        self._left_out = 0
+
+    async def run(self) -> None:
+        """Measures the lag regularly, until cancelled."""
+        while self._max > 0:
+            try:
+                await self.look()
+            except Exception:
+                log.exception("lag is not known")
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self) -> None:
+        shown, left_out = self._group_views.offsets(self._max)
+        measured: list[tuple[OffsetCommitted, Lag]] = []
+        by_group: dict[str, list[OffsetCommitted]] = {}
+        for each in shown:
+            by_group.setdefault(each.group, []).append(each)
+        for committed in by_group.values():
+            lags = await self._lag.of(committed)
+            measured += [(each, lags[each.topic, each.partition]) for each in committed]
+        self._lags, self._left_out = measured, left_out
+
+    def collect(self) -> Iterator[Metric]:
+        if self._max <= 0:
+            return
+        measured = [((each.group, each.topic, str(each.partition)), lag) for each, lag in self._lags]
+        yield LAG_RECORDS.samples((labels, lag.records) for labels, lag in measured if lag.records is not None)
+        yield LAG_SECONDS.samples((labels, lag.seconds) for labels, lag in measured if lag.seconds is not None)
+        yield LAG_SERIES_LEFT_OUT.sample(self._left_out)

@@ -1,0 +1,1 @@
+"""How far groups are behind, in records and in seconds. It imports `core` and `metadata`."""

@@ -1,0 +1,1 @@
+"""The wire side of group requests: decoding, commits that repeat, malformed requests. It imports `core` and libs/wire."""

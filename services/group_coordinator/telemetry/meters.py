@@ -1,0 +1,100 @@
+"""Metrics of a group coordinator. It counts plain integers; samples are made when somebody scrapes.
+
+Rebalances and expired offsets are counted when they are committed, requests when they are answered.
+
+Members and clients are never labels: clients choose their names, and there is no end of them. Groups are only where
+`lag_series_max` allows some (`lag_series.py`).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client.core import Metric
+
+from libs.telemetry.definitions import CounterDefinition, HistogramDefinition
+from libs.telemetry.durations import Durations
+from libs.wire.apis import Api
+from libs.wire.messages.offset_commit import OffsetCommitResponse
+
+NAME: Final = "penstock_groups_"
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+
+REQUESTS = CounterDefinition(
+    name=NAME + "requests",
+    help="Answers to gateways, by API and error: one for each shard that a client's request is about. "
+    "Error 0 is the group's own answer, which may refuse. "
+    "After COORDINATOR_LOAD_IN_PROGRESS (14) and NOT_COORDINATOR (16) the gateway asks again.",
+    labels=("api", "error"),
+    healthy="error 0; 14 and 16 for seconds after a coordinator starts or stops",
+    otherwise="COORDINATOR_NOT_AVAILABLE (15): the shard's partition has no leader, or too small an ISR. "
+    "Look at the storage nodes. 14 while all shards are loaded: this process does not hear of new topics. "
+    "Look at its way to the metadata store.",
+)
+OFFSETS_COMMITTED = CounterDefinition(
+    name=NAME + "offsets_committed",
+    help="Offsets of partitions that consumers committed.",
+    healthy="follows the load",
+)
+OFFSETS_EXPIRED = CounterDefinition(
+    name=NAME + "offsets_expired",
+    help="Offsets removed after `offsets.retention.minutes`.",
+    healthy="rises only after groups end",
+    otherwise="A group that still matters lost its offsets: raise `offsets.retention.minutes`.",
+)
+REBALANCES = CounterDefinition(
+    name=NAME + "rebalances",
+    help="Rebalances begun, by kind of group.",
+    labels=("kind",),
+    healthy="rises only when members come and go",
+    otherwise="Look for `group rebalances` in the log: `reason` names the member. "
+    "[Troubleshooting](../use/troubleshooting.md) has the remedies.",
+)
+REBALANCE_TIME = HistogramDefinition(
+    name=NAME + "rebalance_seconds",
+    help="Time from the start of a rebalance until the group was stable or empty, by kind of group. "
+    "A rebalance that begins anew counts on.",
+    labels=("kind",),
+    healthy="classic: `group.initial.rebalance.delay.ms` and some seconds; consumer: up to two heartbeat intervals",
+    otherwise="A member does not join again in time, or does not give its partitions up. "
+    "The log names members that were removed.",
+)
+SHARD_LOADS = HistogramDefinition(
+    name=NAME + "shard_load_seconds",
+    help="Loads of a shard, and the time of each until the shard served. "
+    "A shard loads when this process gets it, or its partition changes its leader.",
+    healthy="about 1 s for 100,000 offsets",
+    otherwise="`__consumer_offsets` is large or its leaders are slow. Look at the cleaner, which keeps that topic small.",
+)
+
+
+class Meters:
+    """The counters of the process. `collect` is part of a collector."""
+
+    def __init__(self) -> None:
+        self.requests: Counter[tuple[str, int]] = Counter()
+        """Number of requests by API and by the error that the gateway got."""
+        self.committed = 0
+        self.expired = 0
+        self.rebalances: Counter[str] = Counter()
+        """Number of rebalances begun, by kind of group."""
+        self.rebalance_times = {CLASSIC: Durations(), CONSUMER: Durations()}
+        self.loads = Durations()
+        """The times from a shard's assignment, or its leader's change, until it is served."""
+
+    def answered(self, api: Api, error: int, response: object) -> None:
+        self.requests[api.name, error] += 1
+        if type(response) is OffsetCommitResponse and not error:
+            for topic in response.topics:
+                for part in topic.partitions:
+                    self.committed += not part.error_code
+
+    def collect(self) -> Iterator[Metric]:
+        requests = sorted(self.requests.items())
+        yield REQUESTS.samples(((api, str(error)), count) for (api, error), count in requests)
+        yield OFFSETS_COMMITTED.sample(self.committed)
+        yield OFFSETS_EXPIRED.sample(self.expired)
+        yield REBALANCES.samples(((kind,), self.rebalances[kind]) for kind in self.rebalance_times)
+        yield REBALANCE_TIME.samples(((kind,), durations) for kind, durations in self.rebalance_times.items())
+        yield SHARD_LOADS.sample(self.loads)

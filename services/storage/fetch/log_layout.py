@@ -1,0 +1,72 @@
+"""LOG_LAYOUT: what a gateway on this host needs to find committed records in the files by itself. It opens no index."""
+
+from libs.commitlog.model.errors import LogDamaged
+from libs.commitlog.segments.index import IndexEntries
+from libs.commitlog.segments.segment import Segment
+from libs.commitlog.segments.segment_file import FileRegistry
+from libs.rpc.call import Call
+from libs.rpc.contracts.log_layout import UNKNOWN_TIMESTAMP, LogLayoutReply, LogLayoutRequest, SegmentLayout
+from libs.rpc.errors import ContractError
+from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
+from services.storage.core.produce.admission import Refusal
+from services.storage.partition.partition_table import PartitionTable
+
+SEGMENTS_MAX = 256
+"""The limit of an answer, which is sent ten times a second while consumers read at random."""
+
+
+class LogLayoutRequests:
+    def __init__(self, partitions: PartitionTable, registry: FileRegistry) -> None:
+        self._partitions = partitions
+        self._registry = registry
+
+    def accept(self, call: Call) -> None:
+        try:
+            request = unpack(LogLayoutRequest, call.body)
+        except ContractError as error:
+            call.fail(int(ErrorCode.INVALID_REQUEST), str(error))
+            return
+        partition = self._partitions.serving((request.topic_id, request.partition))
+        if isinstance(partition, Refusal):
+            call.reply(LogLayoutReply(partition.error))
+            return
+        if partition.is_behind:
+            call.reply(LogLayoutReply(int(ErrorCode.OFFSET_NOT_AVAILABLE)))
+            return
+        high_watermark = partition.high_watermark
+        try:
+            readable = partition.log.readable(high_watermark, SEGMENTS_MAX)
+        except (LogDamaged, OSError) as failure:
+            partition.failed_reads.report(partition, failure, offset=high_watermark)
+            call.reply(LogLayoutReply(int(ErrorCode.KAFKA_STORAGE_ERROR)))
+            return
+        call.reply(
+            LogLayoutReply(
+                0,
+                partition.leader_epoch,
+                high_watermark,
+                partition.last_stable_offset,
+                partition.log_start_offset,
+                tuple([self._segment_layout(segment, stop) for segment, stop in readable]),
+            )
+        )
+
+    def _segment_layout(self, segment: Segment, readable_to: int) -> SegmentLayout:
+        offsets, times = segment.known_indexes
+        max_timestamp = segment.known_max_timestamp
+        offset_index, offset_entries = self._index_layout(offsets)
+        time_index, time_entries = self._index_layout(times if max_timestamp is not None else None)
+        return SegmentLayout(
+            segment.base_offset,
+            segment.file.file_id,
+            readable_to,
+            max_timestamp if times is not None and max_timestamp is not None else UNKNOWN_TIMESTAMP,
+            offset_index,
+            offset_entries,
+            time_index,
+            time_entries,
+        )
+
+    def _index_layout(self, index: IndexEntries | None) -> tuple[int, int]:
+        return (self._registry.name_index(index), index.count) if index is not None else (0, 0)

@@ -1,0 +1,378 @@
+"""The append path: the batches of one socket read are checked, staged, written with one `pwritev` a partition, and answered.
+
+An append may be ahead of this node: its caller's image is newer, or the partition is being opened. It waits until the node has
+caught up. Later appends for the same partition wait too, since they would overtake a refused one.
+
+A batch whose records must be validated waits in `services/storage/produce/batch_validation.py`, and is staged when its turn
+comes. One that is out of its producer's sequence is refused after a check of leadership
+(`services/storage/partition/leader_checks.py`).
+
+Order of effects: check → stage (offsets are given here) → one write per partition at the end of the turn → answers to acks 0 and
+1 → a sync round starts → answers to acks=all when the high watermark passes. No success is answered before the write that holds
+the batch has returned.
+
+This is the hottest code of the node, with tens of thousands of calls a second. So requests are read from their decoded lists, and
+answers are written as lists, in the field order of `contracts/storage.py`. A test holds both to the contract.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from libs.clock import Clock
+from libs.cluster.topic_names import INTERNAL_TOPICS
+from libs.commitlog.model.errors import LogWriteError
+from libs.commitlog.partition_log.log import BatchMeta
+from libs.commitlog.producers.producer_state import Duplicate
+from libs.rpc.call import Call
+from libs.runtime.children import Children
+from libs.telemetry.logs import fields
+from libs.wire.errors import ErrorCode
+from libs.wire.record_batches.batches import (
+    TRANSACTIONAL,
+    BatchError,
+    BatchHeader,
+    patch,
+    set_log_append_time,
+    validate_produce,
+)
+from services.storage.core.produce.admission import Refusal, refuse_acks, refuse_caller_epoch
+from services.storage.core.produce.ownership import COORDINATOR_ONLY
+from services.storage.meters import Meters
+from services.storage.partition.append_answers import (
+    Answer,
+    appended,
+    partitions_of,
+    refused,
+    refused_as,
+    refused_batch,
+    revision_of,
+)
+from services.storage.partition.leader_checks import LeaderChecks
+from services.storage.partition.partition import Key, Partition
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.partition.pending_append import AppendCall, Staged
+from services.storage.produce.batch_validation import BatchValidation
+from services.storage.produce.deferred_appends import DeferredAppend, DeferredAppends
+from services.storage.produce.internal_topic_ownership import Owners, is_owners
+from services.storage.produce.produce_timeouts import ProduceTimeouts
+from services.storage.produce.validation_job import PendingBatch
+
+log = logging.getLogger(__name__)
+
+INVALID_REQUEST = int(ErrorCode.INVALID_REQUEST)
+NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
+REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
+
+
+class Appends:
+    """The append path. `accept` takes each call of a socket read, then `end_turn` comes once.
+
+    `on_appended` is called for each replicated partition that grew.
+    """
+
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        clock: Clock,
+        meters: Meters,
+        checks: LeaderChecks,
+        *,
+        children: Children,
+        children_max: int,
+        on_appended: Callable[[Key], None],
+        readers_wait: Callable[[Key], bool],
+    ) -> None:
+        self._partitions = partitions
+        self.owners = Owners(partitions)
+        self._clock = clock
+        self._meters = meters
+        self._checks = checks
+        self._on_appended = on_appended
+        self._readers_wait = readers_wait
+        self._loop = asyncio.get_running_loop()
+        self._timeouts = ProduceTimeouts(self._loop, meters)
+        self._dirty: list[Partition] = []
+        self._turn_ms = -1  # wall time of this turn, -1 between turns
+        self._turn_time = 0.0
+        self._stopping = False
+        self._deferred = DeferredAppends(self._loop, partitions, self._refuse)
+        self._validation = BatchValidation(
+            self._loop,
+            children,
+            children_max,
+            meters,
+            on_validated=self._validated,
+            on_timeout=self._validation_timed_out,
+        )
+
+    # -- accept ---------------------------------------------------------------------------------------------------------
+
+    def accept(self, call: Call) -> None:
+        """Takes one Append. Refusals are answered at once, the rest at the end of the turn or later."""
+        payload = call.payload
+        body: Any = call.body
+        parts = partitions_of(body, len(payload))
+        if parts is None:
+            call.fail(INVALID_REQUEST, "not a storage.append")
+            return
+        if self._turn_ms < 0:
+            self._begin_turn()
+        acks: int = body[0]
+        request = AppendCall(call, acks, self._turn_time, body[1] / 1000, len(parts))
+        self._meters.produce_requests += len(parts)
+        waiting = bool(self._deferred)
+        end = 0
+        for slot, part in enumerate(parts):
+            topic_id, index, epoch, length = part[:4]
+            start, end = end, end + length
+            key = topic_id, index
+            admitted = self._admit(key, epoch, acks)
+            if len(part) > 4 and is_owners(part):  # an owner's append never waits: whatever prevents it, the owner claims again
+                self.owners.take(admitted, part, request, slot, payload[start:end], self._stage)
+            elif type(admitted) is Partition and not (waiting and key in self._deferred):
+                self._settle_or_stage(admitted, request, slot, payload[start:end], epoch)
+            else:
+                append = DeferredAppend(request, slot, epoch, revision_of(body), payload[start:end])
+                if not self._deferred.defer(key, append, admitted):
+                    self._refuse(request, slot, admitted if isinstance(admitted, Refusal) else Refusal(NOT_LEADER_OR_FOLLOWER))
+
+    def _begin_turn(self) -> None:
+        self._turn_ms, self._turn_time = self._clock.wall_ms(), self._loop.time()
+
+    def _admit(self, key: Key, epoch: int, acks: int) -> Partition | Refusal:
+        partition = self._partitions.by_key.get(key)
+        if partition is None or not partition.replica.leading or partition.offline or partition.sync.stalled or self._stopping:
+            return self._refusal(key)
+        replica = partition.replica
+        if epoch != replica.leader_epoch and (refusal := refuse_caller_epoch(epoch, replica.leader_epoch)):
+            return refusal
+        if acks != 1 and (error := refuse_acks(acks, replica.in_sync, replica.min_in_sync)):
+            return Refusal(error)
+        return partition
+
+    def _refusal(self, key: Key) -> Refusal:
+        served = self._partitions.serving(key)
+        if self._stopping:
+            return Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, served.leader_epoch)
+        if isinstance(served, Refusal):
+            return served
+        return Refusal(KAFKA_STORAGE_ERROR, "the disk of this partition does not answer")
+
+    def _settle_or_stage(self, partition: Partition, request: AppendCall, slot: int, view: memoryview, epoch: int) -> None:
+        if partition.topic in INTERNAL_TOPICS:
+            self._refuse(request, slot, COORDINATOR_ONLY)
+            return
+        try:
+            if partition.opens:
+                batch = self._validation.take(partition, request, slot, view, epoch, self._turn_ms)
+                if batch is not None:
+                    result, header = batch.result()
+                    self._stage(partition, request, slot, result, header)
+            else:
+                self._stage(partition, request, slot, view)
+        except BatchError as error:
+            self._meters.failed_produces += 1
+            request.settle(slot, refused_batch(error, partition.log.log_start_offset))
+
+    def _refuse(self, request: AppendCall, slot: int, refusal: Refusal) -> None:
+        self._meters.failed_produces += 1
+        request.settle(slot, refused_as(refusal))
+
+    def _stage(
+        self, partition: Partition, request: AppendCall, slot: int, view: memoryview, header: BatchHeader | None = None
+    ) -> None:
+        """Gives the batch its offsets. Raises BatchError, with nothing changed. `header` is of a batch that was checked
+        before."""
+        limits = partition.limits
+        if header is None:
+            header = validate_produce(view, limits, self._turn_ms)
+        base = partition.next_offset
+        epoch = partition.replica.leader_epoch
+        max_timestamp = header.max_timestamp
+        time_ms = -1
+        if limits.log_append_time:
+            max_timestamp = time_ms = self._turn_ms
+        if header.producer_id >= 0:
+            producers = partition.log.producers
+            try:
+                verdict = producers.check(header)
+            except BatchError as error:
+                self._refuse_sequence(partition, request, slot, refused_batch(error, partition.log_start_offset))
+                return
+            if type(verdict) is Duplicate:
+                self._answer_duplicate(partition, request, slot, verdict)
+                return
+            if header.attributes & TRANSACTIONAL:  # no coordinator has said that this partition is part of a transaction
+                raise BatchError(ErrorCode.INVALID_TXN_STATE, "there is no transaction coordinator yet")
+            producers.record_stamped(header, base, max_timestamp)
+        # From here on nothing can fail: the producers' state and the staged lists agree.
+        patch(view, base, epoch)
+        if time_ms >= 0:
+            set_log_append_time(view, time_ms)
+        if not partition.staged:
+            self._dirty.append(partition)
+        partition.next_offset = end = base + header.last_offset_delta + 1
+        partition.buffers.append(view)
+        partition.batches.append(BatchMeta(base, end - 1, len(view), max_timestamp, end - 1, epoch))
+        partition.staged.append(Staged(request, slot, end, appended(base, time_ms, partition.log.log_start_offset)))
+
+    def _refuse_sequence(self, partition: Partition, request: AppendCall, slot: int, answer: Answer) -> None:
+        self._meters.failed_produces += 1
+        request.written()
+        self._checks.check(
+            partition, lambda refusal: request.settle(slot, refused_as(refusal) if refusal is not None else answer)
+        )
+
+    def _answer_duplicate(self, partition: Partition, request: AppendCall, slot: int, original: Duplicate) -> None:
+        """Answers a duplicate like its original and never before it: it waits for the same offset."""
+        self._meters.duplicates += 1
+        # As in Kafka, the original's time, whatever the topic's timestamp type.
+        answer = appended(original.base_offset, original.timestamp, partition.log.log_start_offset)
+        duplicate = Staged(request, slot, original.last_offset + 1, answer)
+        if duplicate.end_offset > partition.log.log_end_offset:
+            partition.staged.append(duplicate)  # the original is staged in this turn, and its write may still fail
+        else:
+            self._written(partition, duplicate, self._loop.time())
+
+    # -- the end of the turn --------------------------------------------------------------------------------------------
+
+    def end_turn(self) -> None:
+        """Writes what was staged, answers what can be answered, and starts sync rounds."""
+        if self._turn_ms < 0:
+            return
+        self._turn_ms = -1
+        if not self._dirty:
+            return
+        dirty, self._dirty = self._dirty, []
+        for partition in dirty:
+            try:
+                self._write(partition)
+            except Exception:
+                # Other partitions of this turn are not affected. Callers without an answer end by their deadlines.
+                log.exception("append not answered", extra=fields(partition=partition))
+        for partition in dirty:
+            partition.sync.start_round()
+
+    def _write(self, partition: Partition) -> None:
+        staged, buffers, batches = partition.take_staged()
+        try:
+            partition.log.append(buffers, batches)
+        except LogWriteError as error:
+            self._write_failed(partition, staged, str(error))
+            if error.fatal:
+                partition.sync.fail(error)
+            return
+        except Exception:
+            # A bug of ours. The log's content is unknown until the next start opens it again.
+            log.exception("append failed", extra=fields(partition=partition))
+            partition.offline = True
+            self._write_failed(partition, staged, "unexpected")
+            return
+        meters = self._meters
+        start = batches[0].base_offset
+        meters.messages_in += partition.next_offset - start
+        meters.bytes_in += batches[0].size if len(batches) == 1 else sum([batch.size for batch in batches])
+        now = self._loop.time()
+        meters.appended.observe(now - self._turn_time, len(batches))
+        partition.replica.appended(partition.next_offset)
+        for append in staged:
+            self._written(partition, append, now)
+        partition.sync.appended(partition)
+        if partition.replica.has_followers:
+            self._on_appended(partition.key)
+        if partition.parked or self._readers_wait(partition.key):
+            partition.sync.mark_urgent()
+
+    def _write_failed(self, partition: Partition, staged: list[Staged], reason: str) -> None:
+        """Refuses staged appends after a failed write. The log and the producers' state are as before, so a retry is no
+        duplicate."""
+        partition.next_offset = partition.log.log_end_offset
+        log.error("append failed", extra=fields(partition=partition, reason=reason, batches=len(staged)))
+        self._meters.failed_produces += len(staged)
+        answer = refused(KAFKA_STORAGE_ERROR, "the write to disk failed")
+        for append in staged:
+            append.refuse(answer)
+
+    def _written(self, partition: Partition, append: Staged, now: float) -> None:
+        if append.request.acks != -1 or append.end_offset <= partition.replica.high_watermark:
+            append.succeed()
+            return
+        append.request.written()
+        append.appended_at = now
+        partition.parked.park(append.end_offset, append.request.deadline, append)
+        self._timeouts.watch(partition, append.request.deadline)
+
+    # -- what happens to those that wait --------------------------------------------------------------------------------
+
+    def answer_committed(self, partition: Partition) -> None:
+        """Answers, in order, the produces that the high watermark has reached."""
+        now = self._loop.time()
+        for append in partition.parked.committed(partition.replica.high_watermark):
+            self._meters.synced.observe(now - append.appended_at)
+            append.succeed()
+
+    def refuse_waiting(self, partition: Partition, refusal: Refusal) -> None:
+        """Refuses the produces that wait: leadership was lost, the disk failed, or the partition is gone.
+
+        What is committed is not refused, even if that effect is still to be carried out.
+        """
+        self.answer_committed(partition)
+        answer = refused_as(refusal, in_log=True)
+        for append in partition.parked.drain():
+            self._meters.failed_produces += 1
+            append.refuse(answer)
+        for batch in self._validation.drop(partition):
+            self._refuse(batch.request, batch.slot, refusal)
+        self._timeouts.forget(partition)
+
+    def _validated(self, batches: list[PendingBatch]) -> None:
+        """Appends validated batches. The partition may have changed meanwhile, so admission is asked again."""
+        self._begin_turn()
+        for batch in batches:
+            if batch.request.cancelled:  # its caller may have sent it elsewhere: stored now, it could be stored twice
+                continue
+            admitted = self._admit(batch.partition.key, batch.leader_epoch, batch.request.acks)
+            if isinstance(admitted, Refusal):
+                self._refuse(batch.request, batch.slot, admitted)
+                continue
+            try:
+                view, header = batch.result()
+                self._stage(admitted, batch.request, batch.slot, view, header)
+            except BatchError as error:
+                self._meters.failed_produces += 1
+                batch.request.settle(batch.slot, refused_batch(error, admitted.log.log_start_offset))
+            except Exception:
+                log.exception("append not answered", extra=fields(partition=admitted))
+        self.end_turn()
+
+    def _validation_timed_out(self, batch: PendingBatch) -> None:
+        self._meters.expired_produces += 1
+        self._refuse(batch.request, batch.slot, Refusal(REQUEST_TIMED_OUT, "the batch waited for too long to be opened"))
+
+    def recheck(self) -> None:
+        """Looks at deferred appends again, after a new image or the opening of a partition. They go on, or are refused."""
+        if not self._deferred:
+            return
+        self._begin_turn()
+        for append, admitted in self._deferred.take_ready(self._admit):
+            if isinstance(admitted, Partition):
+                self._settle_or_stage(admitted, append.request, append.slot, append.view, append.leader_epoch)
+            else:
+                self._refuse(append.request, append.slot, admitted)
+        self.end_turn()
+
+    def stop(self) -> None:
+        """Takes no more appends: the node stops, and later ones would miss the final sync."""
+        self._stopping = True
+        self._deferred.stop()
+        self.recheck()
+        for batch in self._validation.drop_all():
+            self._refuse(batch.request, batch.slot, Refusal(NOT_LEADER_OR_FOLLOWER, None, -1, batch.partition.leader_epoch))
+
+    def close(self) -> None:
+        self._deferred.close()
+        self._validation.close()
+        self._timeouts.close()

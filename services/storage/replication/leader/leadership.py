@@ -1,0 +1,49 @@
+"""The leader's side of replication: pulls of followers, ISR changes, and questions about log ends and epoch ends."""
+
+from collections.abc import Mapping
+
+from libs.rpc.contracts.replication import PROGRESS, PULL
+from libs.rpc.contracts.storage import END_OF_EPOCH, LOG_ENDS
+from libs.rpc.server import Accept
+from libs.runtime.controllers import Controllers
+from services.storage.config import BrokerConfigs
+from services.storage.core.replication.leader.follower_progress import LagLimits
+from services.storage.meters import Meters
+from services.storage.partition.partition_table import PartitionTable
+from services.storage.replication.leader.epoch_ends import EpochEndRequests
+from services.storage.replication.leader.isr_changes import IsrChanges
+from services.storage.replication.leader.log_ends import LogEndRequests
+from services.storage.replication.leader.pulls import Pulls
+from services.storage.replication.leader.throttle import LeaderThrottle
+
+LAG_TIME, LAG_MESSAGES = "replica.lag.time.max.ms", "replica.lag.max.messages"
+
+
+class LeaderReplication:
+    """The leader's side. `start` when the image is followed, `close` before the controller's client is closed."""
+
+    def __init__(
+        self, partitions: PartitionTable, meters: Meters, controller: Controllers, broker_configs: BrokerConfigs
+    ) -> None:
+        self._partitions = partitions
+        self._broker_configs = broker_configs
+        self.isr_changes = IsrChanges(partitions, controller, meters, limits=self._limits)
+        self.pulls = Pulls(partitions, meters, LeaderThrottle(partitions, broker_configs))
+
+    @property
+    def methods(self) -> Mapping[str, Accept]:
+        return {
+            PULL: self.pulls.accept,
+            PROGRESS: self.pulls.progress,
+            END_OF_EPOCH: EpochEndRequests(self._partitions).accept,
+            LOG_ENDS: LogEndRequests(self._partitions).accept,
+        }
+
+    def start(self) -> None:
+        self.isr_changes.start()
+
+    async def close(self) -> None:
+        await self.isr_changes.close()
+
+    def _limits(self) -> LagLimits:
+        return LagLimits(self._broker_configs.integer(LAG_TIME) / 1000, self._broker_configs.integer(LAG_MESSAGES))

@@ -1,0 +1,233 @@
+"""Writes docs/use/configs.md from the tables of topic, broker and group configs.
+
+`python -m tests.docs.configs_page [--check]`
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from libs.cluster.configs.definitions import BROKER_CONFIGS, GROUP_CONFIGS, OF_STORAGE, TOPIC_CONFIGS, ConfigDef, ConfigType
+from libs.cluster.configs.group_table import COORDINATOR_CONFIGS
+from libs.cluster.configs.resolve import MIN_IN_SYNC
+from libs.cluster.configs.values import LONG_MAX
+from services.gateway.protocol_docs.differences import DIFFERENCES, Difference
+from services.gateway.protocol_docs.protocol_page import write_page
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "use" / "configs.md"
+
+_TOP = """# Configuration of topics, brokers and groups
+
+Made by `python -m tests.docs.configs_page` from the tables in `libs/cluster/configs/`; do not edit.
+
+These are Kafka's configs, under Kafka's names. `kafka-configs.sh` and every admin client set them; the cluster remembers them.
+The `PENSTOCK_…` settings of a process are another matter: [settings](../settings.md).
+
+```
+configs="kafka-configs.sh --bootstrap-server 127.0.0.1:9092"
+$configs --alter --topic orders --add-config retention.ms=86400000
+$configs --alter --entity-type brokers --entity-default --add-config log.retention.ms=86400000
+$configs --alter --entity-type brokers --entity-name 1 --add-config log.cleaner.threads=2
+$configs --alter --entity-type groups --entity-name billing --add-config consumer.session.timeout.ms=50000
+$configs --describe --all --topic orders
+```
+
+A change takes effect without a restart. `--delete-config` returns to the default. A value that is not valid is refused with
+INVALID_CONFIG. Penstock never ignores a config: a value that it does not act on yet is refused too.
+
+The value in force is the first of these that is set: the topic's or group's own; that of the one broker; that of all brokers
+(`--entity-default`); that from the broker's start; the default.
+"""
+
+_TOPICS = """
+## Topics
+
+All of them can be changed at run time, and given at the creation of a topic. *From* names the broker configs that give
+the default, the first that is set wins.
+
+| config | type | default | valid values | what it does | from | differences |
+|---|---|---|---|---|---|---|
+"""
+
+_BROKERS = """
+## Brokers
+
+*Change* says where and when a config can be set:
+
+- **one or all**: at run time, for one broker or for all.
+- **all**: at run time, for the whole cluster only, since no single broker decides it.
+- **one**: at run time, for one broker only.
+- **start**: only when a storage node starts, by `PENSTOCK_BROKER_CONFIGS`.
+- **fixed**: DescribeConfigs shows it; it cannot be set as a config. A setting of a process may decide it.
+
+What is **one or all** can be given at a storage node's start too.
+
+| config | type | default | valid values | what it does | change | differences |
+|---|---|---|---|---|---|---|
+"""
+
+_DEFAULTS = """
+### Defaults of topic configs
+
+Each is the default of the topic config beside it, and means the same. Valid values are those of the topic config,
+except where a row names others.
+
+| config | default of | type | default | valid values | change |
+|---|---|---|---|---|---|
+"""
+
+_COORDINATORS = """
+### Group coordinators
+
+They are broker configs too. All can be changed at run time, for the whole cluster only.
+
+| config | type | default | valid values | what it does | differences |
+|---|---|---|---|---|---|
+"""
+
+_GROUPS = """
+## Groups
+
+All can be changed at run time. A group need not exist yet. *From* names the broker config that gives the default.
+
+| config | type | default | valid values | what it does | from | differences |
+|---|---|---|---|---|---|---|
+"""
+
+_DIFFERENCES = """
+## Differences from Kafka
+
+The column *differences* above names these rows, a part of the list in [protocol.md](../protocol.md).
+
+| id | difference |
+|---|---|
+"""
+
+_ABOUT_CONFIGS = re.compile(r"config")
+_SCALES = {
+    "ms": ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")),
+    "bytes": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")),
+}
+_UNSET = "none"
+
+
+def page() -> str:
+    coordinators = {config.name for config in COORDINATOR_CONFIGS}
+    defaults = default_of()
+    others = [config for name, config in BROKER_CONFIGS.items() if name not in coordinators and name not in defaults]
+    return "".join(
+        [
+            _TOP,
+            _TOPICS,
+            *_lines((*_common(config), _from(config), _ids(config)) for config in TOPIC_CONFIGS.values()),
+            _BROKERS,
+            *_lines((*_common(config), change_of(config), _ids(config)) for config in others),
+            _DEFAULTS,
+            *_lines(_default_row(BROKER_CONFIGS[name], topic) for name, topic in sorted(defaults.items())),
+            _COORDINATORS,
+            *_lines((*_common(BROKER_CONFIGS[name]), _ids(BROKER_CONFIGS[name])) for name in sorted(coordinators)),
+            _GROUPS,
+            *_lines((*_common(config), _from(config), _ids(config)) for config in GROUP_CONFIGS.values()),
+            _DIFFERENCES,
+            *_lines((f'<a id="{each.id}"></a>{each.id}', each.text.replace("|", "\\|")) for each in differences()),
+        ]
+    )
+
+
+def default_of() -> dict[str, ConfigDef]:
+    """By broker config: the topic config that has its default from there."""
+    return {name: config for config in TOPIC_CONFIGS.values() for name in config.synonyms}
+
+
+def change_of(config: ConfigDef) -> str:
+    """Where and when a broker config can be set."""
+    if config.read_only:
+        return "start" if config.name in OF_STORAGE else "fixed"
+    if config.cluster_wide:
+        return "all"
+    return "one" if config.one_broker else "one or all"
+
+
+def differences() -> list[Difference]:
+    """The differences that are about configs."""
+    return [each for each in DIFFERENCES if _ABOUT_CONFIGS.search(each.id) or any(names(each, c) for c in _all_configs())]
+
+
+def names(difference: Difference, config: ConfigDef) -> bool:
+    """Whether the difference names the config, in full or by a pattern such as `share.*`."""
+    text = difference.text
+    if re.search(rf"(?<![\w.]){re.escape(config.name)}(?![\w]|\.\w)", text):
+        return "." in config.name or f"`{config.name}`" in text
+    return any(config.name.startswith(prefix) for prefix in re.findall(r"(?<![\w.])([a-z]+(?:\.[a-z]+)*\.)\*", text))
+
+
+def _all_configs() -> list[ConfigDef]:
+    return [*TOPIC_CONFIGS.values(), *BROKER_CONFIGS.values(), *GROUP_CONFIGS.values()]
+
+
+def _common(config: ConfigDef) -> tuple[str, ...]:
+    return f"`{config.name}`", config.type.name.lower(), _default(config), valid(config), meaning(config)
+
+
+def _default_row(config: ConfigDef, topic: ConfigDef) -> tuple[str, ...]:
+    other = valid(config) if valid(config) != valid(topic) else ""
+    shown = _default(topic if config.default is None and len(topic.synonyms) == 1 else config)
+    return f"`{config.name}`", f"`{topic.name}`", config.type.name.lower(), shown, other, change_of(config)
+
+
+def meaning(config: ConfigDef) -> str:
+    """What Penstock does with a config."""
+    notes = []
+    if not config.served:
+        notes.append("**Not supported yet**: only the default is accepted.")
+    if config.served_values:
+        notes.append(f"Only {' or '.join(f'`{value}`' for value in config.served_values)} is accepted.")
+    if config.hidden:
+        notes.append("Described only where it is set.")
+    return " ".join([config.doc, *notes])
+
+
+def valid(config: ConfigDef) -> str:
+    if config.check is not None:
+        return config.check.valid
+    return "`true`, `false`" if config.type is ConfigType.BOOLEAN else "any"
+
+
+def _default(config: ConfigDef) -> str:
+    if config.name == MIN_IN_SYNC:
+        return "2 with 3 replicas or more, else 1"
+    if config.default is None:
+        return _UNSET
+    if not config.default:
+        return "empty"
+    if config.default in (str(LONG_MAX), "1.7976931348623157E308"):
+        return "no limit"
+    if config.type not in (ConfigType.INT, ConfigType.LONG, ConfigType.SHORT):
+        return f"`{config.default}`"
+    number = int(config.default)
+    return f"{number:,}{_in_units(config.name, number)}" if number >= 0 else f"{number}"
+
+
+def _in_units(name: str, number: int) -> str:
+    """` (7 d)`, where that is a round number."""
+    scales = _SCALES.get("ms" if name.endswith(".ms") else "bytes" if "bytes" in name or name.endswith("buffer.size") else "", ())
+    return next((f" ({number // scale} {unit})" for scale, unit in scales if number >= scale and number % scale == 0), "")
+
+
+def _from(config: ConfigDef) -> str:
+    return ", ".join(f"`{name}`" for name in config.synonyms)
+
+
+def _ids(config: ConfigDef) -> str:
+    return ", ".join(f"[{each.id}](#{each.id})" for each in DIFFERENCES if names(each, config))
+
+
+def _lines(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    for row in rows:
+        yield f"| {' | '.join(row)} |\n".replace("  |", " |")
+
+
+if __name__ == "__main__":
+    sys.exit(write_page(PAGE, page, "tests.docs.configs_page"))

@@ -1,0 +1,187 @@
+"""Rules of the house that import-linter does not know: `make check` runs them.
+
+1. No import circle of more than two files, in libs/, services/ and tests/.
+2. No import circle between folders of libs/ and services/. A file beside folders, such as `service.py`, counts as a folder of its
+   own.
+3. No private attribute of another module's object: `other._field` only where this module defines `_field`. Tests and planted bugs
+   have such uses; their number can only fall.
+4. No module imports from a `test_*` module. What tests share lies in a module that is named for what it is.
+
+`python -m tests.docs.house_rules` prints what breaks them, and fails if anything does. `--reaches` prints what rule 3 counts in
+tests/.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPS = ("libs", "services")
+CIRCLE_FILES_MAX = 2
+TEST_REACHES = 130
+"""Uses of private attributes in tests/, as rule 3 counts them. Fewer: lower it. More: give what the test needs a public name."""
+NAMED_TUPLE_METHODS = frozenset({"_asdict", "_fields", "_make", "_replace"})
+SYSTEM_CALLS = frozenset({"os._exit"})
+CONSTANTS_OF_LIBRARIES = ("KafkaError._",)
+"""librdkafka's own errors begin with an underscore."""
+IMPORT_LINE = re.compile(r"^(?:from|import) (tests[\w.]*)", re.MULTILINE)
+Graph = Mapping[str, set[str]]
+
+
+def modules(tops: Iterable[str] = TOPS) -> dict[str, ast.Module]:
+    """The syntax tree of each module, by dotted name; a package is named without `__init__`."""
+    trees = {}
+    for top in tops:
+        for path in sorted((ROOT / top).rglob("*.py")):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            trees[name.removesuffix(".__init__")] = ast.parse(path.read_text())
+    return trees
+
+
+def imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+    """Which module imports which, imports for type checking included."""
+    graph: dict[str, set[str]] = {}
+    for name, tree in trees.items():
+        found = graph[name] = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    found.add(inner if inner in trees else node.module)
+            elif isinstance(node, ast.Import):
+                found.update(alias.name for alias in node.names)
+        found &= trees.keys() - {name}
+    return graph
+
+
+def folders(graph: Graph) -> dict[str, set[str]]:
+    """The same graph between folders. A module that lies beside folders stands for itself."""
+    with_folders = {parent_of(parent_of(name)) for name in graph}
+
+    def folder(name: str) -> str:
+        parent = parent_of(name)
+        return name if parent in with_folders or name in with_folders else parent
+
+    between: dict[str, set[str]] = {folder(name): set() for name in graph}
+    for name, found in graph.items():
+        between[folder(name)] |= {folder(each) for each in found} - {folder(name)}
+    return between
+
+
+def parent_of(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def circles(graph: Graph) -> Iterator[list[str]]:
+    """Strongly connected components of more than one node (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            circle = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    sys.setrecursionlimit(10_000)
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    yield from found
+
+
+def private_reaches(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Each use of a private attribute that this module does not define itself."""
+    for name, tree in trees.items():
+        own = set(defined_in(tree))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.startswith("__"):
+                continue
+            on_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if on_self or node.attr in own | NAMED_TUPLE_METHODS:
+                continue
+            text = ast.unparse(node)
+            if text not in SYSTEM_CALLS and not text.startswith(CONSTANTS_OF_LIBRARIES):
+                yield f"{name}:{node.lineno}: {text}"
+
+
+def defined_in(tree: ast.Module) -> Iterator[str]:
+    """Names of functions, classes, annotated fields, slots, and attributes of `self`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            yield node.attr
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def imports_of_tests(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """Each import from a `test_*` module, also those in programs that tests hold as text."""
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                imported = [node.module or "", *(alias.name for alias in node.names if is_module(node.module, alias.name))]
+            elif isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                imported = IMPORT_LINE.findall(node.value)
+            else:
+                continue
+            for module in imported:
+                if module.rpartition(".")[2].startswith("test_"):
+                    yield f"{name}:{node.lineno}: {module}"
+
+
+def is_module(package: str | None, name: str) -> bool:
+    return (ROOT / (package or "").replace(".", "/") / f"{name}.py").exists()
+
+
+def broken() -> Iterable[str]:
+    trees, tests = modules(), modules(("tests",))
+    for circle in circles(imports({**trees, **tests})):
+        if len(circle) > CIRCLE_FILES_MAX:
+            yield f"import circle of {len(circle)} files: {', '.join(circle)}"
+    for circle in circles(folders(imports(trees))):
+        if not all(name in trees and "." in name and is_file(name) for name in circle):
+            yield f"import circle between folders: {', '.join(circle)}"
+    for reach in private_reaches(trees):
+        yield f"private attribute of another module's object: {reach}"
+    reaches = list(private_reaches(tests))
+    if len(reaches) != TEST_REACHES:
+        way_out = "lower TEST_REACHES to it" if len(reaches) < TEST_REACHES else "--reaches lists them"
+        yield f"tests use {len(reaches)} private attributes of others' objects, and TEST_REACHES is {TEST_REACHES}: {way_out}"
+    for imported in imports_of_tests(tests):
+        yield f"import from a test module: {imported}"
+
+
+def is_file(name: str) -> bool:
+    return (ROOT / (name.replace(".", "/") + ".py")).exists()
+
+
+def main() -> int:
+    if "--reaches" in sys.argv[1:]:
+        print("\n".join(private_reaches(modules(("tests",)))))
+        return 0
+    found = list(broken())
+    print("\n".join(found) if found else "rules of the house: kept")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""The rules of the house hold, and each of them can be broken."""
+
+import ast
+
+import pytest
+
+from tests.docs import house_rules
+from tests.docs.house_rules import broken, circles, folders, imports, imports_of_tests, private_reaches
+
+
+def trees(**sources: str) -> dict[str, ast.Module]:
+    return {name.replace("__", "."): ast.parse(source) for name, source in sources.items()}
+
+
+def test_the_rules_hold() -> None:
+    assert list(broken()) == []
+
+
+def test_a_circle_is_found_whoever_imports_for_type_checking_only() -> None:
+    found = trees(
+        a__one="from a import two",
+        a__two="from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.three import T",
+        a__three="import a.one",
+        a__four="import a.one",
+    )
+    assert list(circles(imports(found))) == [["a.one", "a.three", "a.two"]]
+
+
+def test_folders_that_import_each_other_by_different_files_are_a_circle() -> None:
+    found = trees(a__x__one="import a.y.two", a__x__three="", a__y__two="", a__y__four="import a.x.three")
+    assert list(circles(imports(found))) == []
+    assert list(circles(folders(imports(found)))) == [["a.x", "a.y"]]
+
+
+def test_a_file_beside_folders_is_no_circle_with_what_it_ties_together() -> None:
+    found = trees(a="", a__service="import a.x.one", a__config="", a__x__one="import a.config")
+    assert list(circles(folders(imports(found)))) == []
+
+
+def test_only_private_attributes_of_others_are_reached_for() -> None:
+    source = "class A:\n    def __init__(self, b):\n        self._x = b._y\n    def same(self, other):\n        return other._x"
+    assert list(private_reaches(trees(a=source))) == ["a:3: b._y"]
+
+
+def test_the_constants_of_other_peoples_libraries_are_no_private_attributes() -> None:
+    assert list(private_reaches(trees(a="code = KafkaError._TRANSPORT"))) == []
+
+
+def test_a_test_that_uses_one_more_private_attribute_breaks_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(house_rules, "TEST_REACHES", house_rules.TEST_REACHES - 1)
+    assert [line for line in broken() if "--reaches" in line]
+
+
+def test_an_import_from_a_test_module_is_found_in_code_and_in_the_text_of_programs() -> None:
+    source = "pass; import tests.a.test_b\nfrom tests.docs import test_house_rules, cases\nX = 'from tests.a.test_c import d'"
+    assert list(imports_of_tests(trees(tests=source))) == [
+        "tests:1: tests.a.test_b",
+        "tests:2: test_house_rules",
+        "tests:3: tests.a.test_c",
+    ]

@@ -1,0 +1,127 @@
+"""Returned batches: a batch that a producer must send again, and the batches that it had sent behind it.
+
+For OUT_OF_ORDER_SEQUENCE_NUMBER of a batch that is not its oldest, librdkafka begins a new epoch. There it sends all unanswered
+batches again, even those that an earlier leader had stored.
+"""
+
+from libs.wire.errors import ErrorCode
+from services.gateway.core.returned_batches import PRODUCERS_MAX, TIMEOUT_S, Producer, ReturnedBatches
+from tests.gateway.conftest import Rig
+from tests.gateway.produce_requests import ask, ask_in_turn, error_of, idempotent, plain
+from tests.support.polling import until
+
+PRODUCER = Producer((b"topic", 0), 7, 0)
+
+
+async def test_a_batch_behind_a_returned_one_is_returned_too(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    await ask_in_turn(client, node, *map(idempotent, range(2)))
+    node.refuse_with = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.release(0)
+    assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.refuse_with = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    node.release(0)
+    assert await error_of(client, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    node.refuse_with, node.holding = 0, False
+    for number in range(2):
+        ask(client, number, idempotent(number))
+    assert [await error_of(client, number) for number in range(2)] == [0, 0]
+    node.refuse_with = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    ask(client, 3, idempotent(3))
+    assert await error_of(client, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "what it had to wait for came"
+
+
+async def test_the_answer_to_an_earlier_batch_ends_no_wait(rig: Rig) -> None:
+    """The first batch waits for its followers. The second is refused at once, since there are too few. So the first is answered
+    last."""
+    await rig.start()
+    client = await rig.client(1)
+    node = rig.nodes[1]
+    await ask_in_turn(client, node, *map(idempotent, range(3)))
+    node.refuse_with = ErrorCode.NOT_ENOUGH_REPLICAS
+    node.release(1)
+    await until(lambda: rig.gateway is not None and bool(rig.gateway.data_path.appends.returned_batches))
+    node.refuse_with = 0
+    node.release(0)
+    node.refuse_with = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    node.release(0)
+    assert [await error_of(client, number) for number in range(3)] == [
+        0,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ]
+
+
+async def test_what_is_out_of_order_by_itself_says_so(rig: Rig) -> None:
+    await rig.start()
+    client = await rig.client(1)
+    rig.nodes[1].refuse_with = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    ask(client, 5, idempotent(5))
+    assert await error_of(client, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_a_batch_without_a_producer_id_is_nobodys_to_wait_for(rig: Rig) -> None:
+    gateway = await rig.start(parked_bytes_max=1)
+    client = await rig.client(1)
+    await rig.lead(0, -1, 1)
+    await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
+    ask(client, 0, plain(0))
+    assert await error_of(client, 0) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not gateway.data_path.appends.returned_batches
+
+
+def test_the_earliest_of_several_counts() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 4, 0.0)
+    returned.add(PRODUCER, 3, 0.0)
+    returned.add(PRODUCER, 9, 0.0)
+    assert returned.has_earlier(PRODUCER, 4, 1.0)
+    assert not returned.has_earlier(PRODUCER, 3, 1.0)
+
+
+def test_the_wait_ends_with_the_latest_or_one_behind_it() -> None:
+    for last in (9, 10):
+        returned = ReturnedBatches()
+        returned.add(PRODUCER, 4, 0.0)
+        returned.add(PRODUCER, 9, 0.0)
+        for sequence in (3, 4, 8):
+            returned.stored(PRODUCER, sequence)
+            assert returned.has_earlier(PRODUCER, 11, 1.0), sequence
+        returned.stored(PRODUCER, last)
+        assert not returned
+
+
+def test_sequences_begin_anew_after_the_greatest() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 2**31 - 1, 0.0)
+    returned.add(PRODUCER, 0, 0.0)
+    assert returned.has_earlier(PRODUCER, 5, 1.0)
+    returned.stored(PRODUCER, 2**31 - 1)
+    assert returned.has_earlier(PRODUCER, 5, 1.0), "0 is the latest"
+    returned.stored(PRODUCER, 0)
+    assert not returned
+
+
+def test_another_epoch_or_partition_waits_for_nothing() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 3, 0.0)
+    assert not returned.has_earlier(PRODUCER._replace(epoch=1), 4, 0.0)
+    assert not returned.has_earlier(PRODUCER._replace(key=(b"topic", 1)), 4, 0.0)
+
+
+def test_a_producer_that_never_sends_it_again_learns_that_it_is_out_of_order() -> None:
+    returned = ReturnedBatches()
+    returned.add(PRODUCER, 3, 10.0)
+    assert returned.has_earlier(PRODUCER, 4, 10.0 + TIMEOUT_S)
+    assert not returned.has_earlier(PRODUCER, 4, 10.1 + TIMEOUT_S)
+    assert not returned
+
+
+def test_the_oldest_are_forgotten_beyond_the_bound() -> None:
+    returned = ReturnedBatches()
+    for producer_id in range(PRODUCERS_MAX + 1):
+        returned.add(PRODUCER._replace(producer_id=producer_id), 3, 0.0)
+    assert not returned.has_earlier(PRODUCER._replace(producer_id=0), 4, 0.0)
+    assert returned.has_earlier(PRODUCER._replace(producer_id=PRODUCERS_MAX), 4, 0.0)

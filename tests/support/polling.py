@@ -1,0 +1,76 @@
+"""Polling: wait until a condition holds that nothing announces, and fail with what was last seen when its deadline passes.
+
+`eventually` blocks, `until` awaits, `rounds` bounds a loop that waits by other means.
+"""
+
+import asyncio
+import inspect
+import reprlib
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+WITHIN_S = 60.0
+PAUSE_S = 0.02  # between two calls of `eventually`, whose conditions mostly ask other processes
+ASYNC_PAUSE_S = 0.002  # between two calls of `until`, whose conditions look at objects of this process
+
+_pause = threading.Event()  # never set; `time.sleep` may be patched by a test
+_values = reprlib.Repr()
+_values.maxother = _values.maxstring = 300
+_values.maxlist = _values.maxdict = _values.maxset = _values.maxtuple = 20
+
+
+def eventually(condition: Callable[[], T], within_s: float = WITHIN_S) -> T:
+    """The first truthy answer of `condition`."""
+    deadline = time.monotonic() + within_s
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, last_seen(condition, answer, within_s)
+        _pause.wait(PAUSE_S)
+    return answer
+
+
+async def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:
+    """`eventually` for coroutines. The condition may be a coroutine function; the deadline ends a call that hangs, too."""
+    answer: object = "none: its first call did not end"
+    deadline = asyncio.timeout(within_s)
+    try:
+        async with deadline:
+            while True:
+                answer = condition()
+                if inspect.isawaitable(answer):
+                    answer = await answer
+                if answer:
+                    return
+                await asyncio.sleep(ASYNC_PAUSE_S)
+    except TimeoutError:
+        if not deadline.expired():  # the condition's own
+            raise
+        raise AssertionError(last_seen(condition, answer, within_s)) from None
+
+
+def rounds(purpose: str, within_s: float = WITHIN_S) -> Iterator[int]:
+    """Numbered rounds of a loop that waits by other means, e.g. in a client's own poll; they end by failing for `purpose`."""
+    deadline = time.monotonic() + within_s
+    number = 0
+    while time.monotonic() < deadline:
+        yield number
+        number += 1
+    raise AssertionError(f"{purpose}: not within {within_s} s, {number} rounds")
+
+
+def last_seen(condition: Callable[[], object], answer: object, within_s: float) -> str:
+    """The failure's text: the condition as it is written, its last answer, and the values that it looks at."""
+    try:
+        text = textwrap.dedent(inspect.getsource(condition)).strip()
+    except (OSError, TypeError):
+        text = repr(condition)
+    try:
+        values = inspect.getclosurevars(condition).nonlocals
+    except TypeError:
+        values = {}
+    seen = "".join(f"\n  {name} = {_values.repr(value)}" for name, value in sorted(values.items()))
+    return f"not within {within_s} s: {text}\n  last answer: {_values.repr(answer)}{seen}"

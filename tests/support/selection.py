@@ -1,0 +1,61 @@
+"""Which tests `make test` runs, and which of them share a worker.
+
+`make test` is the quick half: units, properties, cores, contracts, and one cluster with one client of each kind that needs no
+Java. `make test-all` is everything. `--quick` and `--rest` are complements: each test is in exactly one of them.
+"""
+
+import pytest
+
+QUICK_CLIENTS = (
+    "tests/compat/clients/test_aiokafka.py",
+    "tests/compat/clients/test_confluent_producer.py",
+    "tests/compat/clients/test_kafka_python.py",
+    "tests/compat/clients/test_kcat.py",
+)
+SLOW = (
+    "tests/compat/",
+    "tests/system/",
+    "tests/simulation/cluster/",
+    "tests/simulation/test_crash_points.py",
+    "tests/simulation/test_planted_bugs.py",
+    "tests/harness/test_cluster_harness.py",
+    # These compare with Apache Kafka, which takes Java.
+    "tests/commitlog/test_cleaner_kafka.py",
+    "tests/commitlog/test_kafka_reads_our_files.py",
+    "tests/commitlog/test_kafka_transactions.py",
+    "tests/group_coordinator/assignors/test_against_kafka.py",
+    "tests/group_coordinator/consumer/test_beside_kafka.py",
+    "tests/group_coordinator/consumer/test_regex.py",
+    "tests/group_coordinator/conversion/test_conversions_beside_kafka.py",
+    "tests/group_coordinator/test_kafka_reads_our_records.py",
+)
+GROUPS = {
+    "one Kafka broker judges them all": (
+        "tests/commitlog/test_cleaner_kafka.py",
+        "tests/commitlog/test_kafka_reads_our_files.py",
+        "tests/commitlog/test_kafka_transactions.py",
+    ),
+    "one cluster serves the quick clients": QUICK_CLIENTS,
+}
+"""Files whose tests share fixtures that are dear to make: one worker runs all of them."""
+
+_GROUP_OF = {file: name for name, files in GROUPS.items() for file in files}
+
+
+def is_quick(path: str) -> bool:
+    """Whether `make test` runs the tests of this file; `path` is relative to the repository."""
+    return path in QUICK_CLIENTS or not path.startswith(SLOW)
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselects what the option leaves out, and gives each test the group of its file."""
+    quick, rest = config.getoption("--quick"), config.getoption("--rest")
+    kept, left = [], []
+    for item in items:
+        path = item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(_GROUP_OF.get(path, path)))
+        wanted = is_quick(path) if quick else not is_quick(path) if rest else True
+        (kept if wanted else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept

@@ -1,0 +1,1 @@
+"""Failures of processes, disks and connections: real clusters, real clients, real faults."""

@@ -74,8 +74,8 @@ def test_kafka_topics_shows_which_partitions_miss_whom(three: LocalCluster) -> N
     eventually(lambda: all(list(p.isrs) == [1] and p.leader == 1 for p in of_three().values()), WAIT_S)
     (under,) = shown(bootstrap, ("--under-min-isr-partitions", "--topic", "three"))
     assert set(under) == {0, 1, 2}
-    brokers = run_tool("kafka-broker-api-versions", "--bootstrap-server", bootstrap).text
-    assert re.findall(r"\(id: (\d+) ", brokers) == ["1"]
+    endpoints = run_tool("kafka-cluster", "list-endpoints", "--bootstrap-server", bootstrap).text
+    assert [line.split()[0] for line in endpoints.splitlines()[1:]] == ["1"]
 
     for name in ("storage-2", "storage-3"):
         three.start(name)

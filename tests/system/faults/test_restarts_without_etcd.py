@@ -14,8 +14,8 @@ GATEWAYS = ("gateway-1", "gateway-2")
 CONTROLLERS = ("controller-1", "controller-2")
 COORDINATOR = "group_coordinator-1"
 OTHERS = {"storage-1", "storage-2", COORDINATOR, *GATEWAYS}
-BORROWED = "goes on with the metadata of a peer"
-VERIFIED = "store's own again"
+BORROWED = "uses the cluster image of a peer"
+VERIFIED = "cluster image comes from the metadata store again"
 
 
 @contextmanager

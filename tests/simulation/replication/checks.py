@@ -55,6 +55,18 @@ class Checks:
         if not self._controller.synced and all(member in self._lost_power for member in state.isr):
             self._excuse()
         self._held_by_all(0, len(self.visible))
+        self._counted_by_its_leader(state)
+
+    def _counted_by_its_leader(self, state: PartitionState) -> None:
+        """4: the leader of this epoch counts each member of the ISR, also before it hears that the controller took the member."""
+        for node in self._nodes:
+            partition = node.partition
+            if partition is None or not partition.leading or partition.leader_epoch != state.leader_epoch:
+                continue
+            counted = partition.replica.isr.maximal()
+            if any(member.incarnation not in counted.get(member.node_id, ()) for member in state.isr):
+                members = [tuple(member) for member in state.isr]
+                self._simulator.violation(f"4: node {node.node_id} counts {counted}, and the ISR is {members}")
 
     def _held_by_all(self, start: int, end: int) -> None:
         state = self._controller.state
@@ -99,6 +111,7 @@ class Checks:
 
     def look(self) -> None:
         state = self._controller.state
+        self._counted_by_its_leader(state)
         for node in self._nodes:
             partition = node.partition
             if partition is None:
@@ -109,6 +122,9 @@ class Checks:
                 end = partition.log_end_offset
                 self._simulator.violation(f"3: node {node.node_id}: high watermark {before[1]}, then {high}, end {end}")
             self._heights[node.in_sync] = epoch, high
+            if partition.replica.durable > node.log.durable_offset:
+                counted, durable = partition.replica.durable, node.log.durable_offset
+                self._simulator.violation(f"4: node {node.node_id} counts {counted} as durable, and {durable} are")
             if not partition.leading:
                 continue
             if self._led.setdefault(epoch, node.in_sync) != node.in_sync:

@@ -57,6 +57,7 @@ MUTANTS: dict[str, Mutant] = {
         "await asyncio.sleep(delay_s)",
         "[partition.replica.isr_refused(it) for partition, it in batch]; await asyncio.sleep(delay_s)",
     ),
+    "an older state of the ISR is believed": M(InSyncReplicas.shown, "partition_epoch <= self.partition_epoch", "False"),
     # pulls
     "logs are not compared": M(pulls.Pulls._compare, "if not position.error and epoch >= 0:", "if False:"),
     "logs are compared by their ends alone": M(fetch_rules.diverges, "epoch < fetched_epoch or ", ""),
@@ -114,7 +115,6 @@ GUARDED: dict[str, Mutant] = {
     ),
     "a former life speaks for the present one": M(Replica._follower, "follower.incarnation > incarnation", "False"),
     "progress of another epoch counts": M(pulls.Pulls.progress, " or partition.leader_epoch != made.leader_epoch", ""),
-    "an older state of the ISR is believed": M(InSyncReplicas.shown, "partition_epoch <= self.partition_epoch", "False"),
     "any refusal takes a proposal back": M(
         isr_changes.IsrChanges._settled,
         "is_ours and answer.partition_epoch == proposal.partition_epoch and answer.error not in (0, NOT_CONTROLLER)",
@@ -164,7 +164,6 @@ RARE = (
     "no answer is taken for a refusal",
     "logs are compared by their ends alone",
     "the high watermark of a late answer",
-    "a cut leaves what was durable",
     "a cut does not wait for the sync that runs",
     "proposals on an older state are taken",
 )

@@ -130,7 +130,7 @@ def line(where: Callable[..., Any], right: str, wrong: str) -> Plant:
 
 MUTANTS: dict[str, Bug] = {
     "the leader counts itself alone": Bug(leader_counts_itself_alone, range(1, 4)),
-    "logs never part": Bug(logs_never_part, range(1, 11)),
+    "logs never diverge": Bug(logs_never_part, range(1, 11)),
     "nothing is synced": Bug(nothing_is_synced, range(1, 4)),
     "anybody leads": Bug(anybody_leads, range(1, 4)),
     "duplicates are stored": Bug(duplicates_are_stored, range(1, 4)),
@@ -143,7 +143,7 @@ MUTANTS: dict[str, Bug] = {
         line(Appends._take_back, "batch.producer is not None and batch.request.acks", "batch.request.acks"),
         range(1, 21),
     ),
-    "a gateway forgets what it has given back": Bug(
+    "a gateway forgets its returned batches": Bug(
         line(Appends._fail, "elif result.error != OUT_OF_ORDER_SEQUENCE_NUMBER:", "elif False:"),
         range(1, 11),
     ),
@@ -171,11 +171,11 @@ MUTANTS: dict[str, Bug] = {
         line(consumer_commits.commit_error, "if epoch == member.epoch:", "if True:"),
         range(1, 4),
     ),
-    "what others hold is given": Bug(
+    "partitions of other members are assigned": Bug(
         line(reconciliation._next, " if holder((topic_id, number)) in (None, member.member_id)", ""),
         range(1, 4),
     ),
-    "nobody has to give up first": Bug(
+    "no member has to revoke first": Bug(
         line(reconciliation._next, "if to_revoke and owns_any(owned, to_revoke):", "if False:"),
         range(1, 4),
     ),

@@ -26,8 +26,8 @@ SEEDS = range(3000)
 M = Mutant
 MUTANTS: dict[str, Mutant] = {
     # the runtime of shards
-    "what is decided is answered at once": M(Pending._reply, "if group is None:", "if True:"),
-    "what failed is not taken back": M(Shard._back_to, "self._journal.revert_to(marks.journal)", "pass"),
+    "decisions are answered before they are committed": M(Pending._reply, "if group is None:", "if True:"),
+    "failed decisions are not reverted": M(Shard._back_to, "self._journal.revert_to(marks.journal)", "pass"),
     "an append that nobody answers is taken for refused": M(
         Shard.outcome_unknown,
         "self._become(Fact.OUTCOME_UNKNOWN)",
@@ -53,10 +53,10 @@ MUTANTS: dict[str, Mutant] = {
         Classic.decide_heartbeat, "ErrorCode.REBALANCE_IN_PROGRESS if rebalances else 0", "0"
     ),
     "a static member's return is not logged": M(joins._replace_static, "_log_members(group_decision)", "pass"),
-    "who takes over sets no sessions": M(
+    "a new owner sets no session timers": M(
         Classic.timers, "yield group_decision.session_key(name, member.member_id), now_ms + lasts_ms", "pass"
     ),
-    "the former asker is forgotten": M(ClassicGroupDecision.parked, "self.wakes.insert(0, (key, to_former))", "pass"),
+    "the superseded request is forgotten": M(ClassicGroupDecision.parked, "self.wakes.insert(0, (key, to_former))", "pass"),
     "assignments are replayed in part": M(
         ClassicGroup.agree, "self.members[logged.member_id] = replace(member, assignment=logged.assignment)", "pass"
     ),
@@ -64,11 +64,11 @@ MUTANTS: dict[str, Mutant] = {
     "partitions are given before others gave them up": M(
         reconciliation._next, "if holder((topic_id, number)) in (None, member.member_id)", ""
     ),
-    "who does not say what it owns owns nothing": M(reconciliation.owns_any, "return True", "return False"),
+    "a member that does not report its partitions owns none": M(reconciliation.owns_any, "return True", "return False"),
     "an old epoch may commit": M(consumer_commits.commit_error, "if epoch == member.epoch:", "if epoch <= member.epoch:"),
-    "who is silent stays": M(expiries.on_session_timeout, "fence(group_decision, member, SESSION_OVER, reason)", "pass"),
-    "others get nothing of who left": M(leaves.fence, "group_decision.bump(reason)", "pass"),
-    "who has to give up is not waited for": M(reconciliation._next, "if to_revoke and owns_any(owned, to_revoke):", "if False:"),
+    "a silent member stays": M(expiries.on_session_timeout, "fence(group_decision, member, SESSION_OVER, reason)", "pass"),
+    "a departed member's partitions go to nobody": M(leaves.fence, "group_decision.bump(reason)", "pass"),
+    "a revoking member is not waited for": M(reconciliation._next, "if to_revoke and owns_any(owned, to_revoke):", "if False:"),
     "the epoch of a group follows its size": M(
         ConsumerGroup.apply,
         "self.facts = replace(self.facts, epoch=epoch,",
@@ -91,7 +91,7 @@ GUARDED: dict[str, Mutant] = {
         Pending.drop, "reply.woken is not None and reply.woken[1].stays", "reply.woken is not None"
     ),
     "any claim may append": M(Ownership.refuse, "if writer != self.standing:", "if False:"),
-    "who did not join stays": M(
+    "a member that did not join stays": M(
         rebalances.complete_join_phase, "member.member_id not in group.joining and member.instance_id is None", "False"
     ),
     "any generation may sync": M(syncs.sync_error, "request.generation_id != facts.generation", "False"),

@@ -15,7 +15,7 @@ from services.storage.core.replication.leader.in_sync import InSyncReplicas
 from services.storage.core.replication.leader.pull_sessions import PullSessions
 from services.storage.core.replication.leader.replica import Replica
 from services.storage.produce.appends import Appends
-from services.storage.reconcile import reconciler as residents
+from services.storage.reconcile import reconciler
 from services.storage.replication.follower.applying import Applying
 from services.storage.replication.follower.fetcher import ReplicaFetcher
 from services.storage.replication.follower.fetcher_manager import FetcherManager
@@ -31,25 +31,27 @@ M = Mutant
 MUTANTS: dict[str, Mutant] = {
     # the leader's numbers
     "a high watermark below the minimum ISR": M(Replica._advance_high_watermark, " or self.in_sync < self.min_in_sync", ""),
-    "what one of the ISR has made durable is committed": M(
+    "records durable on one ISR member are committed": M(
         Replica._acknowledged_by_all, "min([member.durable", "max([member.durable"
     ),
-    "what one of the ISR has is committed": M(Replica._acknowledged_by_all, "min([member.log_end", "max([member.log_end"),
+    "records on one ISR member are committed": M(Replica._acknowledged_by_all, "min([member.log_end", "max([member.log_end"),
     "written counts as durable at the leader": M(Replica._acknowledged_by_all, "if self.synced:", "if False:"),
-    "what was not compared counts": M(Replica.made_durable, "or not follower.reported ", ""),
+    "progress before the logs were compared counts": M(Replica.made_durable, "or not follower.reported ", ""),
     "a produce is answered before it is committed": M(
         Appends._written, "append.request.acks != -1 or append.end_offset <= partition.replica.high_watermark", "True"
     ),
-    "committed one early": M(
+    "the high watermark is one too high": M(
         Replica._advance_high_watermark, "self.high_watermark = committed", "self.high_watermark = committed + 1"
     ),
     # the ISR, as the leader sees it
-    "who leaves stops counting when it is proposed": M(
+    "a leaving member stops counting when that is proposed": M(
         InSyncReplicas.maximal, "in self.committed.items()}", "in self.committed.items() if self.proposal is None}"
     ),
-    "who joins counts only when it is known": M(InSyncReplicas.maximal, "if self.proposal is not None:", "if False:"),
-    "who is behind joins": M(Replica.may_join, ">= max(self.high_watermark, self.epoch_start)", ">= 0"),
-    "who lacks what came before the epoch joins": M(
+    "a joining member counts only when that is confirmed": M(
+        InSyncReplicas.maximal, "if self.proposal is not None:", "if False:"
+    ),
+    "a follower that is behind joins": M(Replica.may_join, ">= max(self.high_watermark, self.epoch_start)", ">= 0"),
+    "a follower without the records before the epoch joins": M(
         Replica.may_join, "max(self.high_watermark, self.epoch_start)", "self.high_watermark"
     ),
     "no answer is taken for a refusal": M(
@@ -68,10 +70,10 @@ MUTANTS: dict[str, Mutant] = {
     ),
     # the follower
     "written counts as durable in pulls": M(FollowedPartition.pull_position, "min(log.durable_offset, at)", "at"),
-    "progress is told before the sync": M(
+    "progress is reported before the sync": M(
         ReplicaFetcher.report_progress, "partition.log.durable_offset", "partition.log.log_end_offset"
     ),
-    "the log is appended to where it parted": M(following.decide, "answer.diverging_epoch != NO_EPOCH", "False"),
+    "the log is appended to where it diverged": M(following.decide, "answer.diverging_epoch != NO_EPOCH", "False"),
     "followers begin at their high watermark": M(
         FetcherManager.follow,
         "partition.log.epochs.truncate_end(partition.log.log_end_offset)",
@@ -82,22 +84,24 @@ MUTANTS: dict[str, Mutant] = {
         Replica.copied, "min(leaders_high_watermark, log_end)", "leaders_high_watermark"
     ),
     "the high watermark of a late answer": M(Replica.copied, "and committed > self.high_watermark", ""),
-    "a cut leaves what was durable": M(Replica.truncated_to, "self._own.durable = min(self._own.durable, log_end)", "pass"),
-    "a cut does not wait for the sync that runs": M(Truncation.perform, "await disk.sync.wait_for_round()", "pass"),
+    "a truncation leaves the durable offset": M(
+        Replica.truncated_to, "self._own.durable = min(self._own.durable, log_end)", "pass"
+    ),
+    "a truncation does not wait for the running sync": M(Truncation.perform, "await disk.sync.wait_for_round()", "pass"),
     # roles
-    "who restarted leads on": M(leadership.decide_role, " and state.leader_incarnation == incarnation", ""),
+    "a restarted leader leads on": M(leadership.decide_role, " and state.leader_incarnation == incarnation", ""),
     # the controller
     "the ISR is emptied": M(brokers._isr, " or state.isr", ""),
     "a dead leader is kept": M(
         elections.leader_of, "return leader if health is ReplicaHealth.STEADY else offline(state, live)", "return leader"
     ),
-    "whoever lives leads": M(
+    "any live replica leads": M(
         elections.offline,
         "next(iter(electable(state, live)), None)",
         "next((InSync(r.node_id, live[r.node_id].incarnation) for r in state.replicas if r.node_id in live), None)",
     ),
     "unclean elections by default": M(elections.log_end_query, "if unclean and (", "if ("),
-    "who restarted is as it was": M(replica_health.health_of, "if node.incarnation == member.incarnation:", "if True:"),
+    "a restarted replica is as it was": M(replica_health.health_of, "if node.incarnation == member.incarnation:", "if True:"),
     "a new leader opens no epoch": M(elections.led_by, "leader_epoch=state.leader_epoch + 1", "leader_epoch=state.leader_epoch"),
     "a new state has the old epoch": M(
         brokers.reconcile, "partition_epoch=state.partition_epoch + 1", "partition_epoch=state.partition_epoch"
@@ -120,7 +124,7 @@ GUARDED: dict[str, Mutant] = {
         "is_ours and answer.partition_epoch == proposal.partition_epoch and answer.error not in (0, NOT_CONTROLLER)",
         "answer.error",
     ),
-    "who is not registered may join": M(
+    "an unregistered node may join": M(
         isr_changes.IsrChanges._is_eligible, "return member is not None and", "return True or member is not None and"
     ),
     "the follower's epoch is not looked at": M(
@@ -134,37 +138,39 @@ GUARDED: dict[str, Mutant] = {
     "answers to another position are applied": M(
         Applying.steps, "(reported.leader_epoch, reported.fetch_offset) != (followed.leader_epoch, followed.position)", "False"
     ),
-    "the log is cut where the leader's epoch ends, if it knows that epoch or not": M(
+    "the log is truncated where the leader's epoch ends, whether it knows that epoch or not": M(
         following._diverged, "offset = min(own_end, local.log_end)", "offset = min(end_offset, local.log_end)"
     ),
-    "a cut leaves the high watermark": M(Replica.truncated_to, "self.high_watermark = min(self.high_watermark, log_end)", "pass"),
+    "a truncation leaves the high watermark": M(
+        Replica.truncated_to, "self.high_watermark = min(self.high_watermark, log_end)", "pass"
+    ),
     "no epoch begins at an election": M(
-        residents.Reconciler._take_role, "partition.log.epochs.assign(role.leader_epoch, partition.log_end_offset)", "pass"
+        reconciler.Reconciler._take_role, "partition.log.epochs.assign(role.leader_epoch, partition.log_end_offset)", "pass"
     ),
     "a deposed leader goes on until its log is looked at": M(
-        residents.Reconciler._revoke,
+        reconciler.Reconciler._revoke,
         "self._stop_leading(partition, -1 if isinstance(role, Lead) else role.leader, role.leader_epoch)",
         "pass",
     ),
     "a deposed leader goes on": M(FetcherManager.follow, "partition.replica.become_follower(role.leader_epoch)", "pass"),
-    "who lost its page cache is intact": M(
+    "a replica that lost its page cache is intact": M(
         replica_health.health_of, "(synced and not state.lax) or 0 < node.survived_from <= member.incarnation", "True"
     ),
     "proposals of an older leader epoch are taken": M(
         isr._refusal, "if proposal.leader_epoch < state.leader_epoch:", "if False:"
     ),
-    "whoever is proposed may join": M(isr._refusal, "member not in state.isr and not may_join(state, member, live)", "False"),
+    "any proposed replica may join": M(isr._refusal, "member not in state.isr and not may_join(state, member, live)", "False"),
 }
 """Not caught within 1,000 seeds: another line holds what this one drops, or it takes more than these runs do."""
 
 
 RARE = (
-    "what was not compared counts",
-    "who lacks what came before the epoch joins",
+    "progress before the logs were compared counts",
+    "a follower without the records before the epoch joins",
     "no answer is taken for a refusal",
     "logs are compared by their ends alone",
     "the high watermark of a late answer",
-    "a cut does not wait for the sync that runs",
+    "a truncation does not wait for the running sync",
     "proposals on an older state are taken",
 )
 """These take hundreds of seeds."""

@@ -37,8 +37,13 @@ $configs --describe --all --topic orders
 A change takes effect without a restart. `--delete-config` returns to the default. A value that is not valid is refused with
 INVALID_CONFIG. Penstock never ignores a config: a value that it does not act on yet is refused too.
 
-The value in force is the first of these that is set: the topic's or group's own; that of the one broker; that of all brokers
-(`--entity-default`); that from the broker's start; the default.
+The value in force is the first of these that is set:
+
+1. the topic's or group's own,
+2. that of the one broker,
+3. that of all brokers (`--entity-default`),
+4. that from the broker's start,
+5. the default.
 """
 
 _TOPICS = """

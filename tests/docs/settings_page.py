@@ -35,14 +35,14 @@ changes while all runs, are another matter: [use/configs.md](use/configs.md).
 
 ## Under `make up`
 
-`make up` sets those marked with * itself. Every other variable of its environment reaches each process that this very `make up`
-starts, and no process that runs already. It is not remembered, but for `PENSTOCK_LOG_DIRS` and `PENSTOCK_RACK`: a process that
-was started with them keeps them at each later `make up`, until it is given others, or the cluster is wiped (`.run/places.json`).
-`make wipe` removes what is in RUN; log directories elsewhere keep their data, and it names them. They are that cluster's, and
-another one does not start with them: empty them, or choose others.
+`make up` sets those marked with * itself. Every other variable of its environment reaches each process that this very `make
+up` starts, and no process that runs already. `make up` remembers none of them but `PENSTOCK_LOG_DIRS` and `PENSTOCK_RACK`. A
+process that was started with these two keeps them at each later `make up`, until it is given others, or the cluster is wiped
+(`.run/places.json`). `make wipe` removes the data in RUN. Log directories elsewhere keep their data, and it names them. They
+are that cluster's, and another one does not start with them: empty them, or choose others.
 
-What only one process can have, as `PENSTOCK_LOG_DIRS` and `PENSTOCK_RPC_TCP`, is given to a `make up` that starts just that
-one. So racks, and a node with two log directories, are made one after the other:
+Give a setting that only one process can have, such as `PENSTOCK_LOG_DIRS` and `PENSTOCK_RPC_TCP`, to a `make up` that starts just
+that one. So racks, and a node with two log directories, are made one after the other:
 
 ```
 PENSTOCK_RACK=a make up STORAGE=1 PORT=9092

@@ -106,8 +106,8 @@ DIFFERENCES: Final = (
     Difference(
         "produce-endpoint-hints",
         ApiKey.PRODUCE,
-        "When a gateway joined or left, the next answer to an idempotent producer names leader and endpoints, though there is "
-        "no error (KIP-951). librdkafka takes the addresses, and other clients ignore them. Kafka names them only with "
+        "When a gateway joined or left, the next answer to an idempotent producer names leader and endpoints (KIP-951), even "
+        "without an error. Clients of librdkafka take the addresses, others ignore them. Kafka names them only with "
         "NOT_LEADER_OR_FOLLOWER.",
         unseen="it takes a second gateway: tests/gateway/test_endpoint_hints.py",
     ),
@@ -199,7 +199,7 @@ DIFFERENCES: Final = (
         "fetch-from-followers",
         ApiKey.FETCH,
         "A follower serves consumers that name a rack, while it is in the ISR. Kafka's followers serve any consumer, in the ISR"
-        " or not: the readers of a follower that is cut off stand still until their metadata is refreshed.",
+        " or not. So the readers of a follower that is cut off stand still until their metadata is refreshed.",
         unseen="it takes a second broker",
     ),
     Difference(
@@ -483,8 +483,8 @@ DIFFERENCES: Final = (
         "reassign-another-target",
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         "A new target during a reassignment starts from the original replicas, as KIP-455 says. Replicas that only the former "
-        "target added are removed at once, and a cancellation restores the original. Kafka starts from all present replicas: a "
-        "replica that was to be removed is removed even if the new target names it, and a cancellation may leave more replicas "
+        "target added are removed at once, and a cancellation restores the original. Kafka starts from all present replicas. A "
+        "replica that was to be removed is removed even if the new target names it. A cancellation may leave more replicas "
         "than before.",
         unseen="it takes three brokers: tests/compat/differential/test_reassignment_on_three_nodes.py",
     ),

@@ -89,7 +89,7 @@ def test_fields_of_a_later_version_are_ignored_and_those_of_an_earlier_one_defau
         (b'{"node_id":null,"incarnation":2}', "node_id: expected int, found NoneType"),
     ],
 )
-def test_what_is_not_the_record_is_refused_with_its_reason(value: bytes, complaint: str) -> None:
+def test_a_value_that_is_not_the_record_is_refused_with_its_reason(value: bytes, complaint: str) -> None:
     with pytest.raises(RecordError, match=complaint):
         decode(ElectedController, value)
 

@@ -134,7 +134,7 @@ def test_a_value_that_works_or_changes_nothing_is_accepted(name: str, value: str
         ("remote.storage.enable", "true"),
     ],
 )
-def test_what_is_not_built_yet_is_refused_and_never_ignored(name: str, value: str) -> None:
+def test_a_config_that_is_not_supported_yet_is_refused_and_never_ignored(name: str, value: str) -> None:
     with pytest.raises(NotSupportedYet, match="is not supported yet by Penstock"):
         validate_topic(name, value)
 

@@ -263,7 +263,7 @@ def test_a_store_that_answers_is_never_passed_over_for_a_peer(virtually: Virtual
     virtually(scenario())
 
 
-def test_who_starts_without_the_store_goes_on_from_a_peer_and_then_from_the_store(virtually: Virtually) -> None:
+def test_a_process_that_starts_without_the_store_goes_on_from_a_peer_and_then_from_the_store(virtually: Virtually) -> None:
     async def scenario() -> None:
         sound = MemoryStore()
         store = sound.peer()
@@ -295,7 +295,7 @@ def test_who_starts_without_the_store_goes_on_from_a_peer_and_then_from_the_stor
     virtually(scenario())
 
 
-def test_what_a_peer_told_is_read_again_even_where_the_store_says_that_nothing_changed(virtually: Virtually) -> None:
+def test_a_borrowed_image_is_read_again_even_where_the_store_says_that_nothing_changed(virtually: Virtually) -> None:
     """A peer of an older version may have left out fields that it did not know."""
 
     async def scenario() -> None:

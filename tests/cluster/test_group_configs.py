@@ -106,7 +106,7 @@ def test_a_groups_own_values_are_its_own() -> None:
     assert own_group_values(mine, "another") == {}
 
 
-def test_what_a_newer_version_stored_for_a_group_is_passed_over() -> None:
+def test_group_configs_that_a_newer_version_stored_are_passed_over() -> None:
     assert own_group_values(image(group={SESSION: "a minute", "consumer.mood": "calm"}), "g") == {}
 
 

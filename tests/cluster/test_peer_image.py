@@ -56,7 +56,7 @@ def test_an_image_comes_back_whole_with_its_revisions() -> None:
     assert image_of(b"".join(lines_of(image)), image.revision) == image
 
 
-def test_what_only_its_owner_reads_stays_behind() -> None:
+def test_keys_that_only_their_owner_reads_are_not_lent() -> None:
     image = listed((keys.CLUSTER_ID, encode("c")), (keys.PRODUCER_IDS, encode(5000)))
     lent = image_of(b"".join(lines_of(image)), image.revision)
     assert (lent.revision, lent.cluster_id, list(lent.keys())) == (90, "c", [keys.CLUSTER_ID])
@@ -73,6 +73,6 @@ def test_what_only_its_owner_reads_stays_behind() -> None:
         b'1\t2\t"/penstock/members/storage/x"\t{}\n',
     ],
 )
-def test_what_is_no_image_is_refused(damaged: bytes) -> None:
+def test_bytes_that_are_no_image_are_refused(damaged: bytes) -> None:
     with pytest.raises(RecordError):
         image_of(damaged, 5)

@@ -249,7 +249,7 @@ async def test_a_transaction_of_the_largest_allowed_count_succeeds_and_a_larger_
         await kit.store.txn(guards, [])
 
 
-async def test_what_etcd_would_refuse_is_refused_before_it_is_sent(kit: Kit) -> None:
+async def test_a_transaction_that_etcd_would_refuse_is_refused_before_it_is_sent(kit: Kit) -> None:
     key = kit.prefix + "a"
     write = Put(key, b"")
     refused: list[list[Operation]] = [[write, write], [write, Delete(key)], [Delete(kit.prefix, prefix=True), write]]
@@ -416,7 +416,7 @@ async def test_a_lost_request_leaves_the_outcome_unknown_though_nothing_was_writ
     assert (await kit.store.txn([], [Put(kit.prefix + "a", b"2")])).outcome is Outcome.OK
 
 
-async def test_what_is_cut_off_raises_for_reads_and_leases_and_works_again_when_healed(kit: Kit) -> None:
+async def test_a_store_that_is_cut_off_raises_for_reads_and_leases_and_works_again_when_healed(kit: Kit) -> None:
     lease = await kit.store.grant_lease(60)
     await kit.cut_off()
     for call in (kit.store.get("a"), kit.store.range(kit.prefix), kit.store.grant_lease(5), kit.store.keep_alive(lease)):

@@ -30,7 +30,7 @@ def partition(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", ["inspect", "verify"])
-def test_what_is_missing_is_named(partition: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_named(partition: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert tool.main([command, str(partition)]) == tool.PROBLEMS
     output = capsys.readouterr().out
     assert "is gone, it was synced: the partition does not open" in output
@@ -56,7 +56,7 @@ def test_the_loss_of_a_whole_directory_can_be_accepted(partition: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["logs", "logs/t-0/deeper-0", "t-0", "logs/meta.properties", "nowhere/t-0"])
-def test_what_is_no_partition_is_left_alone(partition: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_that_is_no_partition_is_left_alone(partition: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
     target = partition.parent.parent / path
     existed = target.exists()
     assert tool.main(["accept-loss", str(target)]) == tool.USAGE

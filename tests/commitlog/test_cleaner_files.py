@@ -37,7 +37,7 @@ def fill(partition: CompactedPartition, segments: int = 3, batches: int = 20) ->
         partition.roll()
 
 
-def test_what_is_cleaned_is_named_like_its_source_with_a_suffix(partition: CompactedPartition) -> None:
+def test_a_cleaned_segment_is_named_like_its_source_with_a_suffix(partition: CompactedPartition) -> None:
     fill(partition)
     partition.put_values((b"t", b"1"), producer_id=7, transactional=True)
     partition.end_transaction(7, aborts=True)
@@ -284,7 +284,7 @@ def content_on(disk: SimulatedDisk, directory: str) -> dict[str, bytes]:
     return contents
 
 
-def test_what_was_cleaned_survives_a_power_cut_whole(partition: CompactedPartition) -> None:
+def test_a_cleaned_segment_survives_a_power_cut_whole(partition: CompactedPartition) -> None:
     fill(partition, batches=5)
     partition.put_values((b"t", b"1"), producer_id=7, transactional=True)
     partition.end_transaction(7, aborts=True)

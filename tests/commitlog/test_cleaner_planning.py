@@ -45,7 +45,7 @@ def test_an_empty_log_is_not_worth_cleaning() -> None:
     assert (outcome.worthwhile, outcome.ratio, outcome.sources) == (False, 0.0, ())
 
 
-def test_what_is_clean_already_is_not_cleaned_again() -> None:
+def test_a_clean_segment_is_not_cleaned_again() -> None:
     config = CompactionConfig(min_cleanable_dirty_ratio=0.0, max_compaction_lag_ms=1)
     assert not planned(segments(10, 20), config, checkpoint=200).worthwhile
 

@@ -53,7 +53,7 @@ def test_a_batch_of_which_all_stays_keeps_its_bytes(partition: CompactedPartitio
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_what_stays_of_a_batch_keeps_its_place_and_its_bytes(partition: CompactedPartition, codec: int) -> None:
+def test_the_remaining_records_of_a_batch_keep_their_place_and_their_bytes(partition: CompactedPartition, codec: int) -> None:
     headers = (("h", b"x"), ("null", None))
     partition.put(
         Record(b"a", b"1", NOW_MS - 9), Record(b"b", b"v" * 90, NOW_MS - 20, headers), Record(b"c", b"3", NOW_MS - 5),
@@ -90,7 +90,7 @@ def test_keys_of_any_length_are_told_apart(partition: CompactedPartition) -> Non
     assert partition.offsets() == [*range(len(keys), 2 * len(keys)), 2 * len(keys)]
 
 
-def test_what_lies_before_the_dirty_part_is_superseded_too(partition: CompactedPartition) -> None:
+def test_records_before_the_dirty_part_are_superseded_too(partition: CompactedPartition) -> None:
     partition.put_values((b"a", b"1"), (b"b", b"1"))
     partition.roll()
     partition.clean()

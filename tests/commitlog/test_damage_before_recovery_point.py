@@ -73,7 +73,7 @@ def test_a_log_does_not_open_when(tmp_path: Path, what: str, *, clean: bool) -> 
     refuses(tmp_path, words, clean=clean)
 
 
-def test_what_retention_took_is_not_missed(tmp_path: Path) -> None:
+def test_segments_that_retention_took_are_not_missed(tmp_path: Path) -> None:
     segments = synced_log(tmp_path)
     third = int(segments[2].stem)
     for path in segments[:2]:
@@ -150,7 +150,7 @@ def test_a_resume_point_that_was_copied_to_another_name_does_no_harm(tmp_path: P
     assert files(tmp_path, ".resume") == [f"{60:020d}.resume"]
 
 
-def test_what_was_committed_is_not_cut_without_a_resume_point_either(tmp_path: Path) -> None:
+def test_committed_records_are_not_cut_without_a_resume_point_either(tmp_path: Path) -> None:
     log = open_log(tmp_path, config=LogConfig())
     append_some(log, 30)
     victim = list(log.active.walk(0, log.active.size))[10]

@@ -176,7 +176,7 @@ def test_log_starts_are_written_to_a_full_disk_once_and_again_when_there_was_roo
     assert LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1).list_partitions() == []
 
 
-def test_what_a_crash_left_in_the_spare_file_is_not_written_again(tmp_path: Path) -> None:
+def test_content_that_a_crash_left_in_the_spare_file_is_not_written_again(tmp_path: Path) -> None:
     fs = FullDisk()
     directory = LogDirectory.open(str(tmp_path), fs, new_id=ID, node_id=1)
     spare = tmp_path / (LOG_START_OFFSETS + RESERVE_SUFFIX)

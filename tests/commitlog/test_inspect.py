@@ -252,7 +252,7 @@ CASES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_wrong_is_said_in_words(case: str, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_problems_are_said_in_words(case: str, logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     do_damage, words = CASES[case]
     do_damage(logs)
     code, out = run(capsys, "verify", logs)

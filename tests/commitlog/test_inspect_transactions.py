@@ -81,7 +81,7 @@ def test_a_missing_index_is_missed(partition: Path) -> None:
     assert len(problems(partition)) == 2
 
 
-def test_what_no_sync_round_has_written_yet_is_not_missed(tmp_path: Path) -> None:
+def test_entries_that_no_sync_round_has_written_yet_are_not_missed(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0")
     (tmp_path / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     append_some(log, 1)

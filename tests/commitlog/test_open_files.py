@@ -118,7 +118,7 @@ def test_a_log_that_was_stopped_cleanly_opens_without_opening_its_files(tmp_path
     assert again.log_end_offset == 30 + len(list(read_batches(again, 0))) - 30
 
 
-def test_what_is_not_synced_stays_open_whoever_else_needs_the_room(tmp_path: Path) -> None:
+def test_an_unsynced_file_stays_open_however_many_others_need_the_room(tmp_path: Path) -> None:
     registry = bounded()
     dirty = open_log(tmp_path / "dirty", registry=registry)
     append_some(dirty, 5)  # one segment, with index entries
@@ -370,7 +370,7 @@ def test_a_segment_that_an_undone_append_had_sealed_is_synced_with_all_that_foll
     assert tail in later.files
 
 
-def test_what_segments_may_hold_leaves_room_for_sockets() -> None:
+def test_the_bound_of_segment_files_leaves_room_for_sockets() -> None:
     assert open_files_max(4096) == 3072
     assert open_files_max(1024) == 768
     assert open_files_max(1 << 20) == 30_000

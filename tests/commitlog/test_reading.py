@@ -24,7 +24,7 @@ from tests.commitlog.harness import (
 )
 
 
-def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+def test_appended_records_are_read_back(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     batches = [batch_at(0, count=2), batch_at(2), batch_at(3, count=5)]
     append(log, *batches)

@@ -62,7 +62,7 @@ def test_a_log_with_more_to_read_than_it_may_is_left_as_it_is(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EMFILE])
-def test_wherever_a_job_ends_the_log_is_recovered_from_what_it_left(tmp_path: Path, error: int) -> None:
+def test_wherever_a_job_ends_the_log_is_recovered_from_the_files_that_it_left(tmp_path: Path, error: int) -> None:
     source = crashed(tmp_path / "source")
     shutil.copytree(source, tmp_path / "whole")
     expected = state(open_log(tmp_path / "whole"))
@@ -107,7 +107,7 @@ def test_damage_before_the_recovery_point_is_said_as_by_its_owner(tmp_path: Path
         recover(request_for(path), lambda _: None)
 
 
-def test_what_a_job_is_told_is_what_its_owner_would_use(tmp_path: Path) -> None:
+def test_a_job_gets_the_settings_that_its_owner_would_use(tmp_path: Path) -> None:
     path = crashed(tmp_path / "one")
     with pytest.raises(LogDamaged, match="offsets 60 to 99 were synced"):
         recover(request_for(path, committed_offset=100), lambda _: None)

@@ -85,7 +85,7 @@ def test_epochs_neither_fall_nor_pass_the_leaders() -> None:
             read(bytes(content), epochs=epochs)
 
 
-def test_what_is_no_batch_is_refused() -> None:
+def test_bytes_that_are_no_batch_are_refused() -> None:
     batch = batch_at(0)
     for position, change in ((16, b"\1"), (8, struct.pack(">i", 10)), (23, struct.pack(">i", -1))):
         content = bytearray(batch)

@@ -32,7 +32,7 @@ def test_without_limits_nothing_goes() -> None:
     assert decide(segments(5, 5, 0), now=1 << 50) == []
 
 
-def test_what_lies_before_the_start_goes_whatever_the_policy() -> None:
+def test_segments_before_the_log_start_go_whatever_the_policy() -> None:
     policy = RetentionPolicy(0, 0, delete=False)
     assert decide(segments(5, 5, 5), policy, start=20) == [Reason.BEFORE_START] * 2
     assert decide(segments(5, 5, 5), policy, start=19) == [Reason.BEFORE_START]

@@ -131,7 +131,7 @@ def test_producers_outlive_a_truncation_of_what_stayed(tmp_path: Path) -> None:
     assert list(open_log(tmp_path, log_start_offset=start).producers.entries) == [7]
 
 
-def test_what_a_crash_is_recovered_from_stays_until_a_newer_resume_point(tmp_path: Path) -> None:
+def test_segments_that_recovery_needs_stay_until_a_newer_resume_point(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append_some(log, 3)
     sync(log, resume_point=True)

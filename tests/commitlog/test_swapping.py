@@ -421,7 +421,7 @@ def test_no_older_resume_point_names_what_is_gone(tmp_path: Path) -> None:
     assert batches_of(open_log(tmp_path)) == expected
 
 
-def test_what_an_earlier_child_left_does_not_undo_a_swap_that_has_begun(tmp_path: Path) -> None:
+def test_files_of_an_earlier_child_do_not_undo_a_swap_that_has_begun(tmp_path: Path) -> None:
     fs = FaultyFileSystem()
     log = filled(tmp_path, fs=fs)
     sources, before = log.segments[1:3], batches_of(log)

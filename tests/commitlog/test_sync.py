@@ -103,7 +103,7 @@ def test_logs_share_one_call_unless_it_would_write_much_for_others(tmp_path: Pat
     assert fs.calls == ["fdatasync"]
 
 
-def test_what_the_kernel_has_to_write_is_known() -> None:
+def test_the_bytes_that_the_kernel_has_to_write_are_known() -> None:
     assert 0 <= DirtyBytes().read() < UNKNOWN_DIRTY_BYTES
 
 

@@ -254,7 +254,7 @@ def test_a_transaction_that_is_cut_whole_is_forgotten(tmp_path: Path) -> None:
     assert stable(log) == first
 
 
-def test_what_ended_before_a_cut_stays_unreplicated(tmp_path: Path) -> None:
+def test_a_transaction_that_ended_before_a_truncation_stays_unreplicated(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     first = produce(log, 1)
     marker = end(log, 1, commit=True)

@@ -132,7 +132,7 @@ def test_a_group_may_be_set_as_far_as_the_clusters_bounds_of_the_day_go() -> Non
     assert result.result.message == f"{SESSION} must be less than or equal to group.consumer.max.session.timeout.ms"
 
 
-def test_what_holds_the_clusters_values_together_cannot_be_taken_away() -> None:
+def test_a_config_that_holds_the_clusters_values_together_cannot_be_removed() -> None:
     bound = "group.consumer.max.session.timeout.ms"
     before = with_groups({}, {bound: "90000", "group.consumer.session.timeout.ms": "80000"})
     assert alter(before, BROKER, "", ConfigChange(bound, DELETE, None)).result.error == ErrorCode.INVALID_REQUEST

@@ -173,7 +173,7 @@ def test_nodes_that_leave_end_empty_wherever_the_others_are_enough(
 
 @unhurried
 @given(st.integers(2, 5), st.integers(1, 3), st.integers(1, 60), st.integers(0, 50))
-def test_what_was_placed_evenly_stays_where_it_is(size: int, factor: int, partitions: int, start: int) -> None:
+def test_evenly_placed_replicas_stay_where_they_are(size: int, factor: int, partitions: int, start: int) -> None:
     nodes = {n: Node(n) for n in range(size)}
     layout = [place(partitions, min(factor, size), list(nodes.values()), Load(), start)]
     assert not plan(Situation(cluster(layout, list(nodes)), nodes), most=100).steps
@@ -209,7 +209,7 @@ def test_small_differences_are_borne_and_larger_ones_evened_out_to_the_end() -> 
     assert len(plan(Situation(image, nodes), most=100, imbalance_percentage=19).steps) == 2
 
 
-def test_what_a_node_holds_that_may_come_back_stays_there() -> None:
+def test_replicas_of_a_node_that_may_come_back_stay_there() -> None:
     nodes = {n: Node(n) for n in (0, 1)}
     image = cluster([[(0, 2), (0, 2), (0, 2), (0, 2)]], [0, 1, 2])
     assert not plan(Situation(image, nodes), most=100).steps

@@ -215,7 +215,7 @@ def _between(state: PartitionState, live: dict[int, LiveNode], other: int, damag
     return replace(state, isr=isr, partition_epoch=state.partition_epoch + 1)
 
 
-def test_who_comes_back_to_a_synced_topic_may_have_lost_what_was_acknowledged_before_it_was_one() -> None:
+def test_a_replica_that_comes_back_may_lack_records_acknowledged_before_its_topic_was_synced() -> None:
     """Its `durability` was changed while the last in-sync replica was down."""
     state = PartitionState((Replica(1, "d1"),), NO_LEADER, 0, 5, 8, (InSync(1, 1),))
     back = {1: LiveNode(2, frozenset({"d1"}))}

@@ -168,7 +168,7 @@ def test_a_leadership_that_moves_is_shown_as_one_and_not_as_a_copy() -> None:
     ]
 
 
-def test_who_is_out_of_sync_or_being_reassigned_is_left_alone() -> None:
+def test_a_partition_that_is_out_of_sync_or_being_reassigned_is_left_alone() -> None:
     behind = state_of(1, 2, 3, isr=(1, 2))
     moving = replace(state_of(1, 2, 3), adding=(3,))
     damaged = replace(state_of(1, 2, 3), withdrawn=(InSync(2, 1),))
@@ -203,7 +203,7 @@ def test_together_with_who_leaves_a_node_that_is_gone_is_replaced_too() -> None:
     assert (step.before, set(step.after)) == ((2, 3, 1), {2, 4, 5})
 
 
-def test_whoever_is_gone_for_good_is_replaced_only_where_balancing_says_so() -> None:
+def test_a_node_that_is_gone_for_good_is_replaced_only_where_balancing_says_so() -> None:
     image = image_of(*(storage(n) for n in (1, 2, 4)), topics={"t": [state_of(1, 2, 3, isr=(1, 2))]}, gone=(3,))
     assert plan(situation(image, gone=(3,)), most=10, even=False).steps == []
     (step,) = plan(situation(image, gone=(3,)), most=10).steps
@@ -300,7 +300,7 @@ def test_the_last_in_sync_is_waited_for_and_its_move_keeps_no_other_from_beginni
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 1 << 32), st.integers(6, 9), st.integers(1, 3))
-def test_whoever_dies_for_good_while_replicas_move_the_moves_come_to_rest(seed: int, size: int, factor: int) -> None:
+def test_whichever_node_dies_for_good_while_replicas_move_the_moves_come_to_rest(seed: int, size: int, factor: int) -> None:
     dice, everybody = Random(seed), range(1, size + 1)
     states = [state_of(*dice.sample(everybody, factor)) for _ in range(12)]
     leaves, dead = dice.choice(everybody), frozenset[int]()
@@ -362,7 +362,7 @@ def test_a_move_that_needs_a_node_that_is_away_is_said_to_wait_for_it() -> None:
 # --- absent nodes
 
 
-def test_whoever_is_away_when_the_term_begins_counts_from_then_on() -> None:
+def test_a_node_that_is_away_when_the_term_begins_counts_as_away_from_then_on() -> None:
     absences = Absences()
     absences.observe([1, 2, 3], {1, 2}, 100.0)
     assert absences.gone(699.0, 600.0) == frozenset()
@@ -372,7 +372,7 @@ def test_whoever_is_away_when_the_term_begins_counts_from_then_on() -> None:
     assert absences.calm(700.0, 600.0, {1, 2, 3})
 
 
-def test_who_comes_back_starts_anew_and_is_believed_to_stay_after_a_while() -> None:
+def test_a_node_that_comes_back_starts_anew_and_is_believed_to_stay_after_a_while() -> None:
     absences = Absences()
     absences.observe([1, 2], {1}, 0.0)
     absences.observe([1, 2], {1, 2}, 500.0)

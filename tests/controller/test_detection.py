@@ -54,14 +54,14 @@ class Watch:
         self.detection.probed(process, self.now_ms, refused=refused)
 
 
-def test_who_refuses_a_probe_after_its_connection_was_lost_is_dead_at_once() -> None:
+def test_a_process_that_refuses_a_probe_after_its_connection_was_lost_is_dead_at_once() -> None:
     watch = Watch(ONE, TWO, THREE)
     watch.detection.connection_lost(ONE, watch.now_ms)
     watch.probe(ONE, refused=True)
     assert watch.detection.dead() == [ONE]
 
 
-def test_who_accepts_a_probe_is_probed_again_until_it_is_heard() -> None:
+def test_a_process_that_accepts_a_probe_is_probed_again_until_it_is_heard() -> None:
     watch = Watch(ONE, TWO, THREE)
     watch.detection.connection_lost(ONE, watch.now_ms)
     for pause_ms in PROBE_AGAIN_MS:
@@ -73,7 +73,7 @@ def test_who_accepts_a_probe_is_probed_again_until_it_is_heard() -> None:
     assert watch.detection.due_probes(watch.now_ms) == []
 
 
-def test_who_was_ending_while_it_was_probed_is_refused_the_next_time() -> None:
+def test_a_process_that_was_ending_while_it_was_probed_refuses_the_next_probe() -> None:
     watch = Watch(ONE, TWO, THREE)
     watch.detection.connection_lost(ONE, watch.now_ms)
     watch.probe(ONE, refused=False)
@@ -151,7 +151,7 @@ def test_a_controller_that_stood_still_does_not_take_its_own_pause_for_silence()
     assert watch.pass_ms(SILENCE_MS, TWO, THREE) == [ONE], "but who says nothing afterwards is silent"
 
 
-def test_who_was_never_heard_is_probed_and_left_to_its_lease_unless_it_refuses() -> None:
+def test_a_process_that_was_never_heard_is_probed_and_left_to_its_lease_unless_it_refuses() -> None:
     watch = Watch(ONE, TWO, THREE)
     watch.detection.watch([ONE, TWO, THREE, FOUR], watch.now_ms)
     watch.pass_ms(UNHEARD_MS, ONE, TWO, THREE)
@@ -170,14 +170,14 @@ def test_a_controller_is_not_missed_for_its_silence() -> None:
     assert watch.detection.dead() == [other]
 
 
-def test_who_is_heard_again_lives() -> None:
+def test_a_process_that_is_heard_again_lives() -> None:
     watch = Watch(ONE, TWO, THREE)
     assert watch.pass_ms(SILENCE_MS, TWO, THREE) == [ONE]
     watch.hear([ONE])
     assert watch.detection.dead() == []
 
 
-def test_what_is_told_of_a_former_life_concerns_nobody() -> None:
+def test_news_of_a_former_incarnation_concerns_nobody() -> None:
     """A restarted node is registered: its former connection ends late, and a probe of its former life is answered late."""
     watch = Watch(ONE, TWO, THREE)
     watch.detection.connection_lost(ONE, watch.now_ms)

@@ -169,7 +169,7 @@ def test_a_partition_that_is_named_twice_is_elected_once_and_answered_twice() ->
         (UNCLEAN, ("nowhere", 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_what_cannot_be_elected_is_answered_with_kafkas_code(kind: int, partition: tuple[str, int], error: ErrorCode) -> None:
+def test_an_impossible_election_is_answered_with_kafkas_code(kind: int, partition: tuple[str, int], error: ErrorCode) -> None:
     states = [state_of(1), state_of(2, isr=(2,)), state_of(-1, isr=(1,), replicas=(3, 1))]
     image = image_of(storage(1, 2), storage(2), topics={"t": [replace(states[0], leader_incarnation=1), *states[1:]]})
     decision = elect(image, kind, partition)
@@ -285,7 +285,7 @@ async def test_after_a_power_cut_of_all_the_longest_log_of_a_replicated_topic_le
 
 
 @story
-async def test_whoever_lost_nothing_leads_at_once() -> None:
+async def test_a_replica_that_lost_nothing_leads_at_once() -> None:
     store, logs = MemoryStore(), Logs()
     await given(store, state_of(1), durability="replicated")
     async with running_controller(store, survey=logs) as running:
@@ -313,7 +313,7 @@ async def test_unclean_election_only_where_it_is_configured() -> None:
 
 
 @story
-async def test_what_was_learned_of_a_node_that_died_meanwhile_elects_nobody() -> None:
+async def test_log_ends_of_a_node_that_died_meanwhile_elect_nobody() -> None:
     store, logs = MemoryStore(), Logs(node2=9)
     await given(store, state_of(-1, isr=(1,)))
     await register(store, storage(2), storage(3))

@@ -87,7 +87,7 @@ def new_leaderships(chosen: list[tuple[int, ...]], dead: int) -> Counter[int]:
 
 
 @given(st.integers(2, 12), st.integers(2, 4), st.integers(1, 80), st.integers(0, 50))
-def test_what_a_dead_node_led_falls_evenly_on_the_survivors(size: int, factor: int, partitions: int, start: int) -> None:
+def test_leaderships_of_a_dead_node_fall_evenly_on_the_survivors(size: int, factor: int, partitions: int, start: int) -> None:
     factor, nodes = min(factor, size), list(range(size))
     chosen = place(partitions, factor, [Node(n) for n in nodes], Load(), start)
     for dead in nodes:

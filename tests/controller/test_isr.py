@@ -49,7 +49,7 @@ def test_a_follower_that_caught_up_joins_and_a_recovery_is_over() -> None:
     assert not decision.changed[0][2].recovering
 
 
-def test_what_was_applied_before_its_answer_was_lost_is_answered_as_applied() -> None:
+def test_a_proposal_whose_answer_was_lost_is_answered_as_applied() -> None:
     decision = ask(cluster(three(isr=(1, 3), partition_epoch=9)), proposed((3, 1), (1, 1), partition_epoch=8))
     assert decision.changed == []
     assert (decision.results[0].error, decision.results[0].partition_epoch) == (0, 9)
@@ -123,7 +123,7 @@ def test_two_proposals_for_one_partition_in_one_request_are_taken_one_after_the_
     assert (state.isr, state.partition_epoch) == ((InSync(1, 1),), 10)
 
 
-def test_what_may_have_been_accepted_before_is_refused_for_good() -> None:
+def test_a_proposal_that_may_have_been_accepted_before_is_refused_for_good() -> None:
     """A leader counts on a replica no longer once it is refused: the write that was to let it in must not be applied later."""
     image = cluster(three(isr=(1, 2)), storage(1), storage(2))
     request = AlterPartitions(1, 1, (proposed((1, 1), (2, 1), (3, 1)),))

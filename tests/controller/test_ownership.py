@@ -108,14 +108,14 @@ def test_all_shards_of_a_new_topic_are_spread_evenly() -> None:
     assert counts(even_owners(A, B, C)) == {A: 17, B: 17, C: 16}
 
 
-def test_who_dies_loses_its_own_and_the_others_share_them() -> None:
+def test_a_dead_coordinator_loses_its_shards_and_the_others_share_them() -> None:
     before = even_owners(A, B, C)
     after = owners(before, [A, B], even=False)
     assert counts(after) == {A: 25, B: 25}
     assert moved(before, after) == 16
 
 
-def test_who_joins_gets_its_share_and_no_more() -> None:
+def test_a_coordinator_that_joins_gets_its_share_and_no_more() -> None:
     before = even_owners(A, B, C)
     assert owners(before, [A, B, C, D], even=False) == before
     after = owners(before, [A, B, C, D], even=True)
@@ -123,7 +123,7 @@ def test_who_joins_gets_its_share_and_no_more() -> None:
     assert moved(before, after) == Counter(after)[D]
 
 
-def test_who_restarts_is_another_owner_and_gets_what_its_former_life_had() -> None:
+def test_a_restarted_coordinator_is_another_owner_and_gets_its_former_shards() -> None:
     before = even_owners(A, B, C)
     again = A._replace(incarnation=2)
     after = owners(before, [again, B, C], even=False)
@@ -167,7 +167,7 @@ def test_a_state_that_is_missing_is_passed_over() -> None:
     assert [(index, state.owner) for index, state in result] == [(1, "1@1"), (3, "2@1")]
 
 
-def test_who_stops_gives_its_shards_away_at_once_unless_nobody_could_take_them() -> None:
+def test_a_stopping_coordinator_gives_its_shards_away_at_once_unless_nobody_could_take_them() -> None:
     stopping = replace(group_coordinator(1), stopping=True)
     state = replace(LED, owner="1@1", owner_epoch=1)
     assert candidates(members(stopping, group_coordinator(2))) == [B]

@@ -42,7 +42,7 @@ def test_replicas_are_even_where_racks_do_not_matter(partitions: int, start: int
     assert max(counts.values()) - min(counts[n] for n in range(5)) <= 2
 
 
-def test_what_does_not_divide_goes_to_the_least_loaded() -> None:
+def test_replicas_beyond_an_even_share_go_to_the_least_loaded() -> None:
     load = Load(Counter({1: 5, 2: 5, 3: 4}), Counter({1: 5, 2: 5, 3: 4}))
     assert place(1, 1, [Node(1), Node(2), Node(3)], load, 0) == [(3,)]
     assert load.leaders[3] == 5

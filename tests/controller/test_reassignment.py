@@ -114,7 +114,7 @@ def test_only_added_replicas_open_no_epoch() -> None:
     assert (nodes(after), after.adding, after.leader_epoch) == ((1, 2), (), 5)
 
 
-def test_what_needs_no_copying_is_done_at_once() -> None:
+def test_a_reassignment_that_needs_no_copying_is_done_at_once() -> None:
     fewer = moved(placed(1, 2, 3), (2, 3))
     assert (nodes(fewer), fewer.leader, fewer.leader_epoch, in_sync(fewer)) == ((2, 3), 2, 6, {2, 3})
     reordered = moved(placed(1, 2, 3), (3, 2, 1))
@@ -200,7 +200,7 @@ def test_another_target_keeps_what_was_added_while_nobody_else_is_in_sync() -> N
         (Reassignment("t", 0, None), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress."),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_kafkas_code_and_words(
+def test_a_reassignment_that_makes_no_sense_is_refused_with_kafkas_code_and_words(
     reassignment: Reassignment, error: ErrorCode, words: str
 ) -> None:
     decision = ask(cluster(placed(1, 2, 3)), reassignment, Reassignment("t", 0, (4, 2, 3)))
@@ -247,7 +247,7 @@ def test_the_table_names_every_status_and_step() -> None:
         "moved at once to who is not in sync",
     ],
 )
-def test_what_the_table_does_not_know_is_not_written(before: PartitionState, after: PartitionState) -> None:
+def test_a_state_change_outside_of_the_table_is_not_written(before: PartitionState, after: PartitionState) -> None:
     after = replace(after, partition_epoch=before.partition_epoch + 1)
     assert not follows_the_table(before, after)
 

@@ -35,13 +35,13 @@ def refusal(image: ClusterImage, node_id: int) -> Refused:
     return refused.value
 
 
-def test_who_never_registered_is_refused_with_kafkas_code_and_words() -> None:
+def test_a_node_that_never_registered_is_refused_with_kafkas_code_and_words() -> None:
     refused = refusal(image_of(storage(1)), 7)
     assert refused.error == ErrorCode.BROKER_ID_NOT_REGISTERED
     assert refused.message == "Broker ID 7 is not currently registered"
 
 
-def test_who_is_alive_is_refused_since_it_would_register_again() -> None:
+def test_a_live_node_is_refused_since_it_would_register_again() -> None:
     assert refusal(image_of(storage(1)), 1).error == ErrorCode.INVALID_REQUEST
 
 
@@ -84,7 +84,7 @@ def test_a_machine_that_takes_the_id_copies_what_others_have() -> None:
 
 @pytest.mark.parametrize("holds", [False, True])
 @pytest.mark.parametrize("others", [{}, {"log.retention.ms": "5"}])
-def test_what_was_decommissioned_and_is_empty_takes_that_with_it(holds: bool, others: dict[str, str]) -> None:
+def test_an_empty_decommissioned_node_takes_that_config_with_it(holds: bool, others: dict[str, str]) -> None:
     reported = {"decommission": "true", **others}
 
     async def scenario() -> None:

@@ -128,7 +128,7 @@ async def test_the_topic_of_groups_is_created_as_kafka_creates_it_and_owned_at_o
 
 
 @story
-async def test_whoever_asks_for_the_topic_again_is_told_that_it_is_there() -> None:
+async def test_a_second_request_for_the_internal_topic_hears_that_it_is_there() -> None:
     async with running_controller(await cluster()) as running:
         results = await asyncio.gather(*(created(running) for _ in range(5)))
         assert {(result.error, result.partitions) for result in results} == {(0, 50)}
@@ -327,7 +327,7 @@ def test_an_assignment_whose_answer_is_lost_is_made_once(lost: list[LostAnswer])
 
 
 @story
-async def test_what_happens_while_the_store_is_away_is_made_up_for() -> None:
+async def test_changes_while_the_store_is_away_are_made_up_for() -> None:
     store = await cluster(group_coordinator(1), group_coordinator(2))
     async with running_controller(store, write_timeout_s=0.5) as running:
         await created(running)

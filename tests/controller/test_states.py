@@ -68,7 +68,7 @@ def test_a_step_is_read_off_two_states(before: PartitionState, after: PartitionS
     ],
     ids=["an empty ISR", "an old partition epoch", "an old leader epoch", "a new owner in an old epoch", "an epoch of nobody's"],
 )
-def test_what_must_never_be_written_is_not(after: PartitionState) -> None:
+def test_a_state_that_must_never_be_written_is_not(after: PartitionState) -> None:
     assert not follows_the_table(LED, after)
     image = image_of(storage(1), storage(2), topics={"t": [LED]})
     with pytest.raises(AssertionError, match="must not become"):

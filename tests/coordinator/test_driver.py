@@ -81,7 +81,7 @@ async def said(driver: Driver, event: Event) -> str | int:
     return answer.error or answer.reply
 
 
-async def test_what_was_written_before_is_there_once_it_is_loaded(partition: Partition, run: Run) -> None:
+async def test_earlier_records_are_there_once_a_shard_is_loaded(partition: Partition, run: Run) -> None:
     partition.write((b"a", b"[1, -1]"), (b"b", b"[2, -1]"), codec=4)
     partition.write((b"b", None), (b"c", b"[3, -1]"))
     driver = await serving(run)
@@ -144,7 +144,7 @@ async def test_a_read_waits_for_what_it_saw(partition: Partition, run: Run) -> N
     assert [(await answer).reply for answer in (written, read, other)] == ["1", "1", "nothing"]
 
 
-async def test_what_is_decided_while_an_append_is_under_way_goes_with_the_next_one(partition: Partition, run: Run) -> None:
+async def test_decisions_during_an_append_go_with_the_next_one(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     partition.released.clear()
     answers = [submit_to_driver(driver, Add("a", 1))]
@@ -285,7 +285,7 @@ async def test_a_record_that_cannot_be_read_is_not_passed_over(partition: Partit
             await asyncio.sleep(0.001)
 
 
-async def test_who_waits_is_woken_by_a_later_decision_once_that_is_committed(partition: Partition, run: Run) -> None:
+async def test_a_parked_request_is_woken_by_a_later_decision_once_that_is_committed(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     waiting = submit_to_driver(driver, Wait("a", 1))
     assert await said(driver, Read("a")) == "nothing"
@@ -298,7 +298,7 @@ async def test_who_waits_is_woken_by_a_later_decision_once_that_is_committed(par
     assert (await waiting).reply == "7"
 
 
-async def test_who_was_woken_by_a_decision_that_failed_waits_again(partition: Partition, run: Run) -> None:
+async def test_a_request_that_was_woken_by_a_failed_decision_waits_again(partition: Partition, run: Run) -> None:
     driver = await serving(run)
     waiting = submit_to_driver(driver, Wait("a", 1))
     partition.fate = lambda _: Refused(19)
@@ -383,7 +383,7 @@ async def test_those_who_ask_in_one_turn_are_decided_at_once_and_share_an_append
     assert [len(planned.records) for planned in partition.appends] == [3, 1]
 
 
-async def test_who_fails_to_take_an_answer_keeps_nobody_else_from_theirs(run: Run) -> None:
+async def test_a_caller_that_fails_to_take_its_answer_keeps_no_other_from_theirs(run: Run) -> None:
     driver = await serving(run)
 
     def fail(_: object) -> None:

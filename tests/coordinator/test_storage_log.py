@@ -116,5 +116,5 @@ def test_an_answer_means_what_the_contract_says(appended: Appended) -> None:
 @given(
     st.lists(NONSENSE, max_size=2) | st.lists(APPENDED, min_size=2, max_size=3).map(lambda many: pack(AppendReply(tuple(many))))
 )
-def test_what_is_no_answer_tells_nothing(answer: list[object]) -> None:
+def test_an_answer_that_is_none_leaves_the_outcome_unknown(answer: list[object]) -> None:
     assert isinstance(heard(answer), Unknown)

@@ -47,7 +47,7 @@ def test_each_way_to_change_a_table_does_what_a_dict_does_and_is_taken_back(chan
     assert table == {"a": 1, "b": 2}
 
 
-def test_what_is_not_there_cannot_be_deleted_and_leaves_no_note() -> None:
+def test_a_missing_key_cannot_be_deleted_and_leaves_no_note() -> None:
     journal, table = filled()
     with pytest.raises(KeyError):
         del table["x"]
@@ -56,7 +56,7 @@ def test_what_is_not_there_cannot_be_deleted_and_leaves_no_note() -> None:
     assert not len(journal)
 
 
-def test_what_is_read_from_the_log_is_not_noted() -> None:
+def test_changes_read_from_the_log_are_not_noted() -> None:
     journal, table = filled()
     journal.recording = False
     table["c"] = 3
@@ -154,7 +154,7 @@ def test_write_errors_are_told_as_kafka_tells_them() -> None:
     assert client_error(ErrorCode.INVALID_RECORD) == ErrorCode.INVALID_RECORD
 
 
-def test_what_is_to_be_told_is_told_once_when_all_before_it_is_committed() -> None:
+def test_a_callback_is_called_once_when_all_changes_before_it_are_committed() -> None:
     journal, table = filled()
     answer: list[str] = []
     table["c"] = 1
@@ -172,7 +172,7 @@ def test_what_is_to_be_told_is_told_once_when_all_before_it_is_committed() -> No
     assert answer == ["one", "two"]
 
 
-def test_what_is_taken_back_is_never_told() -> None:
+def test_a_callback_of_a_reverted_change_is_never_called() -> None:
     journal, table = filled()
     answer: list[str] = []
     journal.when_committed(lambda: answer.append("stays"))

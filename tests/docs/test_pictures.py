@@ -32,7 +32,7 @@ def test_the_pictures_of_a_page_are_up_to_date(page: Path) -> None:
     assert page.read_text() == with_pictures(page.read_text()), "run python -m tests.docs.pictures"
 
 
-def test_what_leads_to_the_same_state_is_one_arrow() -> None:
+def test_events_that_lead_to_the_same_state_are_one_arrow() -> None:
     assert picture({(Light.GREEN, Press.ONCE): Light.RED, (Light.GREEN, Press.TWICE): Light.RED}) == DRAWN
 
 

@@ -22,6 +22,6 @@ def test_every_setting_says_what_it_is(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", configs())
-def test_what_the_launcher_sets_is_a_setting(service: str) -> None:
+def test_a_variable_that_the_launcher_sets_is_a_setting(service: str) -> None:
     names = {f"PENSTOCK_{field.name.upper()}" for field in dataclasses.fields(configs()[service])}
     assert {variable for variable in launched().get(service, ()) if variable.startswith("PENSTOCK_")} <= names

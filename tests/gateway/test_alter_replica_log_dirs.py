@@ -12,7 +12,7 @@ from services.gateway.handlers import alter_replica_log_dirs, describe_log_dirs
 from tests.gateway.fake_gateway import Cluster, FakeGateway, context, topic_id_of
 
 
-async def test_what_is_on_its_way_to_a_directory_is_described_as_a_future_log() -> None:
+async def test_a_replica_on_its_way_to_a_directory_is_described_as_a_future_log() -> None:
     gateway = FakeGateway(Cluster())
     logs = LogInDir("a", 0, 7, 2), LogInDir("a", 1, 8, 5, is_future=True)
     gateway.on_storage = lambda node_id, body: LogDirsReply((LogDir(0, "/one", 100, 40, logs),))

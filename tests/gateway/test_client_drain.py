@@ -52,7 +52,7 @@ async def test_one_connection_of_a_client_answers_what_it_asks_when_the_other_en
     await stopping
 
 
-async def test_what_was_asked_is_answered_before_the_connection_ends(rig: Rig, gateway: Gateway) -> None:
+async def test_open_requests_are_answered_before_the_connection_ends(rig: Rig, gateway: Gateway) -> None:
     client = await rig.client(1)
     rig.nodes[1].holding = True
     client.ask(PRODUCE, 9, PRODUCE_ONE)

@@ -62,7 +62,7 @@ async def test_a_topics_own_config_is_told_from_a_default() -> None:
     assert described["retention.ms"].config_type == 5
 
 
-async def test_what_a_broker_was_started_with_is_told_by_it_and_no_other() -> None:
+async def test_configs_from_a_brokers_start_are_described_by_it_and_no_other() -> None:
     for broker, of_topic, of_broker in ((2, ("2000000", 4), ("2000000", 4)), (1, ("1073741824", 5), ("1073741824", 5))):
         topics = configs(await describe(TOPIC, "a", broker_id=broker))["segment.bytes"]
         brokers = configs(await describe(BROKER, str(broker), broker_id=broker))["log.segment.bytes"]
@@ -100,7 +100,7 @@ async def test_only_the_named_configs_are_described() -> None:
         (0, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_does_not_exist_is_refused(kind: int, name: str, error: ErrorCode) -> None:
+async def test_a_missing_resource_is_refused(kind: int, name: str, error: ErrorCode) -> None:
     result = await describe(kind, name)
     assert result.error_code == error
     assert result.configs == []

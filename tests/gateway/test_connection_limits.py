@@ -85,7 +85,7 @@ def test_descriptors_are_shared_out(descriptors: int, connections_max: int, expe
     assert share_descriptors(descriptors, connections_max=connections_max, open_files_max=512) == expected
 
 
-def test_what_has_ended_counts_no_more() -> None:
+def test_an_ended_connection_counts_no_more() -> None:
     limits = ConnectionLimits(3, 2)
     limits.opened("a")
     limits.opened("a")

@@ -40,7 +40,7 @@ async def test_each_leader_is_asked_for_what_it_leads() -> None:
     ]
 
 
-async def test_what_is_not_there_and_what_is_internal_is_refused_without_asking() -> None:
+async def test_missing_and_internal_topics_are_refused_without_asking_a_leader() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,), "__consumer_offsets": (1,)}))
     answers = await ask(gateway, wanting(("a", 1, 0), ("a", -1, 0), ("b", 0, 0), ("__consumer_offsets", 0, 0)))
     unknown = (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), -1)

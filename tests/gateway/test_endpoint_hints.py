@@ -83,7 +83,7 @@ async def test_from_a_gateway_that_leaves_it_is_sent_away(rig: Rig, peer_gateway
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_who_asked_for_metadata_since_then_is_told_nothing(rig: Rig, peer_gateway: FakePeerGateway) -> None:
+async def test_a_client_that_sent_a_metadata_request_since_then_gets_no_hint(rig: Rig, peer_gateway: FakePeerGateway) -> None:
     await rig.start()
     client = await rig.client(1)
     await joined(rig, peer_gateway)

@@ -21,7 +21,7 @@ async def restart(rig: Rig, node: FakeNode, epoch: int) -> None:
     await rig.lead(0, node.node_id, epoch)
 
 
-async def test_what_was_never_sent_waits_for_a_leader_in_order(rig: Rig) -> None:
+async def test_batches_that_were_never_sent_wait_for_a_leader_in_order(rig: Rig) -> None:
     gateway = await rig.start()
     client = await rig.client(1)
     await rig.lead(0, -1, 1)
@@ -116,7 +116,7 @@ async def test_parked_batches_end_with_their_client(rig: Rig) -> None:
     assert gateway.data_path.appends.parked.bytes == 0
 
 
-async def test_what_waits_has_a_budget_of_its_own(rig: Rig) -> None:
+async def test_parked_batches_have_a_budget_of_their_own(rig: Rig) -> None:
     gateway = await rig.start(parked_bytes_max=2 * len(plain(0)))
     client = await rig.client(1)
     await rig.lead(0, -1, 1)
@@ -141,7 +141,7 @@ async def test_a_leader_that_does_not_know_yet_is_asked_again(rig: Rig) -> None:
     assert [batch for _, batch in node.stored] == [plain(1)]
 
 
-async def test_what_comes_while_a_refused_batch_waits_stays_behind_it(rig: Rig) -> None:
+async def test_batches_that_come_while_a_refused_one_waits_stay_behind_it(rig: Rig) -> None:
     gateway = await rig.start()
     client = await rig.client(1)
     node = rig.nodes[1]
@@ -205,7 +205,7 @@ async def test_a_silent_leaders_batches_leave_for_the_next_one_in_order_when_the
     assert await error_of(client, 3) == 0, "it is still the leader of this one"
 
 
-async def test_what_leaves_a_silent_leader_stays_before_what_comes_later(rig: Rig) -> None:
+async def test_batches_of_a_silent_leader_stay_before_later_ones(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
     rig.nodes[1].holding = True
@@ -260,7 +260,7 @@ async def test_a_deposed_leaders_refusals_wait_for_the_image_and_leave_in_order(
     assert len(node.appends) == sent_before
 
 
-async def test_what_a_deposed_leader_has_in_its_log_is_not_sent_again_without_a_producer_id(rig: Rig) -> None:
+async def test_a_batch_in_a_deposed_leaders_log_is_not_sent_again_without_a_producer_id(rig: Rig) -> None:
     """The next leader may have the batch, and would store it twice."""
     await rig.start()
     client = await rig.client(1)

@@ -47,7 +47,7 @@ async def test_a_committed_reader_of_a_backlog_gets_each_answer_from_the_leader(
     assert len(rig.nodes[1].fetches) == 6
 
 
-async def test_what_others_were_told_takes_a_committed_reader_no_further(rig: Rig) -> None:
+async def test_answers_to_others_take_a_committed_reader_no_further(rig: Rig) -> None:
     """Another consumer of the same connection reads past the last stable offset. This one waits there."""
     await rig.start()
     fill(rig, 12)

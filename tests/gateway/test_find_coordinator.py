@@ -93,7 +93,7 @@ async def test_the_topic_is_made_and_an_owner_waited_for() -> None:
     assert gateway.waited_for == [8, 9]
 
 
-async def test_what_nobody_owns_in_time_is_not_available() -> None:
+async def test_a_shard_without_an_owner_in_time_is_not_available() -> None:
     gateway = FakeGateway(cluster(1, owners={}))
     assert await coordinators(gateway, "a") == [("a", COORDINATOR_NOT_AVAILABLE, -1, "", -1)]
     assert gateway.waited_for == [8]

@@ -245,7 +245,7 @@ async def test_countless_elements_are_not_read_either_where_nobody_answers(group
     assert groups.rig.closed("malformed") == surplus
 
 
-async def test_what_the_coordinator_cannot_read_closes_the_connection(groups: Groups) -> None:
+async def test_a_request_that_the_coordinator_cannot_read_closes_the_connection(groups: Groups) -> None:
     await groups.start()
     groups.coordinators[1].error = ErrorCode.INVALID_REQUEST
     client = await groups.rig.client(1)
@@ -254,7 +254,7 @@ async def test_what_the_coordinator_cannot_read_closes_the_connection(groups: Gr
     assert groups.rig.closed("malformed") == 1
 
 
-async def test_what_cannot_be_refused_closes_the_connection(groups: Groups) -> None:
+async def test_a_request_that_cannot_be_refused_closes_the_connection(groups: Groups) -> None:
     await groups.start()
     groups.coordinators[1].error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     client = await groups.rig.client(1)
@@ -320,7 +320,7 @@ async def test_without_the_topic_nobody_is_waited_for(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
-async def test_what_was_refused_without_effect_goes_to_the_next_owner(groups: Groups, error: ErrorCode) -> None:
+async def test_a_request_that_was_refused_without_effect_goes_to_the_next_owner(groups: Groups, error: ErrorCode) -> None:
     await groups.start()
     groups.coordinators[1].error = error
     client = await groups.rig.client(1)
@@ -418,7 +418,7 @@ async def test_patience_ends(groups: Groups, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("key", [ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT])
-async def test_what_was_sent_and_not_answered_is_not_sent_again(groups: Groups, key: ApiKey) -> None:
+async def test_a_request_that_was_sent_and_not_answered_is_not_sent_again(groups: Groups, key: ApiKey) -> None:
     await groups.start()
     coordinator = groups.coordinators[1]
     coordinator.holding = True
@@ -534,7 +534,7 @@ async def test_a_join_ends_when_its_client_hangs_up(groups: Groups) -> None:
     assert groups.held_bytes == 0
 
 
-async def test_who_hangs_up_behind_its_join_has_left_the_group(groups: Groups) -> None:
+async def test_a_client_that_hangs_up_behind_its_join_has_left_the_group(groups: Groups) -> None:
     """librdkafka closes like this while its join waits: it sends LeaveGroup behind the join, and does not wait for its answer."""
     await groups.start()
     groups.coordinators[1].holding = True

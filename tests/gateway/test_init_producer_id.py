@@ -42,6 +42,6 @@ async def test_no_id_at_hand_means_ask_again(failure: Exception) -> None:
         (InitProducerIdRequest("id", 900_000), ErrorCode.NOT_COORDINATOR),
     ],
 )
-async def test_what_cannot_be_is_refused_without_spending_an_id(request_: InitProducerIdRequest, error: ErrorCode) -> None:
+async def test_an_impossible_request_is_refused_without_spending_an_id(request_: InitProducerIdRequest, error: ErrorCode) -> None:
     response = await init_producer_id.handle(FakeGateway(Cluster()), context(5), request_)
     assert (response.error_code, response.producer_id, response.producer_epoch) == (error, -1, -1)

@@ -44,7 +44,7 @@ async def ask(types: list[int], version: int = 1) -> wire.ListConfigResourcesRes
         ([], TOPICS | BROKERS | GROUPS),
     ],
 )
-async def test_what_there_is_of_each_type_asked_for_is_listed_once(types: list[int], listed: set[tuple[int, str]]) -> None:
+async def test_each_resource_of_a_requested_type_is_listed_once(types: list[int], listed: set[tuple[int, str]]) -> None:
     response = await ask(types)
     resources = [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
     assert (response.error_code, set(resources), len(resources)) == (ErrorCode.NONE, listed, len(listed))

@@ -81,7 +81,7 @@ async def test_a_special_timestamp_is_served_from_its_version_on(timestamp: int,
     assert bool(gateway.requests) == served
 
 
-async def test_what_does_not_exist_is_error_3_and_what_is_asked_twice_42() -> None:
+async def test_a_missing_partition_is_unknown_and_one_that_is_named_twice_is_an_invalid_request() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1, 1)}))
     gateway.on_storage = echo
     request = wanting(("a", 0, -1), ("a", 0, -2), ("a", 1, -1), ("a", 2, -1), ("a", -1, -1), ("nobody", 0, -1))

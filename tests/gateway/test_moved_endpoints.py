@@ -46,7 +46,7 @@ def test_each_member_of_a_group_on_one_host_is_told() -> None:
     assert notified == [True, True, False, False]
 
 
-def test_what_did_not_move_is_not_told() -> None:
+def test_a_broker_that_did_not_move_is_not_hinted() -> None:
     moved_endpoints = MovedEndpoints(Clock())
     moved_endpoints.note(addresses(1000))
     assert not moved_endpoints.must_notify(addresses(1000), 1, HOST, PEER, NAME, "a")

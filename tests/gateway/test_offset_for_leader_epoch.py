@@ -50,7 +50,7 @@ async def test_each_leader_is_asked_for_what_it_leads() -> None:
     ]
 
 
-async def test_what_is_not_there_is_error_3() -> None:
+async def test_a_missing_partition_is_unknown_topic_or_partition() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = lambda node_id, body: EndOfEpochReply((EpochEnd(ErrorCode.UNKNOWN_TOPIC_ID),))
     unknown = (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), -1, -1)

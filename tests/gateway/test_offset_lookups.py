@@ -134,7 +134,7 @@ async def asks_its_leader(rig: Rig, client: RawClient, offset: int, **changes: i
     return len(rig.nodes[1].fetches) > before
 
 
-async def test_what_was_told_grows_old(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_layout_grows_old(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await start(rig)
     client = await rig.client(1)
     await jump(rig, client)
@@ -153,7 +153,7 @@ async def test_a_leader_in_another_epoch_is_asked(rig: Rig) -> None:
     assert await asks_its_leader(rig, client, 340)
 
 
-async def test_what_an_earlier_process_told_is_forgotten(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_layout_of_an_earlier_process_is_forgotten(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await start(rig)
     client = await rig.client(1)
     await jump(rig, client)
@@ -177,7 +177,9 @@ async def test_what_an_earlier_process_told_is_forgotten(rig: Rig, monkeypatch: 
     ],
     ids=["before the start", "beyond the end", "not committed there", "no index", "no segments", "an error", "another epoch"],
 )
-async def test_what_a_log_layout_does_not_hold_is_asked_for(rig: Rig, change: Callable[[LogLayoutReply], LogLayoutReply]) -> None:
+async def test_the_leader_is_asked_where_a_log_layout_does_not_tell(
+    rig: Rig, change: Callable[[LogLayoutReply], LogLayoutReply]
+) -> None:
     await start(rig)
     node = rig.nodes[1]
     assert node.log_layout is not None
@@ -208,7 +210,7 @@ async def test_less_than_the_client_waits_for_is_its_leaders_to_answer(rig: Rig)
         assert await asks_its_leader(rig, other, END - 4, **body) is True
 
 
-async def test_what_is_not_in_memory_is_its_leaders_to_find(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bytes_that_are_not_in_memory_are_the_leaders_to_find(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     await start(rig)
     client = await rig.client(1)
     await jump(rig, client)
@@ -265,7 +267,7 @@ async def test_that_nothing_is_so_late_is_the_leaders_to_say(rig: Rig) -> None:
     assert rig.nodes[1].lookups == before + 4
 
 
-async def test_what_is_not_stable_is_not_told_to_readers_of_committed_records(rig: Rig) -> None:
+async def test_readers_of_committed_records_get_no_unstable_ones(rig: Rig) -> None:
     await start(rig)
     node = rig.nodes[1]
     assert node.log_layout is not None

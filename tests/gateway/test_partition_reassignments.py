@@ -72,7 +72,7 @@ async def test_without_a_controller_the_whole_reassignment_fails() -> None:
     assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_what_is_being_moved_is_listed_and_nothing_else() -> None:
+async def test_partitions_under_reassignment_are_listed_and_no_others() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1, 2), "b": (1,)}))
     replicas = tuple(Replica(node, "") for node in (3, 1))
     moving = PartitionState(replicas, 1, 1, 5, 10, (InSync(1, 1),), adding=(3,), removing=(1,))

@@ -141,7 +141,7 @@ async def test_row_21_no_batch_in_a_partition_is_refused(rig: Rig, records: byte
     assert whole.error == 0
 
 
-async def test_what_the_leader_refuses_is_told_to_the_client(rig: Rig) -> None:
+async def test_a_refusal_of_the_leader_reaches_the_client(rig: Rig) -> None:
     await rig.start()
     rig.nodes[1].refuse_with = ErrorCode.INVALID_RECORD
     (produced,) = await (await rig.client(1)).produce(9, produce_body(9, [(TOPIC, [(0, BATCH + BATCH)])]))

@@ -57,7 +57,9 @@ FRAMES = st.sampled_from(list(KEYS)).flatmap(
 
 @settings(deadline=None)
 @given(FRAMES, FRAMES, st.integers(0, 40), st.integers(0, 255), st.booleans(), st.integers(0, 40))
-def test_what_matches_is_what_would_be_read(first: bytes, other: bytes, at: int, byte: int, same: bool, cut: int) -> None:
+def test_a_frame_that_matches_is_read_the_same_way_by_the_parser(
+    first: bytes, other: bytes, at: int, byte: int, same: bool, cut: int
+) -> None:
     version, _, client_id, group_id, body_at, group_end = read(first)
     template = RelayTemplate(memoryview(first), body_at, group_end, version, client_id, group_id)
     damaged = bytearray(first if same else other)

@@ -54,7 +54,7 @@ async def test_the_answer_to_an_earlier_batch_ends_no_wait(rig: Rig) -> None:
     ]
 
 
-async def test_what_is_out_of_order_by_itself_says_so(rig: Rig) -> None:
+async def test_a_batch_that_is_out_of_order_by_itself_says_so(rig: Rig) -> None:
     await rig.start()
     client = await rig.client(1)
     rig.nodes[1].refuse_with = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -119,7 +119,7 @@ def test_a_place_in_a_long_index_is_found_in_few_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["log", "index", "timeindex"])
-def test_what_is_not_in_memory_is_not_waited_for(tmp_path: Path, file: str) -> None:
+def test_bytes_that_are_not_in_memory_are_not_waited_for(tmp_path: Path, file: str) -> None:
     log = filled(tmp_path, random.Random(4), batches=100)
     files = Files(tmp_path)
     files.uncached = {file}

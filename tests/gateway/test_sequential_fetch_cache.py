@@ -131,7 +131,7 @@ async def learn(rig: Rig) -> tuple[RawClient, Callable[[int], bytes]]:
     return client, body
 
 
-async def test_what_was_learnt_grows_old(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_grows_old(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequential_fetch_cache, "FRESH_S", 0.0)
     client, body = await learn(rig)
     await client.fetch(12, body(4))
@@ -198,7 +198,7 @@ async def test_a_leader_that_is_gone_is_waited_for(rig: Rig) -> None:
     assert len(rig.nodes[1].fetches) == 3
 
 
-async def test_what_an_earlier_process_said_is_asked_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_of_an_earlier_process_is_not_used(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leader and epoch are the same, since the image does not show the restart yet. The file id names another file by now."""
     client, body = await learn(rig)
     assert rig.gateway is not None

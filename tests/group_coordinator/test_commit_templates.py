@@ -129,7 +129,7 @@ def test_a_commit_like_the_last_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -
     assert templates.read(body_of(commit(77, epoch=9), 9), 9)[0] == commit(77, epoch=9)
 
 
-def test_what_is_read_next_does_not_change_what_was_read() -> None:
+def test_the_next_request_does_not_change_earlier_ones() -> None:
     templates = CommitTemplates()
     requests = [templates.read(body_of(commit(offset), 9), 9)[0] for offset in (1, 2, 3)]
     assert requests == [commit(1), commit(2), commit(3)]

@@ -73,7 +73,7 @@ def test_a_rebalance_is_told_with_its_reason_and_its_end(stage: Telling) -> None
     ]
 
 
-def test_who_is_silent_and_who_does_not_come_back_in_time_are_told_apart(stage: Telling) -> None:
+def test_a_silent_member_and_one_that_does_not_come_back_in_time_have_reasons_of_their_own(stage: Telling) -> None:
     silent, slow = stage.stable()
     while not (gone := stage.take()):
         stage.wait(1_000)

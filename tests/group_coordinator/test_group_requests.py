@@ -25,7 +25,7 @@ def test_fields_are_those_of_the_contract_whatever_follows_them(ask: Ask, rest: 
 
 @settings(deadline=None)
 @given(FIELDS | ASKS.flatmap(lambda ask: st.permutations(pack(ask))))
-def test_what_the_contract_refuses_is_refused(body: list[object]) -> None:
+def test_a_request_that_the_contract_refuses_is_refused(body: list[object]) -> None:
     try:
         expected = astuple(unpack(Ask, body))
     except ContractError:

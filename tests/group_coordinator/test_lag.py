@@ -75,7 +75,7 @@ def at(offset: int, topic: str = "t", partition: int = 0, **more: Any) -> Offset
     return OffsetCommitted("g", topic, partition, offset, **more)
 
 
-async def test_what_is_not_read_is_counted_from_the_committed_offset_on(node: StorageCluster, meter: Meter) -> None:
+async def test_unread_records_are_counted_from_the_committed_offset_on(node: StorageCluster, meter: Meter) -> None:
     topic = await made(node, meter)
     for seconds in (100, 60, 10):
         await node.append(topic, batch(b"a", timestamp=NOW_MS - seconds * 1000))
@@ -101,7 +101,7 @@ async def test_within_a_large_batch_it_is_that_of_the_first(node: StorageCluster
     assert [result.seconds for result in await meter.of(at(len(records) - 1))] == [50.0]
 
 
-async def test_what_was_deleted_cannot_be_read_any_more(node: StorageCluster, meter: Meter) -> None:
+async def test_deleted_records_do_not_count_as_lag(node: StorageCluster, meter: Meter) -> None:
     topic = await made(node, meter)
     for seconds in (100, 60, 10):
         await node.append(topic, batch(b"a", timestamp=NOW_MS - seconds * 1000))

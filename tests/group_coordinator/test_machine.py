@@ -90,7 +90,7 @@ def test_groups_without_a_name_come_first_and_are_refused_as_consumer_groups() -
     ]
 
 
-def test_what_an_operator_may_do_is_told_only_where_it_is_asked_and_of_groups_that_are_there() -> None:
+def test_authorized_operations_are_answered_only_on_request_and_for_existing_groups() -> None:
     stage = GroupStage()
     stage.commit({("t", 0): 1})
     assert stage.describe(operations=True).authorized_operations == 3400
@@ -143,7 +143,7 @@ def test_an_empty_consumer_group_becomes_classic() -> None:
         stage.fail_over()
 
 
-def test_who_is_refused_takes_no_group_over() -> None:
+def test_a_refused_client_takes_no_group_over() -> None:
     stage = GroupStage()
     member_id, _ = stage.member("t", name="c")
     stage.leave(member_id, name="c")
@@ -242,7 +242,7 @@ def test_settings_of_the_classic_protocol_that_change_count_at_once() -> None:
 # -- unknown input ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_nobody_asks_for_is_an_error_of_ours() -> None:
+def test_an_event_that_no_client_sends_is_an_error_of_ours() -> None:
     stage = GroupStage()
     request: Any = object()
     with pytest.raises(AssertionError):

@@ -60,7 +60,7 @@ def test_peers_without_end_are_not_all_remembered(told: Told) -> None:
     assert len(told.lines) == PEERS_MAX * 3
 
 
-def test_what_forgotten_peers_sent_is_counted_all_the_same(told: Told) -> None:
+def test_requests_of_forgotten_peers_are_counted_all_the_same(told: Told) -> None:
     for number in range(PEERS_MAX):
         told.tell(str(number))
         told.tell(str(number))

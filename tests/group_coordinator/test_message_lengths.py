@@ -112,5 +112,5 @@ def test_letters_of_four_bytes_are_cut_early_enough() -> None:
     assert 3 * len(quoted(WIDE).encode()) < STRING_BYTES_MAX // 2
 
 
-def test_what_is_short_is_said_as_it_is() -> None:
+def test_a_short_name_is_quoted_whole() -> None:
     assert quoted("a name") == "a name"

@@ -74,7 +74,9 @@ async def test_it_registers_with_its_addresses(node: StorageCluster, begin: Begi
     assert coordinator.service.ready() == (True, "ready, 0 shards")
 
 
-async def test_what_it_owns_is_served_and_kept_in_the_log(node: StorageCluster, topic: bytes, owner: Coordinator) -> None:
+async def test_requests_to_owned_shards_are_served_and_kept_in_the_log(
+    node: StorageCluster, topic: bytes, owner: Coordinator
+) -> None:
     client = owner.gateway()
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 2
@@ -122,14 +124,14 @@ async def test_a_group_is_not_decided_by_the_shard_of_another(owner: Coordinator
         (999, 0, b""),
     ],
 )
-async def test_what_is_no_such_request_is_said_to_be_none(owner: Coordinator, api_key: int, version: int, body: bytes) -> None:
+async def test_an_unknown_request_is_refused_as_invalid(owner: Coordinator, api_key: int, version: int, body: bytes) -> None:
     client = owner.gateway()
     response = await client.call(ASK, Ask(SHARD, api_key, version, "", "/"), [body], timeout_s=WAIT_S)
     assert (unpack(Answered, response.body).error, len(response.payload)) == (42, 0)
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1, "the connection goes on"
 
 
-async def test_what_is_no_request_again_and_again_fills_no_log(owner: Coordinator, caplog: pytest.LogCaptureFixture) -> None:
+async def test_repeated_malformed_requests_fill_no_log(owner: Coordinator, caplog: pytest.LogCaptureFixture) -> None:
     client = owner.gateway()
     for _ in range(100):
         response = await client.call(ASK, Ask(SHARD, ApiKey.HEARTBEAT, 4, "", "/"), [b"no"], timeout_s=WAIT_S)
@@ -165,7 +167,7 @@ async def test_nothing_is_answered_before_the_disk_has_it(owner: Coordinator, no
     assert said(await answer, HeartbeatRequest).error_code == 1
 
 
-async def test_who_joins_waits_for_another_and_holds_nobody_up(owner: Coordinator) -> None:
+async def test_a_parked_join_holds_no_other_request_up(owner: Coordinator) -> None:
     client = owner.gateway()
     joining = asking(client, SHARD, JoinGroupRequest(GROUP))
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
@@ -196,7 +198,7 @@ async def test_a_machine_that_fails_fails_one_request(owner: Coordinator, odd: s
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
 
 
-async def test_who_may_need_an_id_is_given_a_uuid_that_nobody_had(owner: Coordinator) -> None:
+async def test_a_request_that_may_need_a_member_id_gets_a_fresh_uuid(owner: Coordinator) -> None:
     client = owner.gateway()
     joining = asking(client, SHARD, JoinGroupRequest(GROUP))
     for _ in range(25):

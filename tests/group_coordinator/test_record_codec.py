@@ -88,7 +88,7 @@ def with_rebalance_timeout(member: ClassicMember) -> ClassicMember:
 @pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_what_is_written_is_read_again(cls: type, data: st.DataObject) -> None:
+def test_written_records_are_read_again(cls: type, data: st.DataObject) -> None:
     record = data.draw(any_of(cls))
     assert decode(*written(record)) == kept(record)
 
@@ -278,7 +278,7 @@ AS_KAFKA_WRITES_THEM = [
 
 
 @pytest.mark.parametrize(("message", "version", "value"), AS_KAFKA_WRITES_THEM)
-def test_what_kafka_writes_of_every_version_is_read(message: str, version: str, value: str) -> None:
+def test_kafkas_records_of_every_version_are_read(message: str, version: str, value: str) -> None:
     at = int(version.removeprefix("v"))
     if message == "GroupMetadataValue":
         newcomer, member = NEWCOMER, CLASSIC_MEMBER
@@ -307,7 +307,7 @@ def test_a_member_state_of_a_later_kafka_is_unknown() -> None:
     assert read == CurrentAssignmentChanged("k", "m", 9, 8, MemberState.UNKNOWN, (), ())
 
 
-def test_who_does_not_speak_the_classic_protocol_says_so() -> None:
+def test_a_member_that_does_not_speak_the_classic_protocol_says_so() -> None:
     """Kafka takes a member without this tag for a classic one with a session of 0 ms."""
     member = ConsumerMemberChanged("k", "m", None, None, "", "", (), None, -1, None)
     key, value = written(member)

@@ -73,13 +73,13 @@ def test_they_follow_the_cluster_wide_configs() -> None:
     assert (followed.current.commit_timeout_ms, followed.current.consumer.regex_refresh_ms) == (250, 10_000)
 
 
-def test_what_is_set_for_one_broker_decides_nothing() -> None:
+def test_configs_of_a_single_broker_decide_nothing() -> None:
     followed = Settings()
     followed.follow(changed(ClusterImage(), {"group.max.size": "7"}, broker="1"))
     assert followed.current == GroupSettings()
 
 
-def test_what_cannot_be_read_leaves_the_former_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_configs_leave_the_former_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     followed = Settings()
     image = changed(ClusterImage(), {"group.max.size": "7"})
     followed.follow(image)

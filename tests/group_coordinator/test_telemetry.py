@@ -106,7 +106,7 @@ def test_one_whose_end_nobody_saw_does_not_make_the_next_longer() -> None:
     assert shard.rebalances == (2, 1, 2.0)
 
 
-def test_what_is_taken_back_is_not_counted() -> None:
+def test_reverted_events_are_not_counted() -> None:
     shard = Shard()
     shard.decides(1_000, begun("a"), commits=False)
     shard.decides(3_000, begun("a"))

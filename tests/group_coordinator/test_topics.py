@@ -61,7 +61,7 @@ def test_a_topic_that_is_made_anew_is_another(cluster: Cluster) -> None:
     assert list(cluster.topics.view.by_id) == [ID["b"]]
 
 
-def test_what_groups_do_not_see_changes_nothing(cluster: Cluster) -> None:
+def test_a_change_that_groups_do_not_see_makes_no_new_view(cluster: Cluster) -> None:
     cluster.node(1, "east")
     version = cluster.topic("a")
     before = cluster.topics.view

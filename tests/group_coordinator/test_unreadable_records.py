@@ -80,7 +80,7 @@ def test_whatever_stands_behind_a_version_only_value_errors_come_out(record: Rec
     ],
     ids=["group", "partition", "offset", "protocol", "metadata", "member", "topic", "classic"],
 )
-def test_what_does_not_fit_the_format_is_refused(record: Record) -> None:
+def test_a_record_that_does_not_fit_the_format_is_refused(record: Record) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         encode(record)
 
@@ -95,5 +95,5 @@ def test_the_longest_strings_are_read_again() -> None:
         assert decode(*written(record)) == record
 
 
-def test_what_is_no_record_of_the_log_is_not_written() -> None:
+def test_an_event_that_is_no_record_of_the_log_is_not_written() -> None:
     assert encode("a fact that nobody keeps") is None

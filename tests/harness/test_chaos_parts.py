@@ -35,7 +35,7 @@ def test_a_value_is_found_in_its_payload_and_what_nobody_wrote_is_none_of_ours()
     assert value_in(b"x" * 20) == value_in(None) == -1
 
 
-def test_what_clients_record_side_by_side_is_a_history_that_can_be_judged() -> None:
+def test_records_of_clients_side_by_side_are_a_history_that_can_be_judged() -> None:
     recorder = Recorder()
     producer, plain, reader = recorder.process(), recorder.process(plain=True), recorder.process()
     key = key_of("t", 0)

@@ -9,7 +9,7 @@ from tests.system.chaos.hosts import Hosts, is_router, run_as_router, why_no_hos
 PORT = 7001
 
 
-def test_what_is_dropped_one_way_does_not_arrive_and_the_other_way_goes_on() -> None:
+def test_packets_dropped_one_way_do_not_arrive_and_the_other_way_goes_on() -> None:
     require("root")
     assert why_no_hosts() is None
     assert run_as_router("tests.harness.test_hosts", []) == 0

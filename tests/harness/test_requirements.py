@@ -11,18 +11,18 @@ def missing(monkeypatch):
     monkeypatch.delenv("PENSTOCK_REQUIRE_ALL", raising=False)
 
 
-def test_what_is_missing_skips_a_test_and_says_what_to_do(missing):
+def test_a_missing_requirement_skips_a_test_and_says_what_to_do(missing):
     with pytest.raises(pytest.skip.Exception, match=r"needs abacus: no abacus on PATH \(buy one\)"):
         require("abacus")
 
 
 @pytest.mark.parametrize("name", ["CI", "PENSTOCK_REQUIRE_ALL"])
-def test_what_is_missing_fails_a_test_where_everything_must_run(missing, monkeypatch, name):
+def test_a_missing_requirement_fails_a_test_where_everything_must_run(missing, monkeypatch, name):
     monkeypatch.setenv(name, "true")
     with pytest.raises(pytest.fail.Exception, match="needs abacus"):
         require("abacus")
 
 
-def test_what_is_here_lets_a_test_go_on(monkeypatch):
+def test_a_requirement_that_is_met_lets_a_test_go_on(monkeypatch):
     monkeypatch.setitem(requirements.REQUIREMENTS, "abacus", (lambda: None, "buy one"))
     require("abacus")

@@ -52,7 +52,7 @@ def test_the_report_names_the_rule_the_place_and_the_calls() -> None:
     assert "4..5 process 1 poll ok: poll a:2@1" in report
 
 
-def test_what_kafka_allows_is_counted_and_is_no_finding() -> None:
+def test_an_anomaly_that_kafka_allows_is_counted_and_is_no_finding() -> None:
     verdict = judge(history_of("plain 0\n0 send a:1@0\n1 poll a:1@0,1@1\n"))
     assert verdict.allowed_kinds() == {"duplicate": 1}
     interleaved = "0 > txn send a:1 b:2\n1 > txn send a:3 b:4\n0 < txn send a:1@0 b:2@1\n1 < txn send a:3@1 b:4@0\n"

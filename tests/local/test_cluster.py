@@ -167,7 +167,7 @@ def test_one_line_tells_for_all_of_whom_a_start_waits_and_why(make, monkeypatch,
     assert set(lines) == {"still waiting for storage-1, storage-2: still reading the log"}
 
 
-def test_who_does_not_listen_yet_is_told_in_words(make):
+def test_a_process_that_does_not_listen_yet_is_reported_in_words(make):
     assert probe.ask(make().shape.port, "/readyz", timeout_s=60) == (False, "no answer (Connection refused)")
 
 
@@ -178,7 +178,7 @@ def test_the_last_words_of_a_failed_start_end_without_blank_lines(make):
     assert str(failure.value).endswith("cannot go on")
 
 
-def test_who_ignores_sigterm_is_killed_and_named(make):
+def test_a_process_that_ignores_sigterm_is_killed_and_named(make):
     cluster = make(environment_of={"gateway-1": {"IGNORES_SIGTERM": "1"}}, stop_within_s=0.3)
     cluster.up()
     assert cluster.down() == ["gateway-1"]

@@ -113,7 +113,7 @@ def test_wipe_names_the_log_directories_that_it_leaves_and_the_next_cluster_says
     assert "" not in said
 
 
-def test_what_is_no_number_is_told_as_it_is_given_to_make_and_leaves_no_folder(penstock, tmp_path):
+def test_an_option_that_is_no_number_is_refused_as_make_names_it_and_leaves_no_folder(penstock, tmp_path):
     assert penstock("up", "--gateways=two", succeeds=False)[-1] == "penstock: GATEWAYS=two is not a whole number"
     assert not (tmp_path / "run").exists()
 

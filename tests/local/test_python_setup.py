@@ -81,7 +81,7 @@ def test_tests_need_more_than_running_does(set_up):
     assert set_up(True) == [".[dev]"]
 
 
-def test_what_tests_need_is_enough_to_run(set_up):
+def test_the_tests_requirements_are_enough_to_run(set_up):
     set_up(True)
     assert set_up(False) == []
 

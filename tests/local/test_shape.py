@@ -56,11 +56,11 @@ def test_a_shape_is_told_as_it_is_given_to_make():
     assert str(Shape(port=19092, storage=4)) == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1"
 
 
-def test_what_is_not_given_stays_as_it_was():
+def test_an_option_that_is_not_given_stays_as_it_was():
     assert Shape(storage=5).with_given(port=None, gateways="2") == Shape(storage=5, gateways=2)
 
 
-def test_what_is_no_number_is_told_as_it_is_given_to_make():
+def test_an_option_that_is_no_number_is_refused_as_make_names_it():
     with pytest.raises(LauncherError, match=r"^GATEWAYS=two is not a whole number$"):
         Shape().with_given(gateways="two")
 

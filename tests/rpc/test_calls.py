@@ -298,7 +298,7 @@ async def test_a_oneway_without_a_connection_says_that_it_was_not_sent(network: 
     assert not client.oneway("progress", [5])
 
 
-async def test_what_was_never_sent_says_so(network: Network, short_dir: str) -> None:
+async def test_the_error_of_a_call_that_was_never_sent_says_so(network: Network, short_dir: str) -> None:
     client = await network.client(f"unix:{short_dir}/nobody", ready=False)
     with pytest.raises(Disconnected) as raised:
         await client.call("echo", [], timeout_s=60)
@@ -319,7 +319,7 @@ async def test_a_call_made_on_hearing_that_connecting_failed_starts_the_next_att
     assert all(isinstance(outcome, Disconnected) for outcome in outcomes)
 
 
-async def test_what_was_sent_and_lost_says_so(network: Network, address: str) -> None:
+async def test_the_error_of_a_call_that_was_sent_and_lost_says_so(network: Network, address: str) -> None:
     accepted: list[Call] = []
     _, at = await network.serve(address, {"never": accepted.append})
     client = await network.client(at)

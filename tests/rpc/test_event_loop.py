@@ -45,7 +45,7 @@ def test_it_does_not_sleep_over_what_sending_has_given_it_to_do() -> None:
     run(body)
 
 
-def test_what_is_added_while_sending_is_sent_after_other_events() -> None:
+def test_streams_added_while_sending_send_after_other_events() -> None:
     async def body() -> list[str]:
         loop = asyncio.get_running_loop()
         outbox, order, done = outbox_of(loop), list[str](), asyncio.Event()

@@ -364,7 +364,7 @@ async def test_answers_that_nobody_asked_for_are_dropped(network: Network, short
     assert raised.value.code == -1
 
 
-async def test_whoever_answers_instead_of_the_expected_node_is_refused(network: Network, short_dir: str) -> None:
+async def test_a_server_that_is_not_the_expected_node_is_refused(network: Network, short_dir: str) -> None:
     _, at = await network.serve(f"unix:{short_dir}/s", {})
     client = await network.client(at, ready=False, expected=("storage", 2))
     with pytest.raises(Disconnected, match="storage 1"):

@@ -88,7 +88,7 @@ def contents(tmp_path: Path) -> Path:
     return path
 
 
-async def test_what_is_written_in_one_turn_leaves_in_one_system_call(pair: Pair) -> None:
+async def test_all_writes_of_a_turn_leave_in_one_system_call(pair: Pair) -> None:
     here, there = pair
 
     def answer() -> None:
@@ -118,7 +118,7 @@ async def test_of_much_that_is_written_in_one_turn_the_first_leaves_before_the_l
     assert here.received == b"".join(b"%02danswer" % number for number in range(100))
 
 
-async def test_what_does_not_fit_into_the_socket_early_is_sent_when_it_does(pair: Pair) -> None:
+async def test_bytes_that_do_not_fit_into_the_socket_early_are_sent_when_they_do(pair: Pair) -> None:
     here, there = pair
     there.stream.pause_reading()
     pieces = [bytes([number % 256]) * 65_536 for number in range(200)]
@@ -141,7 +141,7 @@ async def test_nothing_is_sent_early_that_comes_behind_a_file(pair: Pair, conten
     assert there.received == contents.read_bytes()[:100] + b"x" * 100
 
 
-async def test_what_is_written_outside_of_a_turn_leaves_together_soon(pair: Pair) -> None:
+async def test_writes_outside_of_a_turn_leave_together_soon(pair: Pair) -> None:
     here, there = pair
     for number in range(40):
         here.stream.write(b"%02d" % number)

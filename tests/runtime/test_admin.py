@@ -82,7 +82,7 @@ async def test_one_thing_is_looked_up_by_its_name_whatever_that_holds(get: Get) 
     assert json.loads((await get("/debug/odd/a%2Fb%20/c%C3%A9"))[1]) == {"name": "A/B /CÉ"}
 
 
-async def test_what_cannot_be_shown_says_why_in_json(get: Get) -> None:
+async def test_a_view_that_cannot_be_shown_says_why_in_json(get: Get) -> None:
     status, text = await get("/debug/odd/")
     assert (status, json.loads(text)) == (421, {"error": "somebody else has it", "ask": "odd-2"})
     status, text = await get("/debug/partitions/t-0")

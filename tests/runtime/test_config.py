@@ -38,7 +38,7 @@ def test_the_environment_alone_is_enough() -> None:
     assert load(Config, env=env) == Config(3, "/data", ("a:1", "b:2"), 0.001, True, "0.0.0.0:9", (1, 2))
 
 
-def test_what_is_not_set_has_its_default() -> None:
+def test_a_setting_that_is_not_set_has_its_default() -> None:
     assert load(Config, env=NEEDED) == Config(3, "/data")
     assert load(Config, env=NEEDED | {"PENSTOCK_RPC_TCP": ""}).rpc_tcp is None
 

@@ -21,7 +21,7 @@ def closer(done: list[str], name: str) -> Callable[[], Coroutine[Any, Any, None]
     return close
 
 
-async def test_what_was_opened_is_closed_in_reverse_order() -> None:
+async def test_opened_resources_are_closed_in_reverse_order() -> None:
     done: list[str] = []
     lifecycle = Lifecycle()
 
@@ -65,7 +65,7 @@ async def test_a_main_that_runs_is_cancelled_before_draining() -> None:
     assert done == ["cancelled", "closed"]
 
 
-async def test_who_was_put_where_it_cannot_run_says_what_to_mend_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_process_with_impossible_settings_says_what_to_mend_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
     async def main(given: Lifecycle) -> None:
         raise CannotRun("log directory belongs to another node", path="/data") from KeyError("why")
 

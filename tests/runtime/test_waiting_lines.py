@@ -5,7 +5,7 @@ import pytest
 from libs.runtime.parked_queues import ParkedQueues
 
 
-def test_what_expires_takes_with_it_what_waits_behind_it() -> None:
+def test_an_expired_entry_takes_along_the_entries_behind_it() -> None:
     waiting: ParkedQueues[str, str] = ParkedQueues(100)
     for name, deadline in (("a", 3.0), ("b", 1.0), ("c", 9.0)):
         assert waiting.hold("p", name, size=10, deadline=deadline)
@@ -17,7 +17,7 @@ def test_what_expires_takes_with_it_what_waits_behind_it() -> None:
 
 
 @pytest.mark.parametrize(("size", "fits"), [(90, True), (91, False)])
-def test_what_waits_has_a_budget(size: int, fits: bool) -> None:
+def test_parked_entries_have_a_budget(size: int, fits: bool) -> None:
     waiting: ParkedQueues[str, str] = ParkedQueues(100)
     assert waiting.hold("p", "a", size=10, deadline=1.0)
     assert waiting.hold("q", "b", size=size, deadline=1.0) is fits

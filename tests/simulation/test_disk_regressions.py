@@ -163,7 +163,7 @@ def test_a_round_that_a_truncation_overtook_leaves_no_resume_point() -> None:
 
 @pytest.mark.parametrize("operations", range(1, 14))
 @pytest.mark.parametrize("cut_to", [0, 1])
-def test_what_a_killed_truncation_cut_does_not_come_back_behind_new_records(operations: int, cut_to: int) -> None:
+def test_records_that_a_killed_truncation_cut_do_not_come_back_behind_new_ones(operations: int, cut_to: int) -> None:
     """The next process saw the cut in the page cache only, appended, and a power cut brought back what had been cut."""
     disk, log = new_log()
     append_some(log, 10)

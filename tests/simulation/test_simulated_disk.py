@@ -35,7 +35,7 @@ def outcomes(disk: SimulatedDisk, look: Callable[[SimulatedDisk], T]) -> list[T]
     return [look(disk.crashed(Random(f"{number}"))) for number in range(OUTCOMES)]
 
 
-def test_what_is_not_synced_may_be_there_or_not(disk: SimulatedDisk) -> None:
+def test_unsynced_bytes_may_be_there_or_not(disk: SimulatedDisk) -> None:
     fd = write(disk, "/a", b"x" * 100)
     disk.fsync_directory("/")
     found = set(outcomes(disk, lambda image: content(image, "/a")))
@@ -147,7 +147,7 @@ def test_asked_for_errors_come_once(disk: SimulatedDisk) -> None:
     assert disk.pwritev(fd, [b"x"], 1) == 1
 
 
-def test_what_a_disk_keeps_is_there_after_every_power_cut(disk: SimulatedDisk) -> None:
+def test_pages_that_a_disk_keeps_are_there_after_every_power_cut(disk: SimulatedDisk) -> None:
     fd = write(disk, "/a", b"x" * 100)
     assert not disk.keeps("/a", 100)
     disk.fdatasync(fd)
@@ -166,7 +166,7 @@ def test_what_a_disk_keeps_is_there_after_every_power_cut(disk: SimulatedDisk) -
     assert not disk.keeps("/b/a", 0)
 
 
-def test_what_a_failed_sync_dropped_is_not_kept(disk: SimulatedDisk) -> None:
+def test_pages_that_a_failed_sync_dropped_are_not_kept(disk: SimulatedDisk) -> None:
     fd = write(disk, "/a", b"x" * 5120)
     disk.fsync_directory("/")
     disk.random = Random(2)

@@ -81,9 +81,7 @@ def values(cluster: StorageCluster, topic: bytes) -> list[bytes]:
 # --- order
 
 
-async def test_what_comes_behind_a_batch_that_is_being_opened_waits_for_it(
-    cluster: StorageCluster, children: HeldChildren
-) -> None:
+async def test_a_batch_behind_one_that_is_being_opened_waits_for_it(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     first = send(cluster, topic, closed(b"a"))
     await until(lambda: children.jobs)
@@ -116,7 +114,9 @@ async def test_small_batches_are_opened_without_a_child(cluster: StorageCluster,
     ],
     ids=["compressed", "many records", "many bytes", "many headers"],
 )
-async def test_what_may_take_long_is_opened_by_a_child(cluster: StorageCluster, children: HeldChildren, made: bytearray) -> None:
+async def test_a_batch_that_may_take_long_is_opened_by_a_child(
+    cluster: StorageCluster, children: HeldChildren, made: bytearray
+) -> None:
     topic = await cluster.topic("t", record_validation="full")
     waiting = send(cluster, topic, bytes(made))
     await until(lambda: children.jobs)
@@ -156,7 +156,7 @@ async def test_whatever_is_sent_is_stored_in_that_order(cluster: StorageCluster,
         assert values(cluster, topic) == [mark for mark, _ in pairs]
 
 
-async def test_what_waits_goes_to_a_child_together(cluster: StorageCluster, children: HeldChildren) -> None:
+async def test_waiting_batches_go_to_a_child_together(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     sent = [send(cluster, topic, closed(b"%d" % number)) for number in range(6)]
     await until(lambda: len(hosted_line(cluster, topic)) == 6)
@@ -232,7 +232,7 @@ async def test_a_connection_is_not_read_from_while_too_much_of_it_waits(cluster:
 # --- what may happen meanwhile
 
 
-async def test_who_waits_hears_of_it_when_another_node_leads(cluster: StorageCluster, children: HeldChildren) -> None:
+async def test_a_waiting_batch_is_refused_when_another_node_leads(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", epoch=1, record_validation="full")
     waiting = [send(cluster, topic, closed(b"a")), send(cluster, topic, batch(b"b"), acks=1)]
     await until(lambda: len(hosted_line(cluster, topic)) == 2)
@@ -246,7 +246,7 @@ async def test_who_waits_hears_of_it_when_another_node_leads(cluster: StorageClu
     assert (await cluster.append(topic, batch(b"c"))).base_offset == 0  # what a child says too late is of no use
 
 
-async def test_who_waits_hears_of_it_when_the_topic_is_deleted(cluster: StorageCluster, children: HeldChildren) -> None:
+async def test_a_waiting_batch_is_refused_when_the_topic_is_deleted(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     waiting = send(cluster, topic, closed(b"a"))
     await until(lambda: children.jobs)
@@ -255,7 +255,7 @@ async def test_who_waits_hears_of_it_when_the_topic_is_deleted(cluster: StorageC
     assert children.jobs[0].future.cancelled()
 
 
-async def test_who_waits_past_its_time_is_answered_and_so_is_who_waits_behind(
+async def test_a_batch_that_waits_past_its_time_is_answered_and_so_are_those_behind_it(
     cluster: StorageCluster, children: HeldChildren
 ) -> None:
     topic = await cluster.topic("t", record_validation="full")
@@ -284,7 +284,7 @@ async def test_a_caller_that_hung_up_is_not_served(cluster: StorageCluster, chil
     assert (await answer(kept)).base_offset == 0
 
 
-async def test_who_waits_hears_of_it_when_the_node_stops(cluster: StorageCluster, children: HeldChildren) -> None:
+async def test_a_waiting_batch_is_refused_when_the_node_stops(cluster: StorageCluster, children: HeldChildren) -> None:
     topic = await cluster.topic("t", record_validation="full")
     waiting = [send(cluster, topic, closed(b"a")), send(cluster, topic, batch(b"b"))]
     await until(lambda: len(hosted_line(cluster, topic)) == 2)
@@ -441,7 +441,7 @@ async def test_a_codec_that_is_the_topics_already_is_not_opened(cluster: Storage
     assert not children.jobs
 
 
-async def test_what_is_too_large_once_rebuilt_is_refused(cluster: StorageCluster, children: HeldChildren) -> None:
+async def test_a_batch_that_is_too_large_once_rebuilt_is_refused(cluster: StorageCluster, children: HeldChildren) -> None:
     children.release()
     topic = await cluster.topic("t", compression_type="uncompressed", max_message_bytes="5000")
     result = await cluster.append(topic, bytes(build_batch([Record(b"k", bytes(10_000), NOW)], codec=4)))

@@ -65,7 +65,7 @@ async def test_an_offset_outside_of_the_log_is_refused(cluster: StorageCluster, 
     assert await earliest(cluster, topic) == 0
 
 
-async def test_what_is_not_committed_cannot_be_deleted(cluster: StorageCluster, disk: HeldDisk) -> None:
+async def test_uncommitted_records_cannot_be_deleted(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await make(cluster, "uncommitted")
     await fill(cluster, topic, 4)
     disk.hold()

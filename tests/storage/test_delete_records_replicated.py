@@ -115,7 +115,7 @@ async def test_a_follower_whose_disk_refused_it_once_asks_it_again(three: Nodes,
     assert three.home(2, topic).log_start_offset == 5
 
 
-async def test_who_leaves_the_isr_is_no_longer_waited_for(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_a_replica_that_leaves_the_isr_is_no_longer_waited_for(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "left", [1, 2], durability="replicated")
     await two.pull(at(topic, 0))
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
@@ -127,7 +127,7 @@ async def test_who_leaves_the_isr_is_no_longer_waited_for(cluster: StorageCluste
     assert await deletion == DeletedRecords(0, 1)
 
 
-async def test_who_leads_no_longer_does_not_say_that_it_is_done(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_a_deposed_leader_does_not_say_that_it_is_done(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "resigned", [1, 2], durability="replicated")
     await two.pull(at(topic, 0))
     await cluster.append(topic, batch(b"a", b"b"), acks=1)

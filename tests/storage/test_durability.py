@@ -105,7 +105,7 @@ async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_ret
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
-async def test_what_a_full_disk_kept_a_round_from_leaving_is_left_when_there_is_room_without_any_client(
+async def test_a_resume_point_that_a_full_disk_prevented_is_written_when_there_is_room_without_any_client(
     cluster: StorageCluster, disk: HeldDisk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: int
 ) -> None:
     monkeypatch.setattr("services.storage.partition.sync_scheduler.NO_ROOM_S", 0.02)
@@ -233,7 +233,7 @@ async def test_a_sync_that_hangs_is_noticed_and_takes_no_more_appends(cluster: S
     assert (await cluster.append(topic, batch(b"y"), acks=1)).error == 0
 
 
-async def test_what_arrived_in_one_read_shares_its_write_and_its_round(cluster: StorageCluster, disk: HeldDisk) -> None:
+async def test_batches_of_one_read_share_a_write_and_a_sync_round(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic("grouped")
     await cluster.append(topic, batch(b"warm"))
     disk.hold()

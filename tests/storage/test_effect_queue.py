@@ -36,7 +36,7 @@ def partition(name: str, effects: int = HIGH_WATERMARK_ROSE) -> Any:
     return SimpleNamespace(name=name, replica=SimpleNamespace(take_effects=lambda: left.pop() if left else 0))
 
 
-async def test_what_is_noted_in_a_turn_waits_for_its_end() -> None:
+async def test_effects_noted_in_a_turn_wait_for_its_end() -> None:
     waiters = Waiters()
     queue = waiters.queue()
     queue.begin_turn()
@@ -47,7 +47,7 @@ async def test_what_is_noted_in_a_turn_waits_for_its_end() -> None:
     assert waiters.calls == [("a", "answer_produces"), ("a", "wake_fetches"), ("a", "notify_pulls")]
 
 
-async def test_what_is_noted_outside_of_a_turn_comes_with_the_next_iteration_of_the_loop() -> None:
+async def test_effects_noted_outside_of_a_turn_come_with_the_next_iteration_of_the_loop() -> None:
     waiters = Waiters()
     queue = waiters.queue()
     queue.add(partition("a"))

@@ -36,7 +36,7 @@ async def test_a_follower_copies_what_its_leader_has_byte_for_byte(cluster: Stor
     assert content(cluster, topic) == b"".join(log.batches)
 
 
-async def test_what_became_durable_is_told_without_waiting_for_a_pull(cluster: StorageCluster, leader: FakeLeader) -> None:
+async def test_durable_offsets_are_reported_without_waiting_for_a_pull(cluster: StorageCluster, leader: FakeLeader) -> None:
     topic, log = await followed(cluster, leader, "told")
     log.append(b"a", b"b", b"c")
     leader.changed()
@@ -121,9 +121,7 @@ async def test_a_throttled_replica_catches_up_at_its_rate_and_then_keeps_up(clus
         await caught_up(cluster, topic, log)
 
 
-async def test_what_the_cluster_moves_by_itself_is_copied_at_the_rate_of_moves(
-    cluster: StorageCluster, leader: FakeLeader
-) -> None:
+async def test_replicas_that_balancing_moves_are_copied_at_the_rate_of_moves(cluster: StorageCluster, leader: FakeLeader) -> None:
     async def may_move(bytes_per_second: int) -> None:
         rate = {"self.balancing.bytes.per.second": str(bytes_per_second)}
         await cluster.write(keys.config("broker", ""), encode(ConfigOverrides(rate)))
@@ -148,7 +146,7 @@ async def test_what_the_cluster_moves_by_itself_is_copied_at_the_rate_of_moves(
     assert await took("by-the-cluster", paced=True) > 0.8  # two seconds' worth, of which one was saved up
 
 
-async def test_what_a_follower_does_is_counted(cluster: StorageCluster, leader: FakeLeader) -> None:
+async def test_the_work_of_a_follower_is_counted(cluster: StorageCluster, leader: FakeLeader) -> None:
     topic, log = await followed(cluster, leader, "counted")
     log.append(b"a")
     leader.changed()

@@ -246,7 +246,7 @@ async def test_the_high_watermark_stands_while_fewer_than_the_minimum_are_in_syn
     await until(lambda: partition_of(cluster, topic).high_watermark == 2)
 
 
-async def test_who_waits_for_the_minimum_is_answered_when_fewer_replicas_lower_it(cluster: StorageCluster) -> None:
+async def test_a_produce_that_waits_for_the_minimum_is_answered_when_fewer_replicas_lower_it(cluster: StorageCluster) -> None:
     """A reassignment to one replica ends. Whoever had waited timed out: the high watermark rose, and nobody was told."""
     topic = await replicated_topic(cluster, "fewer", [1, 2], min_insync_replicas="2")
     waiting = cluster.send([(topic, 0, batch(b"a"))])
@@ -258,7 +258,7 @@ async def test_who_waits_for_the_minimum_is_answered_when_fewer_replicas_lower_i
     assert partition_of(cluster, topic).high_watermark == 1
 
 
-async def test_who_waits_when_the_minimum_is_raised_above_those_in_sync_hears_no_success(
+async def test_a_produce_that_waits_when_the_minimum_is_raised_above_the_isr_does_not_succeed(
     cluster: StorageCluster, two: FakeFollower
 ) -> None:
     topic = await replicated_topic(cluster, "raised", [1, 2], replicas=[1, 2, 3])
@@ -304,7 +304,7 @@ async def test_a_leader_says_that_all_is_on_disks_once_its_topic_is_synced(
     assert [node_id for node_id, _ in controller.requests[0].isr] == replicas
 
 
-async def test_who_waits_hears_that_leadership_went(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_a_waiting_produce_is_refused_when_leadership_moves(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "lost-leadership", [1, 2])
     waiting = cluster.send([(topic, 0, batch(b"a"))])
     await until(lambda: partition_of(cluster, topic).log_end_offset == 1)

@@ -147,7 +147,9 @@ async def test_one_that_was_replaced_unawares_does_not_say_that_a_reader_is_past
     assert reads.served == 2
 
 
-async def test_who_reads_several_partitions_past_their_ends_hears_of_each(cluster: StorageCluster, reads: HeldReads) -> None:
+async def test_a_fetch_of_several_partitions_past_their_ends_is_refused_for_each(
+    cluster: StorageCluster, reads: HeldReads
+) -> None:
     topics = [await cluster.topic(name, epoch=1) for name in ("moved", "whole", "ours")]
     for topic in topics:
         assert (await cluster.append(topic, batch(b"x"))).error == 0
@@ -161,7 +163,7 @@ async def test_who_reads_several_partitions_past_their_ends_hears_of_each(cluste
     assert answer[1].ranges
 
 
-async def test_who_reads_before_the_start_is_told_so_at_once(cluster: StorageCluster, reads: HeldReads) -> None:
+async def test_a_fetch_before_the_start_is_refused_at_once(cluster: StorageCluster, reads: HeldReads) -> None:
     """Wherever the log is led, it begins no earlier."""
     topic = await led(cluster)
     assert (await cluster.delete_records(topic, 1)).error == 0
@@ -182,7 +184,7 @@ async def test_others_do_not_wait_while_the_store_is_asked(cluster: StorageClust
     assert appended(await refused)[0].error == OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-async def test_who_comes_amid_a_read_waits_for_the_next_one(cluster: StorageCluster, reads: HeldReads) -> None:
+async def test_a_check_that_comes_amid_a_store_read_waits_for_the_next_one(cluster: StorageCluster, reads: HeldReads) -> None:
     """The first was served before the election. Those that came meanwhile share one."""
     topic = await led(cluster)
     stand_still(cluster)

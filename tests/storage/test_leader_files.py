@@ -56,7 +56,7 @@ async def test_files_of_a_leader_are_closed_with_its_connection(three: Nodes) ->
     await three.alike(topic)
 
 
-async def test_what_cannot_be_read_in_place_is_asked_for_as_bytes(three: Nodes) -> None:
+async def test_records_that_cannot_be_read_in_place_are_fetched_as_bytes(three: Nodes) -> None:
     topic = await three.topic("cut off", leader=1)
     await opened(three, topic)
     for follower in (2, 3):

@@ -395,7 +395,7 @@ async def test_cleaning_goes_on_after_a_truncation_that_failed(
     assert len(offsets(cluster, cut)) == 30
 
 
-async def test_what_is_written_after_a_cut_is_dirty_again(cluster: StorageCluster, clock: SetClock) -> None:
+async def test_records_written_after_a_truncation_are_dirty_again(cluster: StorageCluster, clock: SetClock) -> None:
     topic = await make(cluster, "cut-back")
     await fill(cluster, clock, topic)
     await cleaning(cluster).check()

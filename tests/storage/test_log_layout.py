@@ -68,7 +68,7 @@ async def test_it_names_each_segment_with_its_files(cluster: StorageCluster) -> 
     assert (await outlined(cluster, topic)) == layout, "files keep their numbers"
 
 
-async def test_what_is_not_committed_is_left_out(cluster: StorageCluster, disk: HeldDisk) -> None:
+async def test_uncommitted_records_are_left_out(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic("lines")
     await cluster.append(topic, batch(b"a"))
     size = partition_of(cluster, topic).log.active.size

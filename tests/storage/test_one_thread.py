@@ -32,7 +32,7 @@ async def test_an_exception_reaches_who_submitted_and_the_next_work_is_done() ->
     thread.close()
 
 
-async def test_who_is_called_hears_before_those_who_wait_for_a_future() -> None:
+async def test_callbacks_are_called_before_futures_are_done() -> None:
     """The end of a sync round, in the iteration in which the loop wakes up."""
     thread, both_are_done = OneThread("t"), threading.Event()
     heard: list[int] = []
@@ -46,7 +46,7 @@ async def test_who_is_called_hears_before_those_who_wait_for_a_future() -> None:
     thread.close()
 
 
-async def test_who_fails_when_told_keeps_nobody_else_from_hearing() -> None:
+async def test_a_callback_that_fails_keeps_no_other_from_being_called() -> None:
     failures: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
     thread, called = OneThread("t"), asyncio.Event()
@@ -61,7 +61,7 @@ async def test_who_fails_when_told_keeps_nobody_else_from_hearing() -> None:
     thread.close()
 
 
-async def test_who_is_to_be_called_hears_of_an_exception_and_of_work_that_was_dropped() -> None:
+async def test_a_callback_hears_of_an_exception_and_of_dropped_work() -> None:
     begun, may_end, heard = threading.Event(), threading.Event(), asyncio.Queue[str]()
 
     def fail() -> None:

@@ -135,7 +135,7 @@ async def test_a_claim_may_be_ahead_of_the_leaders_image(cluster: StorageCluster
     assert (await Owner(cluster, topic, 4).claim()).error == ErrorCode.NOT_COORDINATOR
 
 
-async def test_what_was_sent_before_a_claim_is_not_stored_after_it(cluster: StorageCluster) -> None:
+async def test_an_append_sent_before_a_claim_is_not_stored_after_it(cluster: StorageCluster) -> None:
     owner = Owner(cluster, await cluster.topic(TOPIC), 1)
     await owner.claim()
     await owner.claim()

@@ -155,6 +155,6 @@ async def test_a_node_can_be_told_at_its_start(cluster: StorageCluster, clock: S
         "log.roll.ms=0",
     ],
 )
-def test_what_a_node_cannot_be_told_ends_its_start(cluster: StorageCluster, entry: str) -> None:
+def test_an_invalid_broker_config_ends_a_nodes_start(cluster: StorageCluster, entry: str) -> None:
     with pytest.raises(ValueError, match=r"^PENSTOCK_BROKER_CONFIGS"):
         replace(cluster.config, broker_configs=(entry,))

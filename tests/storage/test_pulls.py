@@ -149,7 +149,9 @@ async def test_a_follower_that_hears_of_an_election_first_is_kept_waiting(cluste
     assert (pulled.error, pulled.leader_epoch, pulled.high_watermark) == (0, 7, 1)  # and it was counted
 
 
-async def test_what_became_durable_before_its_leader_led_counts_once_it_does(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_records_that_became_durable_before_their_leader_led_count_once_it_does(
+    cluster: StorageCluster, two: FakeFollower
+) -> None:
     topic = await replicated_topic(cluster, "durable", [1, 2])
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     waiting = asyncio.ensure_future(two.pull(at(topic, 2, durable=0, epoch=7, last_epoch=0), max_wait_ms=8000))
@@ -278,7 +280,7 @@ async def test_a_batch_larger_than_what_was_asked_for_is_sent_all_the_same(clust
     assert len(payload) > 5000
 
 
-async def test_who_shares_the_kernel_gets_file_ranges(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_a_follower_on_the_same_kernel_gets_file_ranges(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "ranges")
     await cluster.append(topic, batch(b"a"), acks=1)
     ((pulled, payload),) = await two.pull(at(topic, 0), inline=False)
@@ -287,7 +289,7 @@ async def test_who_shares_the_kernel_gets_file_ranges(cluster: StorageCluster, t
     assert (piece.position, piece.length) == (0, partition_of(cluster, topic).log.size)
 
 
-async def test_what_is_dropped_is_heard_of_no_more(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_a_dropped_partition_is_answered_no_more(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "dropped")
     await two.pull(at(topic, 0))
     await two.pull(dropped=[(topic, 0)])

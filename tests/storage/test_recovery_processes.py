@@ -190,7 +190,7 @@ async def test_a_sync_that_fails_before_anything_is_read_retires_the_directory_t
     assert (await cluster.append(topic, batch(b"x"))).error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_what_a_full_disk_makes_a_node_read_twice_is_told_once(
+async def test_a_log_that_a_full_disk_makes_a_node_read_twice_is_reported_once(
     cluster: StorageCluster, disk: HeldDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

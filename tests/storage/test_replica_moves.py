@@ -141,7 +141,7 @@ async def test_under_load_no_append_fails_and_each_that_was_acknowledged_is_ther
     assert sorted(await stored(both, topic)) == sorted(acknowledged)
 
 
-async def test_what_no_batch_tells_moves_along_and_outlives_a_crash(both: StorageCluster) -> None:
+async def test_state_that_no_batch_holds_moves_along_and_outlives_a_crash(both: StorageCluster) -> None:
     topic = await both.topic("t", internal_segment_bytes="1000", file_delete_delay_ms="10")
     last = batch(b"a", producer=(7, 0, 0))
     await both.append(topic, last)

@@ -49,7 +49,7 @@ async def test_an_idempotent_producer_is_recognised_by_the_next_leader(three: No
 
 
 @pytest.mark.parametrize("seed", [*range(4), 162])
-async def test_whoever_is_elected_whenever_all_logs_become_the_last_leaders(three: Nodes, seed: int) -> None:
+async def test_whichever_node_is_elected_whenever_all_logs_become_the_last_leaders(three: Nodes, seed: int) -> None:
     """Also by unclean elections, with nodes that stop and come back, and logs that are shortened."""
     random = Random(seed)
     topic = await three.topic("any", leader=1, min_insync_replicas="1")

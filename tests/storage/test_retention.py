@@ -149,7 +149,7 @@ async def test_a_clock_that_jumps_ahead_deletes_what_was_due_anyway_and_the_rest
     assert await earliest(cluster, topic) == 20
 
 
-async def test_what_is_not_committed_stays(cluster: StorageCluster, clock: SetClock, disk: HeldDisk) -> None:
+async def test_uncommitted_records_stay(cluster: StorageCluster, clock: SetClock, disk: HeldDisk) -> None:
     topic = await make(cluster, "uncommitted", retention_ms=str(HOUR))
     await fill(cluster, clock, topic, 4)
     disk.hold()

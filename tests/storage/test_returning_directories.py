@@ -35,7 +35,7 @@ def opened(cluster: StorageCluster, topic: bytes) -> bool:
     return cluster.node.open_logs.get((topic, 0)) is not None
 
 
-async def test_what_was_made_anew_goes_before_what_had_moved_often(both: StorageCluster, tmp_path: Path) -> None:
+async def test_a_replica_that_was_begun_anew_goes_before_one_that_had_moved_often(both: StorageCluster, tmp_path: Path) -> None:
     """It may be the only one that has what was acknowledged last."""
     topic = await both.topic("t")
     await both.append(topic, values(0))

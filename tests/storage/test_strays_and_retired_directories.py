@@ -147,7 +147,7 @@ async def test_a_failed_sync_leaves_the_mark_though_nothing_can_be_synced(cluste
     cluster.node = None
 
 
-async def test_what_is_buried_while_the_node_starts_keeps_its_time(cluster: StorageCluster) -> None:
+async def test_a_partition_deleted_while_the_node_starts_keeps_its_delay(cluster: StorageCluster) -> None:
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "3600000"})))
     topic = await cluster.topic("buried")
     await cluster.write(keys.topic("buried"), None)

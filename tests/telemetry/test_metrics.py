@@ -25,7 +25,7 @@ class Meters(Collector):
         yield APPEND_TIME.sample(self.durations)
 
 
-def test_what_is_counted_is_rendered() -> None:
+def test_counted_values_are_rendered() -> None:
     metrics = Metrics("storage")
     meters = Meters()
     meters.durations.observe(0.002)

@@ -62,7 +62,7 @@ def test_a_damaged_batch_is_refused() -> None:
         latest_values(bytes(batch), 0, 9)
 
 
-def test_what_belongs_to_a_transaction_is_not_taken_for_committed() -> None:
+def test_records_of_a_transaction_are_not_taken_for_committed() -> None:
     with pytest.raises(BatchError, match="transaction"):
         latest_values(bytes(build_batch([Record(b"a", b"1")], transactional=True)), 0, 9)
 

@@ -250,7 +250,7 @@ def test_row_30_what_cannot_be_decompressed_is_corrupt(codec: Codec) -> None:
         (b"\x20\x00" + b"\xff" * 10 + b"\x01\x00\x01\x01\x00", 1),  # a time of 71 bits
     ],
 )
-def test_what_is_no_record_is_invalid(body: bytes, count: int) -> None:
+def test_bytes_that_are_no_record_are_invalid(body: bytes, count: int) -> None:
     for codec in Codec:
         batch = with_body(compress(codec, body), codec=codec, count=count)
         assert refusal(batch).code == ErrorCode.INVALID_RECORD

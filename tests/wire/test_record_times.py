@@ -43,7 +43,7 @@ def test_it_looks_no_further_than_told() -> None:
     assert first_at(batch, header, START + 10, 0, 10) is None
 
 
-def test_what_is_no_record_is_not_found() -> None:
+def test_bytes_that_are_no_record_are_not_found() -> None:
     dice = random.Random(2)
     for _ in range(2000):
         batch = made(dice, 3)

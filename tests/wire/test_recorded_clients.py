@@ -55,7 +55,7 @@ def test_each_request_is_read_to_its_end_and_written_as_it_came(client: str) -> 
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_was_produced_is_found_in_the_request(client: str) -> None:
+def test_produced_records_are_found_in_the_request(client: str) -> None:
     values: list[bytes | None] = []
     for version, reader in of_api(client, ApiKey.PRODUCE):
         request = read_produce(reader, version)
@@ -69,7 +69,7 @@ def test_what_was_produced_is_found_in_the_request(client: str) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_was_fetched_is_found_in_the_request(client: str) -> None:
+def test_fetched_partitions_are_found_in_the_request(client: str) -> None:
     for version, reader in of_api(client, ApiKey.FETCH):
         request = read_fetch(reader, version)
         reader.expect_end()

@@ -76,7 +76,9 @@ async def test_a_consumer_that_waits_gets_what_is_written_and_small_fetches_give
         assert found == [b"%d" % number * 1_000 for number in range(50)]
 
 
-async def test_what_is_too_large_is_refused_with_the_error_that_says_so(bootstrap: str, admin: Admin, topic: str) -> None:
+async def test_a_record_that_is_too_large_is_refused_with_the_error_that_says_so(
+    bootstrap: str, admin: Admin, topic: str
+) -> None:
     await asyncio.to_thread(admin.create, topic, 1, {"max.message.bytes": "10000"})
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         with pytest.raises(MessageSizeTooLargeError):

@@ -52,7 +52,7 @@ def request_move(admin: Admin, topic: str, path: str) -> None:
         assert connection.recv(4)
 
 
-def test_what_was_acknowledged_is_there_after_the_loss_of_a_directory_that_the_controller_has_not_heard_of(
+def test_acknowledged_records_survive_the_loss_of_a_directory_that_the_controller_does_not_know(
     one: LocalCluster, admin: Admin, topic: str
 ) -> None:
     bootstrap, controller = one.bootstrap, next(name for name in one.names if name.startswith("controller"))

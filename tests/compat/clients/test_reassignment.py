@@ -47,7 +47,7 @@ def test_kafkas_tool_plans_a_reassignment_carries_it_out_and_verifies_it(
         assert [int(message.value() or b"") for message in found] == list(range(index, 1000, 2))
 
 
-def test_what_is_under_way_is_listed_and_cancelled(bootstrap: str, admin: Admin, topic: str, tmp_path: Path) -> None:
+def test_reassignments_in_progress_are_listed_and_cancelled(bootstrap: str, admin: Admin, topic: str, tmp_path: Path) -> None:
     place(admin, topic, [[1]])
     fill(bootstrap, topic, 20_000)
     plan = tmp_path / "plan.json"

@@ -47,7 +47,7 @@ def test_a_topic_keeps_its_own_codec_whatever_the_producers_chose(
     assert shown.count("isvalid: true") == shown.count("baseOffset:")
 
 
-def test_what_every_client_writes_passes_the_check_of_every_record(cluster: LocalCluster, admin: Admin, topic: str) -> None:
+def test_batches_of_every_client_pass_the_check_of_every_record(cluster: LocalCluster, admin: Admin, topic: str) -> None:
     admin.create(topic, config={"record.validation": "full"})
     expected: list[Record] = []
     for name, client in CLIENTS.items():

@@ -79,7 +79,7 @@ def change(system: System, name: str, value: str) -> None:
     assert answer["responses"][0]["error_code"] == 0, (name, answer)
 
 
-def test_what_a_broker_was_started_with_holds_in_kafkas_order(systems: tuple[System, System]) -> None:
+def test_configs_from_a_brokers_start_hold_in_kafkas_order(systems: tuple[System, System]) -> None:
     kafka, penstock = systems
     assert list(differences(described(kafka), described(penstock))) == []
     for name, value in CHANGED.items():

@@ -283,7 +283,7 @@ def test_another_target_midway_starts_from_the_original_replicas(
     assert differing(kafka, penstock) == difference
 
 
-def test_what_is_unregistered_is_as_in_kafka_but_for_a_node_that_is_alive(without_3: Threes) -> None:
+def test_unregistering_a_broker_is_as_in_kafka_except_for_a_live_one(without_3: Threes) -> None:
     """The difference unregister-alive. The last test: Kafka loses a broker by it."""
     kafka, penstock = run_story(unregistered, without_3.kafka, without_3.penstock)
     assert differing(kafka, penstock) == {"7 unregister 2 error_code": (0, ErrorCode.INVALID_REQUEST)}

@@ -104,7 +104,7 @@ def test_with_equal_subscriptions_no_fewer_partitions_could_move(spec: GroupSpec
 
 
 @pytest.mark.parametrize("members", [2, 3, 7, 10])
-def test_who_joins_gets_its_share_and_nobody_else_gets_anything(members: int) -> None:
+def test_a_new_member_gets_its_share_and_no_other_gets_anything(members: int) -> None:
     small = plain(members, 50, topics=2)
     settled = after(small, assign("uniform", small))
     joined = replace(settled, members={**settled.members, "new": MemberSpec(frozenset(settled.topics))})
@@ -113,7 +113,7 @@ def test_who_joins_gets_its_share_and_nobody_else_gets_anything(members: int) ->
 
 
 @pytest.mark.parametrize("members", [2, 3, 7, 10])
-def test_what_a_member_leaves_behind_is_all_that_moves(members: int) -> None:
+def test_only_a_departed_members_partitions_move(members: int) -> None:
     full = plain(members, 50, topics=2)
     settled = after(full, assign("uniform", full))
     left = replace(settled, members={k: v for k, v in settled.members.items() if k != "m0001"})
@@ -123,7 +123,7 @@ def test_what_a_member_leaves_behind_is_all_that_moves(members: int) -> None:
 
 
 @given(any_spec(same_subscriptions=False, racks=False))
-def test_what_one_member_alone_may_have_stays_and_a_leaver_moves_no_more_than_it_must(spec: GroupSpec) -> None:
+def test_with_different_subscriptions_a_departure_moves_no_more_than_it_must(spec: GroupSpec) -> None:
     """With different subscriptions others' partitions move only where that makes loads more even."""
     settled = after(spec, assign("uniform", spec))
     for gone in settled.members:

@@ -191,7 +191,7 @@ def test_heartbeats_keep_a_member_alive_while_others_are_waited_for() -> None:
     assert follower in stage.group().members
 
 
-def test_who_waits_for_a_reply_needs_no_heartbeats() -> None:
+def test_a_member_that_waits_for_a_reply_needs_no_heartbeats() -> None:
     stage = Stage()
     (leader, follower), generation = stage.stable(2, session_ms=10_000, rebalance_ms=60_000)
     waiting = stage.join(leader, protocols=(("range", b"u"),))
@@ -259,7 +259,7 @@ def test_a_pending_member_may_leave() -> None:
     assert stage.group().facts.generation == generation
 
 
-def test_who_leaves_while_it_waits_is_answered() -> None:
+def test_a_member_that_leaves_while_it_waits_is_answered() -> None:
     stage = Stage()
     leader, follower = begun(stage)
     waiting = stage.sync(follower, 1)
@@ -287,7 +287,7 @@ def test_a_new_owner_knows_members_and_assignments_and_gives_everybody_a_whole_s
     assert not stage.group().members
 
 
-def test_what_was_not_agreed_is_gone_with_its_owner() -> None:
+def test_an_unfinished_rebalance_is_gone_with_its_owner() -> None:
     stage = Stage()
     (leader,), generation = stage.stable()
     stage.come()

@@ -127,7 +127,7 @@ def test_records_of_other_kinds_are_left_to_others() -> None:
     assert not Stage().consumer.replay(records.ClassicGroupRemoved("x"))
 
 
-def test_what_a_member_has_may_stand_before_what_it_asks_for() -> None:
+def test_owned_partitions_may_come_before_the_subscription() -> None:
     """As in a compacted log, after its subscription changed."""
     stage = Stage(t=2)
     stage.join("a", "t")

@@ -85,7 +85,7 @@ def test_a_full_request_is_answered_in_full() -> None:
     assert (full.assigned, len(stage.log)) == ({"t": [0, 1]}, before)
 
 
-def test_who_joins_again_has_what_it_had() -> None:
+def test_a_member_that_joins_again_keeps_its_partitions() -> None:
     """Its client was fenced, or did not hear the answer."""
     stage = Stage(t=2)
     stage.join("a", "t")
@@ -196,7 +196,7 @@ def test_a_silent_member_is_removed_and_the_reason_is_kept() -> None:
     assert stage.beat("a", 1).error == 25
 
 
-def test_who_asks_for_nothing_is_a_member_without_partitions() -> None:
+def test_a_member_without_a_subscription_has_no_partitions() -> None:
     stage = Stage()
     stage.join("a", "t")
     joined = stage.join("b")
@@ -223,7 +223,7 @@ def test_a_client_elsewhere_is_noted_and_nothing_is_assigned_anew() -> None:
 
 
 @pytest.mark.parametrize("how", [{"group": "g" * 40_000}, {"rack": "r" * 70_000}, {"instance": "i" * 70_000}])
-def test_what_fits_in_no_record_is_refused_and_changes_nothing(how: dict[str, Any]) -> None:
+def test_a_join_that_fits_in_no_record_is_refused_and_changes_nothing(how: dict[str, Any]) -> None:
     stage = Stage()
     with pytest.raises(ValueError):
         stage.join("a", "t", **how)

@@ -22,7 +22,7 @@ def test_a_newcomer_waits_for_what_others_have() -> None:
     assert stage.state() == "Reconciling"
 
 
-def test_what_was_given_up_goes_to_who_waits() -> None:
+def test_revoked_partitions_go_to_the_member_that_waits() -> None:
     stage = Stage(t=4)
     two(stage)
     assert stage.beat("b", 2).assigned is None
@@ -33,7 +33,7 @@ def test_what_was_given_up_goes_to_who_waits() -> None:
     assert stage.state() == "Stable"
 
 
-def test_who_still_owns_it_has_not_given_it_up() -> None:
+def test_a_member_that_reports_a_partition_has_not_revoked_it() -> None:
     stage = Stage(t=4)
     two(stage)
     assert stage.beat("a", 1, {"t": [0, 1, 2]}).epoch == 1
@@ -42,7 +42,7 @@ def test_who_still_owns_it_has_not_given_it_up() -> None:
     assert stage.group().holders.keys() >= {(next(iter(stage.group().targets["a"])), 3)}
 
 
-def test_who_does_not_own_it_any_more_skips_the_giving_up() -> None:
+def test_a_member_that_does_not_own_it_any_more_skips_the_revocation() -> None:
     stage = Stage(t=4)
     stage.join("a", "t")
     stage.join("b", "t")
@@ -50,7 +50,7 @@ def test_who_does_not_own_it_any_more_skips_the_giving_up() -> None:
     assert stage.beat("b", 2).assigned == {"t": [2, 3]}
 
 
-def test_who_does_not_give_up_in_time_is_removed() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     stage = Stage(t=4)
     two(stage)
     for _ in range(59):
@@ -65,7 +65,7 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     assert stage.beat("a", 1, {"t": [0, 1]}).error == 25
 
 
-def test_who_gave_up_is_not_removed_later() -> None:
+def test_a_member_that_revoked_is_not_removed_later() -> None:
     stage = Stage(t=4)
     two(stage)
     stage.beat("a", 1, {"t": [0, 1]})
@@ -109,7 +109,7 @@ def test_an_epoch_of_the_past_is_fenced() -> None:
     assert "smaller member epoch (1)" in refused.reply.error_message
 
 
-def test_who_did_not_hear_the_last_answer_comes_with_its_former_epoch() -> None:
+def test_a_member_that_missed_the_last_answer_comes_with_its_former_epoch() -> None:
     stage = Stage(t=4)
     two(stage)
     stage.beat("a", 1, {"t": [0, 1]})  # the answer with epoch 2 is lost
@@ -143,7 +143,7 @@ def test_partitions_of_who_left_go_to_others_at_once() -> None:
     assert stage.join("b", "t").assigned == {"t": [0, 1, 2, 3]}
 
 
-def test_who_joins_again_in_the_middle_has_given_up_all() -> None:
+def test_a_member_that_joins_again_in_the_middle_has_revoked_all() -> None:
     stage = Stage(t=4)
     two(stage)
     again = stage.join("a", "t")

@@ -11,7 +11,7 @@ from services.group_coordinator.core.model.records import (
 from tests.group_coordinator.consumer.stage import Stage
 
 
-def test_who_comes_back_has_what_it_had_and_nobody_else_notices() -> None:
+def test_a_returning_static_member_keeps_its_partitions_and_no_other_notices() -> None:
     stage = Stage(t=2)
     stage.join("a", "t", instance="i")
     stage.join("b", "t")
@@ -35,7 +35,7 @@ def test_who_comes_back_has_what_it_had_and_nobody_else_notices() -> None:
     assert set(stage.group().members) == {"a2", "b"}
 
 
-def test_what_it_had_is_kept_while_it_is_away() -> None:
+def test_partitions_of_a_static_member_are_kept_while_it_is_away() -> None:
     stage = Stage(t=2)
     stage.join("a", "t", instance="i")
     stage.leave("a", instance="i", epoch=-2)
@@ -43,7 +43,7 @@ def test_what_it_had_is_kept_while_it_is_away() -> None:
     assert stage.join("b", "t").assigned == {}
 
 
-def test_who_does_not_come_back_is_removed() -> None:
+def test_a_static_member_that_does_not_come_back_is_removed() -> None:
     stage = Stage(t=2)
     stage.join("a", "t", instance="i")
     stage.wait(10_000)
@@ -67,7 +67,7 @@ def test_an_instance_that_is_there_is_not_to_be_had() -> None:
     assert set(stage.group().members) == {"a"}
 
 
-def test_who_did_not_hear_that_it_joined_joins_again() -> None:
+def test_a_static_member_that_did_not_hear_that_it_joined_joins_again() -> None:
     """Kafka says 111 to it."""
     stage = Stage(t=2)
     stage.join("a", "t", instance="i")
@@ -100,7 +100,7 @@ def test_a_static_member_leaves_for_good() -> None:
     assert not stage.group().statics
 
 
-def test_who_leaves_for_a_while_gives_up_what_it_was_told_to() -> None:
+def test_a_static_member_that_leaves_for_a_while_gives_up_its_revoked_partitions() -> None:
     stage = Stage(t=2)
     stage.join("a", "t", instance="i")
     stage.join("b", "t")

@@ -37,7 +37,7 @@ def test_topics_that_nobody_reads_are_nobodys_business() -> None:
     assert stage.group().facts.topics_version == stage.topics.version
 
 
-def test_who_waits_for_a_topic_gets_it_when_it_is_created() -> None:
+def test_a_member_that_waits_for_a_topic_gets_it_when_it_is_created() -> None:
     stage = Stage(u=1)
     assert stage.join("a", "t").assigned == {}
     stage.set_topics(u=1, t=2)

@@ -89,7 +89,7 @@ def test_its_assignment_is_written_in_the_version_that_it_speaks() -> None:
         assert told(data) == {"t": [0]}
 
 
-def test_who_is_not_a_member_or_of_another_generation_is_told_so() -> None:
+def test_a_client_that_is_no_member_or_of_another_generation_hears_so() -> None:
     stage, member_id = grown()
     assert stage.heartbeat("nobody", 1) == 25
     assert stage.heartbeat("new", 2) == 25  # it does not speak this protocol
@@ -136,7 +136,7 @@ def test_a_topic_that_gains_partitions_makes_it_join_again() -> None:
     assert stage.heartbeat(member_id, 2) == 27
 
 
-def test_who_does_not_join_again_in_time_is_given_up_although_it_sends_heartbeats() -> None:
+def test_a_member_that_does_not_join_again_in_time_is_removed_although_it_sends_heartbeats() -> None:
     stage, member_id = grown()
     assert stage.heartbeat(member_id, 1) == 27
     stage.wait_alive(40_000, (member_id, 1))
@@ -148,7 +148,7 @@ def test_who_does_not_join_again_in_time_is_given_up_although_it_sends_heartbeat
     assert stage.consumer().facts.reason == f"member {member_id} did not join again within 60000 ms"
 
 
-def test_who_does_not_ask_for_its_assignment_in_time_is_given_up() -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed() -> None:
     stage, member_id = grown()
     stage.join(member_id, protocols=offers("t"))
     stage.wait_alive(40_000, (member_id, 2))
@@ -158,7 +158,7 @@ def test_who_does_not_ask_for_its_assignment_in_time_is_given_up() -> None:
     assert "did not ask for its assignment within 60000 ms" in stage.consumer().facts.reason
 
 
-def test_who_asks_for_its_assignment_in_time_stays() -> None:
+def test_a_member_that_syncs_in_time_stays() -> None:
     stage, member_id = grown()
     stage.join(member_id, protocols=offers("t"))
     stage.sync(member_id, 2)

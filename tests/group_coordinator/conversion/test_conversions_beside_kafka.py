@@ -97,7 +97,7 @@ def test_a_classic_client_waits_for_what_others_have(both: Both) -> None:
     same_records(both)
 
 
-def test_who_is_refused(both: Both) -> None:
+def test_refused_requests_are_refused_as_in_kafka(both: Both) -> None:
     same(both.join("z", "t"))
     same(both.classic_join("a", "t", kind="connect"))
     theirs, ours = both.classic_join("a", "t", version=9)

@@ -69,7 +69,7 @@ def test_the_log_says_so_and_the_next_owner_knows() -> None:
     assert stage.heartbeat(member_id, 2) == 27
 
 
-def test_what_a_member_has_not_given_up_yet_is_not_assigned_to_another() -> None:
+def test_a_partition_that_is_not_revoked_yet_is_not_assigned_to_another_member() -> None:
     stage = Stage(t=2)
     cooperative = ("cooperative-sticky",)
     assert given(stage.beat("new", 0, "u").reply) == {}
@@ -195,7 +195,7 @@ def test_a_group_goes_there_and_back_as_often_as_its_clients_do() -> None:
         assert stage.consumer().state.value == "Stable"
 
 
-def test_what_a_member_owed_the_former_group_is_not_asked_of_it_in_the_next_one() -> None:
+def test_a_request_that_the_former_group_expected_is_not_expected_in_the_next_one() -> None:
     """A member that joined and never sent SyncGroup: that group is gone long before the deadline."""
     stage = Stage(t=2)
     stage.beat("new", 0, "t", instance="i")

@@ -177,7 +177,7 @@ def test_a_member_whose_id_was_given_by_the_classic_group_may_still_join() -> No
     assert member_id in stage.consumer().members
 
 
-def test_what_a_member_may_still_own_is_held_for_it() -> None:
+def test_partitions_that_a_member_may_still_own_are_held_for_it() -> None:
     """A cooperative member without its new assignment owns the partitions that it had when it joined. One with it reports so."""
     stage = Stage(t=4)
     first, second = stage.classic_group("t", cooperative=True)

@@ -51,7 +51,7 @@ def test_topics_and_partitions_that_are_not_there_are_refused_and_others_are_not
     assert stage.fetch() == {("t", 0): 1}
 
 
-def test_what_is_refused_at_once_comes_first_in_the_answer_as_in_kafka() -> None:
+def test_partitions_refused_at_once_come_first_in_the_answer_to_a_commit_as_in_kafka() -> None:
     stage = GroupStage()
     pending = stage.ask_commit({("u", 0): 1, ("t", 1): 1, ("t", 9): 1, ("nowhere", 2): 1})
     answer = [(topic.name, [item.partition_index for item in topic.partitions]) for topic in pending.reply.topics]
@@ -137,7 +137,7 @@ def test_a_commit_while_others_join_is_kept() -> None:
     assert stage.commit({("t", 0): 4}, member_id=member_id, generation=generation) == {("t", 0): 0}
 
 
-def test_who_commits_is_alive() -> None:
+def test_a_member_that_commits_is_alive() -> None:
     stage = GroupStage()
     member_id, generation = stage.member("t")
     for offset in range(10):

@@ -47,7 +47,7 @@ def test_offsets_of_a_group_that_is_not_there_cannot_be_deleted() -> None:
     assert stage.delete_offsets({"t": [0]}, name="") == 24
 
 
-def test_what_is_refused_at_once_comes_first_in_the_answer_as_in_kafka() -> None:
+def test_partitions_refused_at_once_come_first_in_the_answer_to_a_deletion_as_in_kafka() -> None:
     stage = GroupStage()
     stage.commit({("t", 0): 1})
     topics = [
@@ -59,7 +59,7 @@ def test_what_is_refused_at_once_comes_first_in_the_answer_as_in_kafka() -> None
     assert answer == [("t", [(9, 3), (0, 0)]), ("nowhere", [(0, 3)]), ("u", [(0, 0)])]
 
 
-def test_what_is_not_there_leaves_no_tombstone() -> None:
+def test_a_missing_offset_leaves_no_tombstone() -> None:
     stage = GroupStage()
     stage.commit({("t", 0): 1})
     stage.delete_offsets({"t": [1]})
@@ -106,7 +106,7 @@ def test_a_group_with_more_offsets_than_a_batch_holds_is_deleted_all_the_same() 
     assert not list(stage.machine._deletions.timers(0))
 
 
-def test_who_comes_into_a_group_that_is_being_deleted_stays_in_it() -> None:
+def test_a_member_that_joins_a_group_under_deletion_stays_in_it() -> None:
     stage = _big(1)
     stage.stopped = True
     pending = stage.ask(DeleteGroupsRequest(["g0"]), 2)

@@ -37,7 +37,7 @@ def test_offsets_of_an_empty_group_get_old_from_when_it_became_empty() -> None:
     assert stage.written()[-1] == ClassicGroupRemoved("g")
 
 
-def test_what_is_committed_to_an_empty_group_goes_with_it_as_in_kafka() -> None:
+def test_offsets_committed_to_an_empty_group_go_with_it_as_in_kafka() -> None:
     stage = GroupStage()
     member_id, generation = stage.member("t")
     stage.commit({("t", 0): 1}, member_id=member_id, generation=generation)

@@ -10,7 +10,7 @@ from tests.group_coordinator.offsets.stage import GroupStage, topic_id
 
 
 @pytest.mark.parametrize("version", range(1, 10))
-def test_what_was_not_committed_is_no_error(version: int) -> None:
+def test_a_partition_without_a_commit_is_no_error(version: int) -> None:
     stage = GroupStage()
     assert stage.fetch_named({"t": [0, 99], "nowhere": [1]}, version=version) == {
         ("t", 0): (-1, -1, "", 0),

@@ -26,7 +26,7 @@ def fetched(group: Promises, offset: int) -> None:
     group.fetched(group.turn(), {ONE: offset})
 
 
-def test_what_was_acknowledged_last_is_fetched(world: World) -> None:
+def test_a_fetch_of_the_offset_acknowledged_last_is_right(world: World) -> None:
     group = promises(world)
     fetched(group, NOTHING)
     acknowledged(group, 5)
@@ -36,7 +36,7 @@ def test_what_was_acknowledged_last_is_fetched(world: World) -> None:
 
 
 @pytest.mark.parametrize("offset", [5, 9, NOTHING])
-def test_what_was_replaced_or_never_committed_is_not(world: World, offset: int) -> None:
+def test_a_fetch_of_an_offset_that_was_replaced_or_never_committed_is_noticed(world: World, offset: int) -> None:
     group = promises(world)
     acknowledged(group, 5)
     acknowledged(group, 7)
@@ -63,7 +63,7 @@ def test_a_commit_that_ends_amid_a_fetch_may_be_seen_or_not(world: World) -> Non
     assert world.violations == []
 
 
-def test_what_is_not_known_may_be_there_until_it_was_seen_to_be(world: World) -> None:
+def test_a_commit_of_unknown_outcome_may_be_there_and_stays_once_it_was_seen(world: World) -> None:
     group = promises(world)
     acknowledged(group, 5)
     group.commit_begins(1, {ONE: 7})
@@ -85,7 +85,7 @@ def test_a_commit_is_in_doubt_until_it_is_answered_or_seen(world: World) -> None
     assert not group.in_doubt(OTHER, 5)
 
 
-def test_what_was_refused_is_never_seen(world: World) -> None:
+def test_a_fetch_of_a_refused_commit_is_noticed(world: World) -> None:
     group = promises(world)
     acknowledged(group, 5)
     commit = group.commit_begins(1, {ONE: 7})
@@ -94,7 +94,7 @@ def test_what_was_refused_is_never_seen(world: World) -> None:
     assert len(world.violations) == 1
 
 
-def test_what_was_seen_is_not_refused(world: World) -> None:
+def test_the_refusal_of_a_commit_that_was_seen_is_noticed(world: World) -> None:
     group = promises(world)
     commit = group.commit_begins(1, {ONE: 7})
     fetched(group, 7)

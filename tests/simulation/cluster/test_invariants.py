@@ -90,14 +90,14 @@ def scene() -> Iterator[Scene]:
 
 
 @pytest.mark.parametrize("power", [True, False])
-def test_what_an_earlier_life_synced_is_held_before_the_first_sync_round(scene: Scene, power: bool) -> None:
+def test_records_that_an_earlier_life_synced_are_held_before_the_first_sync_round(scene: Scene, power: bool) -> None:
     """Seed 1051: a power cut, then a disk that took seconds for the first round, while another that knew more was elected."""
     scene.follower.restart(power=power)
     assert scene.follower.log.durable_offset < SYNCED == scene.follower.log.log_end_offset
     assert scene.violations(SYNCED) == 0
 
 
-def test_what_a_failed_sync_dropped_is_not_held_though_the_page_cache_still_shows_it(scene: Scene) -> None:
+def test_records_that_a_failed_sync_dropped_are_not_held_though_the_page_cache_still_shows_them(scene: Scene) -> None:
     scene.both_append()
     scene.follower.disk.random = Random(1)
     scene.follower.disk.faults.fail("fdatasync", errno.EIO)
@@ -109,12 +109,12 @@ def test_what_a_failed_sync_dropped_is_not_held_though_the_page_cache_still_show
     assert scene.violations(SYNCED + 1) == 1
 
 
-def test_what_is_written_and_not_synced_is_not_held(scene: Scene) -> None:
+def test_unsynced_records_are_not_held(scene: Scene) -> None:
     scene.both_append()
     assert scene.violations(SYNCED + 1) == 1
 
 
-def test_what_came_since_the_start_is_not_held_before_the_node_says_so(scene: Scene) -> None:
+def test_records_since_the_start_are_not_held_before_the_node_says_so(scene: Scene) -> None:
     """A round has run, and its node was not told."""
     scene.follower.restart(power=True)
     assert scene.violations(SYNCED) == 0
@@ -123,7 +123,7 @@ def test_what_came_since_the_start_is_not_held_before_the_node_says_so(scene: Sc
     assert scene.violations(SYNCED + 1) == 1
 
 
-def test_what_was_cut_and_written_again_is_not_held(scene: Scene) -> None:
+def test_records_that_were_cut_and_written_again_are_not_held(scene: Scene) -> None:
     scene.follower.restart(power=True)
     assert scene.violations(SYNCED) == 0
     scene.follower.log.truncate_to(SYNCED - 1)

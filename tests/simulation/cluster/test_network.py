@@ -92,7 +92,7 @@ def test_bytes_arrive_whole_and_in_order(seed: int) -> None:
     Pair(seed).run(work)
 
 
-def test_what_is_blocked_one_way_arrives_late_and_the_other_way_goes_on() -> None:
+def test_bytes_blocked_one_way_arrive_late_and_the_other_way_goes_on() -> None:
     async def work(pair: Pair) -> None:
         client = await pair.connect()
         pair.network.block("client", "server")
@@ -155,7 +155,7 @@ def test_file_ranges_leave_in_their_place_from_a_simulated_disk() -> None:
     Pair().run(work)
 
 
-def test_what_nobody_reads_stays_with_the_sender() -> None:
+def test_unread_bytes_stay_with_the_sender() -> None:
     async def work(pair: Pair) -> None:
         client = await pair.connect()
         pair.servers[0].stream.pause_reading()

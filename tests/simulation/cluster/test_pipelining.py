@@ -131,7 +131,7 @@ def test_after_an_error_all_are_answered_before_all_are_sent_again_in_order(rig:
     rig.run(work)
 
 
-def test_what_lies_behind_a_stored_batch_was_stored(rig: Rig) -> None:
+def test_a_batch_before_a_stored_one_was_stored(rig: Rig) -> None:
     """Its answer was lost: what was stored behind it would have been out of order otherwise."""
 
     async def work() -> None:
@@ -176,7 +176,7 @@ def test_to_hear_that_a_batch_is_out_of_order_is_a_violation(rig: Rig, first: Er
     rig.run(work)
 
 
-def test_what_cannot_be_delivered_in_time_is_given_up_once_all_is_answered(rig: Rig) -> None:
+def test_a_batch_that_cannot_be_delivered_in_time_is_given_up_once_all_are_answered(rig: Rig) -> None:
     async def work() -> None:
         await rig.add(1, 2)
         await asyncio.sleep(DELIVERY_S)

@@ -31,7 +31,7 @@ class ReplicaLogEnd:
     ],
     ids=["the store is down", "requests do not arrive", "answers do not come back"],
 )
-def test_who_is_cut_off_sees_what_was_written_once_it_is_not(cut: Callable[[ReplicaLogEnd, bool], None]) -> None:
+def test_a_process_that_is_cut_off_sees_the_writes_once_it_is_healed(cut: Callable[[ReplicaLogEnd, bool], None]) -> None:
     """Watches went on, whatever was cut: no run ever had a process that did not know of an election."""
     reach, keyspace = ReplicaLogEnd(), Keyspace()
     store = SimulatedStore(keyspace, reach.links, reaches=lambda: reach.reaches, hears=lambda: reach.hears)

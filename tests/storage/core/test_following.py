@@ -118,7 +118,7 @@ def test_an_empty_follower_may_begin_within_a_batch() -> None:
     assert position(25, 20) == 25
 
 
-def test_who_was_cut_within_the_leaders_first_batch_begins_anew() -> None:
+def test_a_follower_that_was_cut_within_the_leaders_first_batch_begins_anew() -> None:
     """The leader had forgotten the epochs of what is here, and told that they end where it starts."""
     here = own((3, 0), start=0, end=25)
     assert begins_within(20, 29, here, leaders_start=25) == TruncateFully(20, 25)

@@ -49,7 +49,7 @@ def nodes(proposal: Proposal | None) -> list[int]:
 # -- the table ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_state_shows_holds_wherever_a_replica_stood() -> None:
+def test_the_isr_of_a_state_holds_wherever_a_replica_stood() -> None:
     for standing in Standing:
         assert TRANSITIONS[standing, Fact.SHOWN_IN] is Standing.IN
         assert TRANSITIONS[standing, Fact.SHOWN_OUT] is Standing.OUT
@@ -121,7 +121,7 @@ def test_whatever_happens_the_maximal_isr_is_what_is_committed_and_what_is_propo
 # -- who joins ------------------------------------------------------------------------------------------------------------
 
 
-def test_who_has_what_is_committed_joins() -> None:
+def test_a_follower_with_all_committed_records_joins() -> None:
     replica = leader(1, log_end=5)
     heard(replica, 2, 4, 0.0)
     assert replica.decide(0.0, LIMITS, anyone) is None
@@ -144,7 +144,7 @@ def test_a_joining_replica_holds_the_high_watermark_from_then_on() -> None:
     assert replica.high_watermark == 9
 
 
-def test_who_has_no_replica_of_it_or_is_not_eligible_does_not_join() -> None:
+def test_a_node_without_a_replica_or_not_eligible_does_not_join() -> None:
     replica = leader(1, log_end=5, replicas=(1, 2))
     heard(replica, 3, 5, 0.0)
     heard(replica, 2, 5, 0.0)
@@ -152,7 +152,7 @@ def test_who_has_no_replica_of_it_or_is_not_eligible_does_not_join() -> None:
     assert nodes(replica.decide(0.0, LIMITS, anyone)) == [1, 2]
 
 
-def test_who_pulls_no_longer_does_not_join_on_what_it_said() -> None:
+def test_a_follower_that_pulls_no_longer_does_not_join_on_its_earlier_report() -> None:
     replica = leader(1, log_end=5)
     heard(replica, 2, 5, 0.0)
     replica.follower_left(2)
@@ -177,7 +177,7 @@ def test_a_new_leader_gives_everyone_the_full_time() -> None:
     assert nodes(replica.decide(110.1, LIMITS, anyone)) == [1]
 
 
-def test_who_is_at_the_end_is_in_sync_however_long_it_was_silent() -> None:
+def test_a_follower_at_the_end_is_in_sync_however_long_it_was_silent() -> None:
     replica = leader(1, 2, log_end=5)
     heard(replica, 2, 5, 0.0)
     assert replica.decide(1000.0, LIMITS, anyone) is None
@@ -218,7 +218,7 @@ def test_a_follower_that_falls_behind_under_load_leaves() -> None:
     assert 10 <= out() <= 45  # ten seconds behind after twenty, noticed after twice that at most
 
 
-def test_who_left_counts_until_that_is_known() -> None:
+def test_a_leaving_member_counts_until_that_is_known() -> None:
     replica = leader(1, 2, log_end=5)
     replica.decide(0.0, LIMITS, anyone)
     assert nodes(replica.decide(11.0, LIMITS, anyone)) == [1]
@@ -264,7 +264,7 @@ def test_an_earlier_incarnation_is_heard_no_more() -> None:
     assert replica.high_watermark == 0
 
 
-def test_what_a_sync_round_covered_says_nothing_before_the_logs_were_compared() -> None:
+def test_a_reported_sync_round_says_nothing_before_the_logs_were_compared() -> None:
     replica = leader(1, 2, log_end=5, synced=True)
     replica.take_effects()
     replica.made_durable(2, 10, 5, 0.0)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from services.storage.core.produce.parked_produces import ParkedProduces
 
 
-def test_what_arrived_in_order_leaves_in_order_once_it_is_committed() -> None:
+def test_produces_leave_in_order_of_arrival_once_they_are_committed() -> None:
     parked: ParkedProduces[str] = ParkedProduces()
     for offset in (10, 20, 30):
         parked.park(offset, 100.0, f"to {offset}")

@@ -32,14 +32,14 @@ def test_later_pulls_name_what_changed() -> None:
     assert one.next_pull({}) == (2, (), ())
 
 
-def test_what_the_leader_has_answered_is_named_again_even_if_nothing_changed() -> None:
+def test_a_partition_that_the_leader_has_answered_is_named_again_even_if_nothing_changed() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
     one.name_again(A)
     assert one.next_pull({A: at(A, 1)}) == (1, (at(A, 1),), ())
 
 
-def test_what_only_became_durable_is_not_named_while_an_answer_may_be_on_its_way() -> None:
+def test_a_partition_that_only_became_durable_is_not_named_while_an_answer_may_be_on_its_way() -> None:
     """The leader would send the same batches twice, and count what it says the second time as known here."""
     one = session()
     one.next_pull({A: at(A, 1)})
@@ -50,14 +50,14 @@ def test_what_only_became_durable_is_not_named_while_an_answer_may_be_on_its_way
     assert one.next_pull({A: at(A, 1, durable=1)}) == (2, (at(A, 1, durable=1),), ())
 
 
-def test_what_was_answered_is_named_whatever_is_on_its_way() -> None:
+def test_an_answered_partition_is_named_whatever_is_on_its_way() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
     one.name_again(A)
     assert one.next_pull({A: at(A, 5)}, unanswered=True) == (1, (at(A, 5),), ())
 
 
-def test_what_left_is_dropped_once_and_answers_to_it_count_no_more() -> None:
+def test_a_partition_that_left_is_dropped_once_and_answers_for_it_count_no_more() -> None:
     one = session()
     one.next_pull({A: at(A, 1), B: at(B, 2)})
     one.drop(A)
@@ -66,7 +66,7 @@ def test_what_left_is_dropped_once_and_answers_to_it_count_no_more() -> None:
     assert one.next_pull({}) == (2, (), ())
 
 
-def test_what_left_and_came_back_in_another_epoch_is_named_and_not_dropped() -> None:
+def test_a_partition_that_came_back_in_another_epoch_is_named_and_not_dropped() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
     one.drop(A)

@@ -5,14 +5,14 @@ import pytest
 from services.storage.core.replication.throttle import CopyAllowance, is_throttled
 
 
-def test_whoever_took_too_much_waits_until_the_rate_has_caught_up() -> None:
+def test_a_replica_that_took_too_much_waits_until_the_rate_has_caught_up() -> None:
     allowance = CopyAllowance()
     assert allowance.take(500, 1000, 100.0) == 0.0
     assert allowance.take(1500, 1000, 100.0) == pytest.approx(1.0)
     assert allowance.take(1000, 1000, 101.0) == pytest.approx(1.0)
 
 
-def test_what_was_not_used_for_long_is_no_credit_without_bound() -> None:
+def test_an_unused_rate_is_no_credit_without_bound() -> None:
     allowance = CopyAllowance()
     allowance.take(1, 1000, 0.0)
     assert allowance.take(2000, 1000, 1e6) == pytest.approx(1.0)

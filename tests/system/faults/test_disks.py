@@ -182,7 +182,7 @@ def take_what_is_left(file: Path) -> None:
                     opened.write(bytes(block))
 
 
-def test_what_was_acknowledged_survives_a_power_cut(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_a_power_cut(tmp_path: Path) -> None:
     with (
         small_disk("ext4", tmp_path, 96) as disk,
         LocalCluster(

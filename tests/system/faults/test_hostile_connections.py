@@ -162,7 +162,7 @@ def beside_a_producer(target: LocalCluster, topic: str, attack: Attack, *, left:
     run.check(target.bootstrap)
 
 
-def test_what_is_no_request_costs_only_its_own_connection(target: LocalCluster, topic: str) -> None:
+def test_bytes_that_are_no_request_cost_only_their_own_connection(target: LocalCluster, topic: str) -> None:
     Admin(target.bootstrap).create(topic, 4)
     attack = Attack(target.shape.port + 1)
     for name, data in REFUSED.items():

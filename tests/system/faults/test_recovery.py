@@ -23,7 +23,7 @@ def alone() -> Iterator[LocalCluster]:
         yield running
 
 
-def test_what_was_acknowledged_is_read_back_by_child_processes(alone: LocalCluster) -> None:
+def test_acknowledged_records_are_read_back_by_child_processes(alone: LocalCluster) -> None:
     cluster, topic = alone, "much"
     Admin(cluster.bootstrap).create(topic, PARTITIONS)
     acknowledged: dict[tuple[int, int], bytes] = {}

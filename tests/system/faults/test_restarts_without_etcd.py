@@ -136,7 +136,7 @@ def heard(cluster: LocalCluster, controller: str) -> set[str]:
     return {name for name in detection["heard"] if not name.startswith("controller")}
 
 
-def test_who_can_reach_nobody_waits_says_so_and_is_not_ready(healed: LocalCluster, topic: str) -> None:
+def test_a_process_that_reaches_no_peer_waits_says_so_and_is_not_ready(healed: LocalCluster, topic: str) -> None:
     Admin(healed.bootstrap).create(topic)
     with ProduceRun(healed.bootstrap, topic) as run:
         run.advance()

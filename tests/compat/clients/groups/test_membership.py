@@ -44,7 +44,7 @@ def test_members_that_come_and_go_read_every_record_once(
 
 
 @of_each_kind
-def test_what_a_killed_member_had_goes_to_the_others_from_its_last_commit_on(
+def test_partitions_of_a_killed_member_go_to_the_others_from_its_last_commit_on(
     kind: Kind, group_members: GroupMembers, bootstrap: str, admin: GroupAdmin, topic: str
 ) -> None:
     admin.create(topic, PARTITIONS)

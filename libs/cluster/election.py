@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Leadership:
-    """One term in office. Put `guard` among the comparisons of every transaction, and stop when `lost` is set.
+    """The term of an elected process. Put `guard` among the comparisons of every transaction, and stop when `lost` is set.
 
     A term is lost when its lease is gone or could not be refreshed in time, when a standby deleted the key, or when we resigned.
     """

@@ -62,7 +62,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
 LOST_AND_REGAINED = [("WARNING", "membership lost"), ("INFO", "membership regained")]
 
 
-def test_a_lost_membership_and_its_return_are_told_once_each(virtually: Virtually, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lost_membership_and_its_return_are_reported_once_each(virtually: Virtually, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         store = MemoryStore()
         cut = store.peer()

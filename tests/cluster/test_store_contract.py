@@ -225,7 +225,7 @@ async def test_all_operations_of_a_transaction_share_one_revision(kit: Kit) -> N
     assert [item.mod_revision for item in listed.items] == [result.revision] * 2
 
 
-async def test_a_prefix_delete_spares_its_neighbours(kit: Kit) -> None:
+async def test_a_prefix_delete_spares_adjacent_keys(kit: Kit) -> None:
     for name in ("p/a", "p/b", "p", "p0"):
         await put(kit, name)
     await kit.store.txn([], [Delete(kit.prefix + "p/", prefix=True)])

@@ -61,7 +61,7 @@ def test_the_output_is_as_old_as_its_last_source(partition: CompactedPartition) 
     assert times == {1_600_000_002.0}
 
 
-def test_neighbours_become_one_segment_as_long_as_they_fit(partition: CompactedPartition) -> None:
+def test_adjacent_segments_become_one_as_long_as_they_fit(partition: CompactedPartition) -> None:
     fill(partition, segments=6)
     sizes = [partition.log_of(base).stat().st_size for base in partition.bases]
     bases = list(partition.bases)
@@ -188,7 +188,7 @@ def test_reading_and_writing_keep_to_the_limit(partition: CompactedPartition) ->
     assert moved / 1_000_000 - 1 <= result.seconds <= moved / 1_000_000 + 1
 
 
-def test_progress_is_told_about_once_a_second(partition: CompactedPartition) -> None:
+def test_progress_is_reported_about_once_a_second(partition: CompactedPartition) -> None:
     for i in range(300):
         partition.put_values((b"%d" % i, b"v" * 30_000))
     partition.roll()

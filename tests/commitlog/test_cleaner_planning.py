@@ -111,7 +111,7 @@ def grouped(sources: list[SourceSizes], segment_bytes: int = 100, index_bytes: i
     return [len(members) for members in groups]
 
 
-def test_neighbours_that_fit_become_one_segment() -> None:
+def test_adjacent_segments_that_fit_become_one() -> None:
     assert grouped([]) == []
     assert grouped(sizes((50, 8, 12), (50, 8, 12), (1, 8, 12))) == [2, 1]
 

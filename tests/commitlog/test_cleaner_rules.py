@@ -80,7 +80,7 @@ def test_the_remaining_records_of_a_batch_keep_their_place_and_their_bytes(parti
     assert (after.record_count, after.max_timestamp, after.last_sequence) == (1, NOW_MS - 20, 19)
 
 
-def test_keys_of_any_length_are_told_apart(partition: CompactedPartition) -> None:
+def test_keys_of_any_length_are_distinct(partition: CompactedPartition) -> None:
     keys = [b"", b"x", b"x" * 39, b"x" * 40, b"x" * 41, b"x" * 5000, b"x" * 4999 + b"y"]
     for _ in range(2):
         for key in keys:

@@ -154,7 +154,7 @@ def test_a_write_during_a_round_keeps_the_file_open(tmp_path: Path) -> None:
     assert log.active.is_unsynced
 
 
-def test_writers_who_leave_no_room_are_refused_until_a_round_makes_some(tmp_path: Path) -> None:
+def test_writers_that_leave_no_room_are_refused_until_a_round_makes_some(tmp_path: Path) -> None:
     registry = bounded()
     logs = [open_log(tmp_path / f"t-{number}", registry=registry) for number in range(40)]
     assert held(tmp_path)[0] <= BOUND
@@ -206,7 +206,7 @@ def test_a_failed_sync_of_what_a_log_that_opens_cannot_hold_is_final(tmp_path: P
         open_log(tmp_path, fs, registry=bounded())
 
 
-def test_a_writer_who_outruns_the_rounds_fills_segments_beyond_their_size_and_is_not_refused(tmp_path: Path) -> None:
+def test_a_writer_that_outruns_the_rounds_fills_segments_beyond_their_size_and_is_not_refused(tmp_path: Path) -> None:
     config = replace(SMALL, segment_index_bytes=100_000)
     log = open_log(tmp_path, config=config, registry=bounded(32))
     for _ in range(50):

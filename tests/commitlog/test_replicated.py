@@ -124,7 +124,7 @@ def test_transactions_end_on_a_follower_as_they_do_in_a_recovery(tmp_path: Path)
     assert log.aborted.counts == recovered.aborted.counts == {0: 1}
 
 
-def test_a_failed_write_takes_back_what_producers_were_told(tmp_path: Path) -> None:
+def test_a_failed_write_reverts_producer_state(tmp_path: Path) -> None:
     fs = FaultyFileSystem()
     log = open_log(tmp_path, fs)
     fs.fail("pwritev", after=0)
@@ -213,7 +213,7 @@ def test_a_log_that_is_killed_while_it_begins_anew_opens_at_its_new_start(tmp_pa
 # --- gaps that no segment spans
 
 
-def test_a_batch_too_far_away_is_told_of() -> None:
+def test_a_batch_too_far_away_is_reported() -> None:
     far = 1 << 40
     with pytest.raises(FarAhead) as ahead:
         read(bytes(batch_at(far)), end=5)

@@ -151,7 +151,7 @@ def test_a_batch_outside_of_the_open_transaction_is_refused() -> None:
 # --- what is aborted
 
 
-def test_aborted_transactions_are_told_and_committed_ones_are_not(tmp_path: Path) -> None:
+def test_aborted_transactions_are_listed_and_committed_ones_are_not(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     aborted = produce(log, 1)
     committed = produce(log, 2)
@@ -170,7 +170,7 @@ def test_the_entry_names_the_earliest_other_open_transaction(tmp_path: Path) -> 
     assert index_of(tmp_path) == [AbortedTransaction(2, second, marker, first), AbortedTransaction(1, first, last, last + 1)]
 
 
-def test_an_abort_in_a_later_segment_is_told_to_readers_of_an_earlier_one(tmp_path: Path) -> None:
+def test_an_abort_in_a_later_segment_is_listed_for_readers_of_an_earlier_one(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     produce(log, 1)
     log.roll()
@@ -182,7 +182,7 @@ def test_an_abort_in_a_later_segment_is_told_to_readers_of_an_earlier_one(tmp_pa
     assert read_committed(open_log(tmp_path), marker + 1).offsets == [1, 2]
 
 
-def test_a_read_is_told_of_no_transaction_that_is_over_before_it(tmp_path: Path) -> None:
+def test_a_read_lists_no_transaction_that_is_over_before_it(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     produce(log, 1)
     end(log, 1, commit=False)
@@ -305,7 +305,7 @@ def test_open_and_ended_transactions_are_found_again(tmp_path: Path, clean: bool
     assert read_committed(again, again.log_end_offset) == ([held], [(1, aborted), (3, second)])
 
 
-def test_a_clean_stop_leaves_the_index_for_who_opens_next(tmp_path: Path) -> None:
+def test_a_clean_stop_leaves_the_index_for_the_next_opening(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     first = produce(log, 1)
     marker = end(log, 1, commit=False)

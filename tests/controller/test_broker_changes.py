@@ -110,7 +110,7 @@ def restarted(node_id: int, incarnation: int, survived_from: int, *, stopping: b
     return {node_id: LiveNode(incarnation, frozenset({f"d{node_id}"}), survived_from, stopping)}
 
 
-def test_a_replicated_topic_is_not_led_by_who_may_have_lost_its_page_cache() -> None:
+def test_a_replica_that_may_lack_its_page_cache_does_not_lead_a_replicated_topic() -> None:
     """KIP-966: the last in-sync replica loses its unflushed tail; it must not lead and truncate the others."""
     dead = reconcile(led_by(1, incarnation=5), {})
     assert reconcile(dead, restarted(1, 6, survived_from=0), synced=False) is dead

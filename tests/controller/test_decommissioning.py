@@ -190,7 +190,7 @@ def test_a_replica_for_which_no_node_is_left_is_stuck_and_said_to_be() -> None:
     assert (result.steps, result.stuck) == ([], [(topic_id(1), 0)])
 
 
-def test_together_with_who_leaves_a_node_that_is_gone_is_replaced_too() -> None:
+def test_a_node_that_is_gone_is_replaced_together_with_a_decommissioned_one() -> None:
     image = cluster(state_of(2, 3, 1, isr=(2, 1)), leaves=(1,))
     assert plan(situation(image), most=10, even=False).steps == [], "it may come back"
     five = image_of(
@@ -528,7 +528,7 @@ async def test_a_node_that_was_unregistered_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("mode", ["off", "suggest"])
-def test_without_being_told_to_nothing_moves(mode: str) -> None:
+def test_without_the_config_nothing_moves(mode: str) -> None:
     async def scenario() -> None:
         async with nodes_with_a_topic(1, 2, 3) as (store, running), copying(store, running) as copied:
             await configure(store, "", self_balancing_mode=mode)

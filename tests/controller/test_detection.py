@@ -133,7 +133,7 @@ def test_coordinators_that_fall_silent_are_dead_and_say_nothing_of_our_own_place
     assert not watch.detection.cut_off
 
 
-def test_coordinators_that_were_heard_last_a_moment_before_the_nodes_are_not_taken_for_dead_by_who_is_cut_off() -> None:
+def test_a_controller_that_is_cut_off_does_not_take_coordinators_heard_just_before_the_nodes_for_dead() -> None:
     coordinator = Process(GROUP_COORDINATOR, 1, 1)
     watch = Watch(ONE, TWO, THREE, coordinator)
     watch.pass_ms(2 * HEARTBEAT_MS, ONE, TWO, THREE)
@@ -177,7 +177,7 @@ def test_a_process_that_is_heard_again_lives() -> None:
     assert watch.detection.dead() == []
 
 
-def test_news_of_a_former_incarnation_concerns_nobody() -> None:
+def test_a_fact_about_a_former_incarnation_concerns_nobody() -> None:
     """A restarted node is registered: its former connection ends late, and a probe of its former life is answered late."""
     watch = Watch(ONE, TWO, THREE)
     watch.detection.connection_lost(ONE, watch.now_ms)

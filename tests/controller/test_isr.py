@@ -96,7 +96,7 @@ def test_a_former_life_of_the_leader_is_refused_as_a_whole() -> None:
 @pytest.mark.parametrize(
     "follower", [None, storage(2, 2), replace(storage(2), stopping=True), storage(2, log_dirs=("other",))], ids=str
 )
-def test_nobody_joins_who_is_dead_was_restarted_is_stopping_or_lost_the_directory(follower: Member | None) -> None:
+def test_no_replica_joins_that_is_dead_restarted_stopping_or_without_its_directory(follower: Member | None) -> None:
     members = [storage(1), *([follower] if follower else [])]
     image = cluster(three(isr=(1,)), *members)
     assert ask(image, proposed((1, 1), (2, 1))).results[0].error == ErrorCode.INELIGIBLE_REPLICA

@@ -100,7 +100,7 @@ def test_one_that_a_reassignment_is_adding_gets_another_one_too() -> None:
     assert reconciled_state(state, storage(1), back()).replicas[1] == Replica(2, "new2")
 
 
-def test_a_node_that_comes_back_empty_is_told_where_its_replicas_go() -> None:
+def test_a_node_that_comes_back_empty_gets_new_directories_for_its_replicas() -> None:
     async def scenario() -> None:
         store = MemoryStore()
         await register(store, storage(1), storage(2))

@@ -148,7 +148,7 @@ async def test_a_killed_controller_is_succeeded_and_gives_no_producer_id_twice(o
         assert image.topics["t"].topic_id == created.topics[0].topic_id.hex()
 
 
-async def test_a_controller_that_is_told_to_stop_resigns_at_once(own_etcd: EtcdServer) -> None:
+async def test_a_stopping_controller_resigns_at_once(own_etcd: EtcdServer) -> None:
     async with cluster(own_etcd) as (controller, follower, _store):
         await until(lambda: follower.image.controller is not None)
         assert await controller.end(signal.SIGTERM) == 0

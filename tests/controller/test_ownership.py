@@ -73,7 +73,7 @@ def test_in_calm_no_more_shards_move_than_must(before: list[Owner | None], livin
 
 
 @given(owned_shards, living_ones)
-def test_before_it_is_calm_who_lives_keeps_all_it_has(before: list[Owner | None], living: list[Owner]) -> None:
+def test_before_it_is_calm_live_coordinators_keep_their_shards(before: list[Owner | None], living: list[Owner]) -> None:
     after = owners(before, living, even=False)
     assert all(now == was for was, now in zip(before, after, strict=True) if was in living)
 

@@ -27,7 +27,7 @@ def test_doubt_is_a_step_of_the_table_and_gives_out_no_epoch_twice(state: Partit
 
 
 @pytest.mark.parametrize("synced", [True, False])
-def test_nobody_is_elected_before_all_replicas_have_told_their_logs_not_even_those_of_the_backups_isr(synced: bool) -> None:
+def test_no_replica_is_elected_before_all_have_reported_their_logs_not_even_one_of_the_backups_isr(synced: bool) -> None:
     doubted = in_doubt(STATE)
     for nodes in ((1,), (1, 2), (2, 3)):
         assert not SteadyPartitions(live(*nodes))(doubted)

@@ -468,7 +468,7 @@ async def test_a_restarted_controller_does_not_wait_for_the_lease_of_its_dead_pr
 
 
 @story
-async def test_a_controller_leaves_others_and_its_own_successor_in_office() -> None:
+async def test_a_controller_deletes_neither_the_election_of_another_nor_its_own_successors() -> None:
     for incumbent in (ElectedController(2, 1), ElectedController(1, 101)):
         store = MemoryStore()
         lease = await store.grant_lease(3600)

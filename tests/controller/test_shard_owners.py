@@ -279,7 +279,7 @@ async def test_a_coordinator_that_restarts_gets_its_shards_anew_and_at_once() ->
 
 
 @story
-async def test_a_coordinator_that_is_told_to_stop_loses_its_shards_before_it_ends() -> None:
+async def test_a_stopping_coordinator_loses_its_shards_before_it_ends() -> None:
     store = await cluster(group_coordinator(1), group_coordinator(2))
     async with running_controller(store) as running:
         await created(running)

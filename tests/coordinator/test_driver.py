@@ -371,7 +371,7 @@ async def test_a_tombstone_is_written_for_what_is_removed(partition: Partition, 
     assert await said(await serving(run, 2), Read("a")) == "nothing"
 
 
-async def test_those_who_ask_in_one_turn_are_decided_at_once_and_share_an_append(partition: Partition, run: Run) -> None:
+async def test_requests_of_one_turn_are_decided_at_once_and_share_an_append(partition: Partition, run: Run) -> None:
     driver, said = await serving(run), list[str | None]()
     expected = [driver.submit(Add("a", 1), lambda answer: said.append(answer.reply)) for _ in range(3)]
     await asyncio.sleep(0.01)

@@ -147,7 +147,7 @@ def test_deadlines_that_move_often_leave_little_behind() -> None:
     assert len(timers._heap) < 100
 
 
-def test_write_errors_are_told_as_kafka_tells_them() -> None:
+def test_write_errors_are_mapped_as_in_kafka() -> None:
     answer = {15: (3, 19, 7, 20), 16: (6, 56), -1: (10, 18, 4)}
     for heard, errors in answer.items():
         assert [client_error(error) for error in errors] == [heard] * len(errors)

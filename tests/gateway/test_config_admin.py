@@ -52,7 +52,7 @@ def configs(result: describe_wire.DescribeConfigsResult) -> dict[str, describe_w
     return {config.name: config for config in result.configs}
 
 
-async def test_a_topics_own_config_is_told_from_a_default() -> None:
+async def test_a_topics_own_config_is_distinct_from_a_default() -> None:
     described = configs(await describe(TOPIC, "a"))
     assert (described["retention.ms"].value, described["retention.ms"].config_source) == ("5", 1)
     assert (described["durability"].value, described["durability"].config_source) == ("synced", 5)
@@ -121,7 +121,9 @@ async def test_the_cluster_wide_default_is_what_was_set() -> None:
 
 
 @pytest.mark.parametrize(("group", "session"), [("g", ("50000", 8)), ("never/seen é", ("45000", 5))])
-async def test_a_groups_own_config_is_told_from_a_default_whether_or_not_it_exists(group: str, session: tuple[str, int]) -> None:
+async def test_a_groups_own_config_is_distinct_from_a_default_whether_or_not_the_group_exists(
+    group: str, session: tuple[str, int]
+) -> None:
     described = configs(await describe(GROUP, group, broker_id=1))
     assert (described[SESSION].value, described[SESSION].config_source) == session
     assert (described[HEARTBEAT].value, described[HEARTBEAT].config_source) == ("5000", 5)

@@ -54,7 +54,7 @@ async def test_row_3_what_we_do_not_serve_closes(rig: Rig, bystander: RawClient,
 
 
 @pytest.mark.parametrize("version", [5, 99, -1, 32767])
-async def test_row_4_an_unknown_version_of_api_versions_is_told_which_ones_we_have(rig: Rig, version: int) -> None:
+async def test_row_4_an_unknown_version_of_api_versions_gets_the_list_of_served_ones(rig: Rig, version: int) -> None:
     await rig.start()
     client = await rig.client()
     client.ask(API_VERSIONS, version, b"\3x\3y\0", correlation_id=9)

@@ -71,7 +71,7 @@ async def test_a_leader_that_moved_is_followed() -> None:
     assert await ask(gateway, wanting(("a", 0, 3))) == {("a", 0): (0, 3)}
 
 
-async def test_nobody_who_answers_is_nobody_who_leads() -> None:
+async def test_without_an_answer_the_error_is_not_leader_or_follower() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1, -1)}))
 
     def gone(node_id: int, body: DeleteRecords) -> DeleteRecordsReply:

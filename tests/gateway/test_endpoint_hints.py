@@ -93,7 +93,7 @@ async def test_a_client_that_sent_a_metadata_request_since_then_gets_no_hint(rig
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(("version", "batch"), [(9, idempotent(0)), (VERSION, BATCH)], ids=["old client", "not idempotent"])
-async def test_others_are_told_nothing(rig: Rig, peer_gateway: FakePeerGateway, version: int, batch: bytes) -> None:
+async def test_other_clients_get_no_hint(rig: Rig, peer_gateway: FakePeerGateway, version: int, batch: bytes) -> None:
     await rig.start()
     client = await rig.client(1)
     assert await hears(client, batch, version) == {}
@@ -101,7 +101,7 @@ async def test_others_are_told_nothing(rig: Rig, peer_gateway: FakePeerGateway, 
     assert [await hears(client, batch, version) for _ in range(2)] == [{}, {}]
 
 
-async def test_while_members_come_and_go_it_is_told_nothing(
+async def test_while_gateways_come_and_go_there_is_no_hint(
     rig: Rig, peer_gateway: FakePeerGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All leases expire at once when the store hangs, and the gateways register again one by one."""

@@ -262,7 +262,7 @@ async def test_a_deleted_file_is_asked_for_again(rig: Rig) -> None:
     assert read_fetched((await client.answer(FETCH, 12))[1], 12)[1][0].records == content
 
 
-async def test_a_deleted_file_is_asked_for_again_by_who_does_not_wait(rig: Rig) -> None:
+async def test_a_fetch_that_does_not_wait_is_sent_again_after_its_file_was_deleted(rig: Rig) -> None:
     await rig.start()
     node = rig.nodes[1]
     content = with_file(rig, 1000)
@@ -316,7 +316,7 @@ async def test_a_file_that_another_process_opened_under_that_number_is_not_taken
     assert (len(files), len(os.listdir("/proc/self/fd"))) == (0, before)
 
 
-async def test_an_evicted_file_is_read_to_its_end_by_who_has_it(rig: Rig) -> None:
+async def test_an_answer_that_holds_an_evicted_file_reads_it_to_its_end(rig: Rig) -> None:
     """A slow client reads while another incarnation's file takes the only place in the table."""
     gateway = await rig.start(sendfile_bytes_min=0, open_files_max=1)
     content = with_file(rig, 20_000_000)
@@ -363,7 +363,7 @@ async def test_the_stages_of_a_request_are_counted_by_api(rig: Rig) -> None:
     assert 'penstock_gateway_request_duration_seconds_count{api="fetch"} 2.0' in metrics
 
 
-async def test_a_fetch_that_is_parked_at_a_replaced_leader_hears_at_once_who_leads(rig: Rig) -> None:
+async def test_a_fetch_that_is_parked_at_a_replaced_leader_hears_at_once_of_the_new_one(rig: Rig) -> None:
     """The replaced leader may be stopped or cut off, and never answer."""
     await rig.start()
     rig.nodes[1].holding_fetches = True
@@ -410,7 +410,7 @@ async def test_a_parked_fetch_stays_where_it_is_when_other_partitions_move(rig: 
     assert (len(rig.nodes[1].fetches), rig.nodes[1].cancelled) == (1, 0)
 
 
-async def test_while_nobody_leads_a_fetch_waits_for_who_will(rig: Rig) -> None:
+async def test_while_nobody_leads_a_fetch_waits_for_the_next_leader(rig: Rig) -> None:
     gateway = await rig.start()
     await rig.lead(0, -1, 1)
     await gateway.wait_for_revision(rig.store.keyspace.revision, 5)
@@ -437,7 +437,7 @@ async def test_while_nobody_leads_a_fetch_waits_for_who_will(rig: Rig) -> None:
     await until(lambda: not gateway.data_path.delayed_requests)
 
 
-async def test_a_follower_in_the_isr_is_asked_by_who_names_a_rack_and_by_nobody_else(rig: Rig) -> None:
+async def test_only_consumers_that_name_a_rack_fetch_from_a_follower_in_the_isr(rig: Rig) -> None:
     gateway = await rig.start()
     content = with_file(rig, 1000)
     rig.nodes[2].file = rig.nodes[1].file
@@ -462,7 +462,7 @@ async def test_a_follower_in_the_isr_is_asked_by_who_names_a_rack_and_by_nobody_
 
 
 @pytest.mark.parametrize("version", range(11, 19))
-async def test_the_replica_that_a_leader_prefers_is_told_to_every_version_that_names_racks(rig: Rig, version: int) -> None:
+async def test_every_version_that_names_racks_hears_of_the_preferred_read_replica(rig: Rig, version: int) -> None:
     await rig.start()
     with_file(rig, 10)
     rig.nodes[1].fetch_result = Fetched(0, 9, 9, 0, preferred_read_replica=2)
@@ -478,7 +478,7 @@ async def test_the_replica_that_a_leader_prefers_is_told_to_every_version_that_n
 
 
 @pytest.mark.parametrize("version", range(12, 19))
-async def test_a_client_is_told_where_its_log_leaves_the_leaders(rig: Rig, version: int) -> None:
+async def test_a_client_hears_where_its_log_diverges_from_the_leaders(rig: Rig, version: int) -> None:
     await rig.start()
     with_file(rig, 10)
     rig.nodes[1].fetch_result = Fetched(0, 9, 9, 0, diverging_epoch=3, diverging_end_offset=7)

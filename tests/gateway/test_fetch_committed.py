@@ -20,7 +20,7 @@ async def ask(client: RawClient, version: int, offset: int, *, isolation: int, m
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-async def test_aborted_transactions_are_told_to_committed_readers_alone(rig: Rig, version: int) -> None:
+async def test_aborted_transactions_are_listed_for_committed_readers_alone(rig: Rig, version: int) -> None:
     await rig.start()
     fill(rig, 10)
     rig.nodes[1].aborted = ABORTED

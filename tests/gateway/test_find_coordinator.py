@@ -68,7 +68,7 @@ async def test_a_listener_that_no_gateway_serves_leads_nowhere() -> None:
     assert await coordinators(gateway, "a") == [("a", COORDINATOR_NOT_AVAILABLE, -1, "", -1)]
 
 
-async def test_a_broker_that_moved_is_first_told_to_be_none() -> None:
+async def test_a_coordinator_behind_a_moved_broker_is_first_not_available() -> None:
     gateway = FakeGateway(cluster(1))
     gateway.moved = {1}
     assert await coordinators(gateway, "a") == [("a", COORDINATOR_NOT_AVAILABLE, -1, "", -1)]

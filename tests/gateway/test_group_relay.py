@@ -285,7 +285,7 @@ async def test_a_coordinator_that_speaks_nonsense_is_unknown_trouble(groups: Gro
 
 
 @pytest.mark.parametrize(("key", "version"), VERSIONS)
-async def test_an_error_of_the_coordinator_is_told_in_every_version(groups: Groups, key: ApiKey, version: int) -> None:
+async def test_an_error_of_the_coordinator_reaches_clients_of_every_version(groups: Groups, key: ApiKey, version: int) -> None:
     await groups.start()
     groups.coordinators[1].error = ErrorCode.REQUEST_TIMED_OUT
     client = await groups.rig.client(1)
@@ -379,7 +379,9 @@ async def test_one_that_is_shutting_down_did_not_look_at_it(groups: Groups) -> N
     assert await answer(client, ApiKey.JOIN_GROUP, 5) == expected
 
 
-async def test_the_patience_of_heartbeats_ends_before_that_of_others(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_heartbeats_wait_less_long_for_an_owner_than_other_requests(
+    groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(coordinator_request, "HEARTBEAT_TIMEOUT_S", 0.05)
     monkeypatch.setattr(coordinator_request, "TIMEOUT_S", 3600)
     await groups.start()
@@ -401,7 +403,7 @@ def test_a_heartbeat_behind_a_commit_is_answered_before_librdkafka_gives_it_up()
     )
 
 
-async def test_patience_ends(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_wait_for_an_owner_ends(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_request, "TIMEOUT_S", 0.05)
     await groups.start()
     await groups.own_all(0)
@@ -455,7 +457,7 @@ async def test_reads_that_were_not_answered_are_asked_again(groups: Groups) -> N
     assert len(coordinator.heard) == 2
 
 
-async def test_a_parked_join_is_told_when_its_owner_is_another_and_silent(
+async def test_a_parked_join_ends_when_its_shard_moves_and_the_former_owner_is_silent(
     groups: Groups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_request, "FORMER_OWNER_TIMEOUT_S", 0.05)
@@ -608,7 +610,7 @@ async def test_a_join_of_90_mb_is_refused_and_harms_nobody_else(groups: Groups) 
         assert await answer(each, ApiKey.HEARTBEAT, 3) == expected
 
 
-async def test_a_gateway_that_ends_sends_those_who_wait_elsewhere(groups: Groups) -> None:
+async def test_a_gateway_that_ends_sends_waiting_clients_elsewhere(groups: Groups) -> None:
     await groups.start()
     groups.coordinators[1].holding = True
     client = await groups.rig.client(1)

@@ -118,7 +118,7 @@ async def test_a_leader_that_is_gone_is_waited_for(failure: Exception | None) ->
     assert gateway.waited_for == [8]
 
 
-async def test_a_leader_that_stays_away_is_error_6_when_patience_ends() -> None:
+async def test_a_leader_that_stays_away_is_not_leader_or_follower_once_the_wait_ends() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (-1, 2)}))
 
     def away(node_id: int, body: ListOffsets) -> ListOffsetsReply:
@@ -140,7 +140,7 @@ async def test_other_errors_of_the_leader_reach_the_client(error: ErrorCode) -> 
 
 
 @pytest.mark.parametrize(("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)])
-async def test_versions_that_do_not_know_error_78_are_told_5(
+async def test_versions_without_offset_not_available_get_leader_not_available(
     version: int, error: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(list_offsets, "TIMEOUT_S_MAX", 0.02)
@@ -171,7 +171,7 @@ async def test_a_leader_that_has_not_caught_up_yet_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 5, 11])
-async def test_a_topic_id_that_its_leader_does_not_know_is_error_3_to_clients_that_name_topics(version: int) -> None:
+async def test_a_topic_id_that_its_leader_does_not_know_is_an_unknown_topic_to_clients_that_name_topics(version: int) -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     gateway.on_storage = lambda node_id, body: ListOffsetsReply((ListedOffset(ErrorCode.UNKNOWN_TOPIC_ID),))
     assert (await ask(gateway, wanting(("a", 0, -1)), version))["a", 0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -30,7 +30,7 @@ def only(response: MetadataResponse) -> MetadataTopic:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_all_topics_and_all_live_brokers_are_told(version: int) -> None:
+async def test_all_topics_and_all_live_brokers_are_listed(version: int) -> None:
     gateway = FakeGateway(Cluster(dead=(4,), topics={"a": (1, 2), "b": (3,)}, racks={2: "z2"}))
     response = await ask(gateway, version, MetadataRequest(None))
     assert [tuple(broker) for broker in response.brokers] == [
@@ -89,7 +89,7 @@ async def test_while_no_broker_lives_the_known_ones_are_named_and_lead_nothing()
 
 
 @pytest.mark.parametrize("leader", [-1, 4])
-async def test_a_partition_without_a_live_leader_has_error_5_and_no_leader(leader: int) -> None:
+async def test_a_partition_without_a_live_leader_has_leader_not_available_and_no_leader(leader: int) -> None:
     gateway = FakeGateway(Cluster(dead=(4,), topics={"a": (leader,)}, replicas={"a": (4, 1)}))
     (partition,) = only(await ask(gateway, 12, named("a"))).partitions
     assert partition.error_code == ErrorCode.LEADER_NOT_AVAILABLE
@@ -107,7 +107,9 @@ async def test_version_0_leaves_out_replicas_that_are_down() -> None:
 
 
 @pytest.mark.parametrize(("version", "error"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
-async def test_a_leader_that_the_listener_does_not_reach_is_told_apart_from_version_6_on(version: int, error: ErrorCode) -> None:
+async def test_a_leader_that_the_listener_does_not_reach_has_its_own_error_from_version_6_on(
+    version: int, error: ErrorCode
+) -> None:
     gateway = FakeGateway(Cluster(topics={"a": (2,)}))
     gateway.without_endpoint = {2}
     response = await ask(gateway, version, named("a"))
@@ -116,14 +118,14 @@ async def test_a_leader_that_the_listener_does_not_reach_is_told_apart_from_vers
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "a\0b", "a" * 250, "", "ä"])
-async def test_an_impossible_topic_name_is_error_17_and_nobody_is_asked_to_create_it(name: str) -> None:
+async def test_an_impossible_topic_name_is_invalid_and_is_not_created(name: str) -> None:
     gateway = FakeGateway(Cluster())
     assert only(await ask(gateway, 9, named(name))).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert not gateway.requests
 
 
 @pytest.mark.parametrize("allow", [False, True])
-async def test_a_missing_topic_is_error_3_where_creation_is_off(allow: bool) -> None:
+async def test_a_missing_topic_is_unknown_where_creation_is_off(allow: bool) -> None:
     off = Cluster(configs={("broker", ""): {"auto.create.topics.enable": "false"}} if allow else {})
     gateway = FakeGateway(off)
     response = await ask(gateway, 9, named("new", allow_auto_topic_creation=allow))
@@ -161,7 +163,7 @@ async def test_a_controller_that_is_away_means_ask_again(failure: Exception) -> 
     assert [(t.name, t.error_code) for t in response.topics] == [("old", 0), ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
-async def test_why_a_topic_cannot_be_created_is_told() -> None:
+async def test_the_answer_says_why_a_topic_cannot_be_created() -> None:
     gateway = FakeGateway(Cluster())
     gateway.on_controller = lambda *_: TopicsReply((TopicResult("new", ErrorCode.INVALID_REPLICATION_FACTOR),), revision=7)
     assert only(await ask(gateway, 9, named("new"))).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
@@ -201,7 +203,7 @@ async def test_internal_topics_that_nobody_would_own_are_not_created_on_demand()
     assert not gateway.requests
 
 
-async def test_topics_are_found_by_id_and_an_unknown_id_is_error_100() -> None:
+async def test_topics_are_found_by_id_and_an_unknown_id_is_unknown_topic_id() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     request = MetadataRequest([RequestedTopic(None, topic_id_of("a")), RequestedTopic(None, b"\7" * 16)])
     response = await ask(gateway, 12, request)
@@ -220,7 +222,7 @@ async def test_ids_are_an_invalid_request_in_versions_10_and_11(version: int, to
     assert not gateway.requests
 
 
-async def test_authorized_operations_are_told_only_to_who_asks() -> None:
+async def test_authorized_operations_are_answered_only_on_request() -> None:
     gateway = FakeGateway(Cluster(topics={"a": (1,)}))
     response = await ask(gateway, 8, named("a"))
     assert (response.cluster_authorized_operations, only(response).authorized_operations) == (-(2**31), -(2**31))

@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-def test_a_group_is_told_once_that_its_broker_moved() -> None:
+def test_a_group_hears_once_that_its_broker_moved() -> None:
     moved_endpoints = MovedEndpoints(Clock())
     assert not moved_endpoints.must_notify(addresses(2000), 1, HOST, PEER, NAME, "a")
     moved_endpoints.note(addresses(1000))
@@ -37,7 +37,7 @@ def test_a_group_is_told_once_that_its_broker_moved() -> None:
     assert moved_endpoints.must_notify(addresses(2000), 1, "10.0.0.2", "10.0.0.2:4000", NAME, "a")
 
 
-def test_each_member_of_a_group_on_one_host_is_told() -> None:
+def test_each_member_of_a_group_on_one_host_hears_of_the_move() -> None:
     moved_endpoints = MovedEndpoints(Clock())
     moved_endpoints.note(addresses(1000))
     notified = [
@@ -58,7 +58,7 @@ def test_nobody_knew_a_broker_that_nobody_served() -> None:
     assert not moved_endpoints.must_notify(addresses(1000), 1, HOST, PEER, NAME, "a")
 
 
-def test_each_move_is_told() -> None:
+def test_each_move_is_hinted() -> None:
     moved_endpoints = MovedEndpoints(Clock())
     moved_endpoints.note(addresses(1000))
     assert moved_endpoints.must_notify(addresses(2000), 1, HOST, PEER, NAME, "a")
@@ -66,7 +66,7 @@ def test_each_move_is_told() -> None:
     assert moved_endpoints.must_notify(addresses(1000), 1, HOST, PEER, NAME, "a")
 
 
-def test_after_a_while_nobody_is_told() -> None:
+def test_after_a_while_nobody_hears_of_a_move() -> None:
     clock = Clock()
     moved_endpoints = MovedEndpoints(clock)
     moved_endpoints.note(addresses(1000))

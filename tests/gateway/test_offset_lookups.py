@@ -281,7 +281,7 @@ async def test_readers_of_committed_records_get_no_unstable_ones(rig: Rig) -> No
     assert (await look_up(client, START + 10 * 100, isolation=1))[1] == 77
 
 
-async def test_a_segment_whose_greatest_timestamp_is_not_told_is_its_leaders_to_search(rig: Rig) -> None:
+async def test_the_leader_searches_a_segment_whose_greatest_timestamp_is_unknown(rig: Rig) -> None:
     await start(rig)
     node = rig.nodes[1]
     assert node.log_layout is not None

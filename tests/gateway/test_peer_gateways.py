@@ -52,7 +52,7 @@ async def test_a_gateway_that_does_not_answer_is_named_and_waited_for_once(
     assert peer_gateway.probes == before + 1
 
 
-async def test_many_who_ask_together_ask_a_gateway_twice_at_most(rig: Rig, peer_gateway: FakePeerGateway) -> None:
+async def test_many_concurrent_questions_probe_a_gateway_twice_at_most(rig: Rig, peer_gateway: FakePeerGateway) -> None:
     gateway = await rig.start()
     await brokers(await rig.client())
     assert peer_gateway.probes == 1, "by who asks for metadata"

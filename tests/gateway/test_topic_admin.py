@@ -121,7 +121,7 @@ async def test_topics_are_deleted_by_id_and_an_unknown_id_has_no_name() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_versions_that_do_not_know_error_73_are_told_42_when_deletion_is_off(version: int) -> None:
+async def test_versions_without_topic_deletion_disabled_get_invalid_request_when_deletion_is_off(version: int) -> None:
     gateway = FakeGateway(Cluster(configs={("broker", ""): {"delete.topic.enable": "false"}}))
     response = await delete_topics.handle(gateway, context(version), delete_wire.DeleteTopicsRequest(topic_names=["a"]))
     assert [r.error_code for r in response.responses] == [ErrorCode.INVALID_REQUEST]

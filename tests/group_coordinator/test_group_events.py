@@ -59,7 +59,7 @@ def stage() -> Telling:
     return Telling()
 
 
-def test_a_rebalance_is_told_with_its_reason_and_its_end(stage: Telling) -> None:
+def test_a_rebalance_is_reported_with_its_reason_and_its_end(stage: Telling) -> None:
     first, *_ = ids = stage.classic_group("t")
     began, ended = stage.take()
     assert isinstance(began, RebalanceBegan)
@@ -88,7 +88,7 @@ def test_a_silent_member_and_one_that_does_not_come_back_in_time_have_reasons_of
     assert gone == [MemberRemoved("g", slow, None, "rebalance too slow"), RebalanceEnded("g", CLASSIC, 0, 2)]
 
 
-def test_nothing_is_told_before_it_is_committed_nor_what_is_taken_back(stage: Telling) -> None:
+def test_no_event_is_reported_before_it_is_committed_nor_a_reverted_one(stage: Telling) -> None:
     ids = stage.stable()
     stage.holds = True
     stage.beat("new", 0, "t")
@@ -111,7 +111,7 @@ def test_the_next_owner_does_not_tell_what_it_reads_in_the_log(stage: Telling) -
     assert not stage.take()
 
 
-def test_a_group_of_the_consumer_protocol_is_told_from_joining_to_leaving(stage: Telling) -> None:
+def test_a_group_of_the_consumer_protocol_is_reported_from_joining_to_leaving(stage: Telling) -> None:
     epoch = stage.beat("m", 0, "t").reply.member_epoch
     stage.beat("m", epoch, owned={"t": range(4)})
     assert stage.take() == [
@@ -131,7 +131,7 @@ def test_a_group_of_the_consumer_protocol_is_told_from_joining_to_leaving(stage:
     assert ended == RebalanceEnded("g", CONSUMER, 0, 2)
 
 
-def test_when_the_last_of_the_new_protocol_goes_the_group_is_told_to_be_classic_again(stage: Telling) -> None:
+def test_when_the_last_member_of_the_new_protocol_goes_the_group_is_reported_as_classic_again(stage: Telling) -> None:
     ids = stage.stable()
     stage.beat("new", 0, "t")
     stage.take()
@@ -143,7 +143,7 @@ def test_when_the_last_of_the_new_protocol_goes_the_group_is_told_to_be_classic_
     assert (began.kind, began.members, began.again) == (CLASSIC, len(ids), False)
 
 
-def test_a_static_member_that_was_replaced_and_who_still_goes_by_its_name(stage: Telling) -> None:
+def test_a_replaced_static_member_is_fenced_and_reported(stage: Telling) -> None:
     protocols = offers("t")
     old = stage.join(instance="one", protocols=protocols)
     stage.settle()
@@ -156,7 +156,7 @@ def test_a_static_member_that_was_replaced_and_who_still_goes_by_its_name(stage:
     assert stage.take() == [MemberFenced("g", old_id, "one", "another member has its instance id")]
 
 
-def test_offsets_that_expire_and_groups_that_go_with_them_or_are_deleted_are_told() -> None:
+def test_expired_offsets_and_deleted_groups_are_reported() -> None:
     stage = TellingOffsets()
     stage.commit({("t", 0): 5, ("u", 0): 5}, name="old")
     stage.drop_topic("u")

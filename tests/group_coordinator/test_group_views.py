@@ -141,7 +141,7 @@ async def test_a_group_shows_its_members_what_they_read_and_how_far_they_are(
     assert row["lag_seconds"] > 1e6, "the records say that they are of 2023"
 
 
-async def test_rebalances_are_told_with_their_reasons_in_words(owner: Coordinator, service: GroupCoordinator) -> None:
+async def test_rebalances_are_shown_with_their_reasons_in_words(owner: Coordinator, service: GroupCoordinator) -> None:
     client = owner.gateway()
     member_id = await stable(client, "g")
     response = (await looked_at(service, "g"))["rebalances"]
@@ -199,7 +199,7 @@ async def test_the_list_has_every_kind_and_counts_them(owner: Coordinator, servi
     assert set(connect["assigned"]) == {"bytes"}, "nobody here can read what Connect's workers say to each other"
 
 
-async def test_of_a_group_that_is_not_there_it_is_told_which(owner: Coordinator, service: GroupCoordinator) -> None:
+async def test_the_view_of_a_missing_group_names_it(owner: Coordinator, service: GroupCoordinator) -> None:
     shard = shard_of("nobody", SHARDS)
     response = {"error": "there is no group nobody", "group": "nobody", "shard": shard}
     assert await not_shown(service, "nobody") == (404, response)
@@ -211,7 +211,7 @@ async def test_before_there_are_groups_none_is_there(node: StorageCluster, begin
     assert await not_shown(coordinator.service, "g") == (404, {"error": "there are no groups yet", "group": "g"})
 
 
-async def test_of_a_group_that_another_would_serve_it_is_told_whom_to_ask_and_not_that_it_is_there(
+async def test_the_view_of_another_owners_group_names_the_owner_and_not_whether_the_group_exists(
     node: StorageCluster, owner: Coordinator, service: GroupCoordinator
 ) -> None:
     client = owner.gateway()

@@ -131,7 +131,7 @@ def test_offsets_that_expired_are_counted() -> None:
     assert shard.meters.expired == 4
 
 
-def test_a_shard_goes_on_when_what_happened_cannot_be_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shard_goes_on_when_its_events_cannot_be_reported(caplog: pytest.LogCaptureFixture) -> None:
     shard = Shard()
     shard.decides(0, "no fact")  # type: ignore[arg-type]
     assert [record.message for record in caplog.records] == ["group events cannot be recorded"]

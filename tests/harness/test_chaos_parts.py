@@ -84,7 +84,7 @@ def test_groups_that_have_not_read_or_not_committed_all_are_short_of_it() -> Non
     assert len(readers.complaints) == 1
 
 
-def test_a_service_with_an_odd_clock_is_as_wrong_as_it_is_told(tmp_path: Path) -> None:
+def test_a_service_with_an_odd_clock_is_as_wrong_as_requested(tmp_path: Path) -> None:
     (tmp_path / "tells.py").write_text(
         "import sys\nfrom libs.clock import SystemClock\nfor _ in sys.stdin:\n    print(SystemClock().wall_ms(), flush=True)\n"
     )

@@ -59,7 +59,7 @@ def test_an_anomaly_that_kafka_allows_is_counted_and_is_no_finding() -> None:
     assert judge(history_of(interleaved)).allowed_kinds() == {"write-cycle": 1}
 
 
-def test_a_recorder_that_makes_no_sense_is_told_so() -> None:
+def test_a_record_that_makes_no_sense_is_refused() -> None:
     send = (Send("a", 1),)
     with pytest.raises(MalformedHistory, match="completes one of 0 calls"):
         judge(History((Op(0, 0, 0, "ok", "send", send),)))

@@ -89,7 +89,7 @@ def test_up_again_starts_only_what_is_down(make):
     assert {name for name in before if before[name] != after[name]} == {"storage-2"}
 
 
-def test_settings_that_the_launcher_overrides_are_told_apart_from_those_that_reach_processes(make):
+def test_the_launcher_names_the_settings_that_it_overrides_and_those_that_reach_processes(make):
     cluster = make()
     own = cluster.plans["gateway-1"].environment["PENSTOCK_ETCD"]
     given = {"PENSTOCK_ADVERTISED_HOST": "kafka.example.net", "PENSTOCK_NODE_ID": "7", "PENSTOCK_ETCD": own}
@@ -152,7 +152,7 @@ def test_a_service_that_is_never_ready_is_reported_with_its_reason(make):
         cluster.wait_ready(["storage-1"], within_s=0.5)
 
 
-def test_one_line_tells_for_all_of_whom_a_start_waits_and_why(make, monkeypatch, capsys):
+def test_one_line_names_all_processes_that_a_start_waits_for_and_why(make, monkeypatch, capsys):
     monkeypatch.setattr("services.local.cluster.TELL_AFTER_S", 0.1)
     never_ready = ["storage-1", "storage-2"]
     cluster = make(storage=2, environment_of={name: {"NEVER_READY": "1"} for name in never_ready})
@@ -184,7 +184,7 @@ def test_a_process_that_ignores_sigterm_is_killed_and_named(make):
     assert cluster.down() == ["gateway-1"]
 
 
-def test_stopping_tells_for_whom_it_waits_and_gives_all_of_them_together_so_long(make, monkeypatch, capsys):
+def test_stopping_names_the_processes_that_it_waits_for_and_has_one_deadline_for_all(make, monkeypatch, capsys):
     monkeypatch.setattr("services.local.cluster.TELL_AFTER_S", 0.1)
     monkeypatch.setattr("services.local.cluster.STOP_AT_LEAST_S", 0.3)
     stubborn = {"IGNORES_SIGTERM": "1"}

@@ -52,7 +52,7 @@ def test_a_shape_out_of_range_is_refused_in_words(wrong):
         Shape(**wrong)
 
 
-def test_a_shape_is_told_as_it_is_given_to_make():
+def test_a_shape_is_shown_as_it_is_given_to_make():
     assert str(Shape(port=19092, storage=4)) == "PORT=19092 STORAGE=4 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1"
 
 

@@ -31,7 +31,7 @@ def test_a_frame_comes_back_as_it_was_packed() -> None:
     assert not frame.payload.readonly
 
 
-def test_hello_says_who_speaks() -> None:
+def test_a_hello_names_its_sender() -> None:
     assert read_hello(unpack_frame(view(pack_hello(HELLO)))) == HELLO
 
 

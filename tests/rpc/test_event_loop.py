@@ -68,7 +68,7 @@ def test_streams_added_while_sending_send_after_other_events() -> None:
     assert run(body) == ["send", "others", "again"]
 
 
-def test_a_failure_to_send_is_told_and_keeps_nobody_from_sending() -> None:
+def test_a_failure_to_send_is_reported_and_keeps_no_other_stream_from_sending() -> None:
     contexts: list[dict[str, Any]] = []
 
     async def body() -> None:

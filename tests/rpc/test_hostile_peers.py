@@ -233,7 +233,7 @@ async def test_a_peer_of_another_cluster_is_refused(scene: Scene) -> None:
     assert await raw.closed()
 
 
-async def test_clusters_are_told_apart_once_a_process_knows_its_own(network: Network, address: str) -> None:
+async def test_a_process_that_knows_its_cluster_refuses_members_of_another(network: Network, address: str) -> None:
     known = [""]
     _, at = await network.serve(address, {}, hello=lambda: Hello("storage", 1, 1, "test", 1, known[0]))
     first = await network.client(at, hello=Hello("gateway", 1, 1, "test", 1, "another"))

@@ -34,7 +34,7 @@ async def test_opened_resources_are_closed_in_reverse_order() -> None:
     assert done == ["port", "server", "store"]
 
 
-async def test_a_main_that_returns_goes_on_until_it_is_told_to_stop() -> None:
+async def test_a_process_whose_main_returns_goes_on_until_sigterm() -> None:
     lifecycle = Lifecycle()
 
     async def main(given: Lifecycle) -> None:

@@ -102,7 +102,7 @@ async def test_a_peer_of_another_cluster_is_refused_however_new_its_image_is(tow
     assert await town.asker().newest() == image(3)
 
 
-async def test_an_image_that_is_not_what_was_told_of_it_is_refused(town: Town) -> None:
+async def test_an_image_that_differs_from_its_announcement_is_refused(town: Town) -> None:
     def telling(image_at: ImageAt, lent: ImageAt, payload: bytes) -> Mapping[str, Accept]:
         return {IMAGE_AT: lambda call: call.reply(image_at), IMAGE: lambda call: call.reply(lent, (payload,))}
 
@@ -116,7 +116,7 @@ async def test_an_image_that_is_not_what_was_told_of_it_is_refused(town: Town) -
     assert await town.asker().newest() == image(3)
 
 
-async def test_seeds_are_asked_by_who_has_no_book_and_must_agree_on_the_cluster(
+async def test_a_process_without_an_address_book_asks_the_seeds_which_must_agree_on_the_cluster(
     town: Town, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = await town.lender(image(3, "a")), await town.lender(image(4, "b"))
@@ -143,7 +143,7 @@ async def test_that_nobody_has_an_image_is_said_once_until_it_is_different(town:
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 2
 
 
-async def test_an_image_is_made_once_for_all_who_ask_for_it_and_lets_others_have_their_turn(town: Town) -> None:
+async def test_an_image_is_made_once_for_all_requests_and_lets_other_work_have_its_turn(town: Town) -> None:
     large = image(9, nodes=2000)
     turns = 0
 

@@ -35,7 +35,7 @@ def test_one_that_left_before_joins_in_front_of_those_that_came_after_it() -> No
     assert waiting.bytes == 0
 
 
-def test_those_who_hung_up_leave_and_the_others_keep_their_order() -> None:
+def test_entries_of_callers_that_hung_up_leave_and_the_others_keep_their_order() -> None:
     waiting: ParkedQueues[str, str] = ParkedQueues(100)
     for name in ("a", "b", "a", "c"):
         assert waiting.hold("p", name, size=10, deadline=9.0)

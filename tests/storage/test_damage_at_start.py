@@ -162,23 +162,23 @@ async def test_the_checkpoint_forgets_a_deleted_topic_before_its_files_go(cluste
     stale = checkpoint.read_bytes()
     await cluster.write(keys.topic("damaged"), None)
     await cluster.stop()
-    buried = path / f"damaged-0.{damaged.hex()}-delete"
-    buried.mkdir(exist_ok=True)
+    deleted = path / f"damaged-0.{damaged.hex()}-delete"
+    deleted.mkdir(exist_ok=True)
     checkpoint.write_bytes(stale)
     await cluster.start()
-    await until(lambda: not buried.exists())
+    await until(lambda: not deleted.exists())
     assert "damaged 0 5" not in checkpoint.read_text()
 
 
 async def test_a_running_node_forgets_a_deleted_topic_before_its_files_go(cluster: StorageCluster) -> None:
     damaged, checkpoint = await in_the_checkpoint(cluster)
     path = checkpoint.parent
-    buried = path / f"damaged-0.{damaged.hex()}-delete"
+    deleted = path / f"damaged-0.{damaged.hex()}-delete"
     told: list[str] = []
     remove = cluster.fs.remove_tree
 
     def removing(name: str) -> None:
-        if name == str(buried):
+        if name == str(deleted):
             told.append(checkpoint.read_text())
         remove(name)
 
@@ -277,7 +277,7 @@ async def test_a_damaged_checkpoint_of_starts_blocks_no_start(cluster: StorageCl
     await cluster.leads(sound, 0, 1)
 
 
-async def test_a_segment_that_is_a_directory_is_told_once(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_segment_that_is_a_directory_is_reported_once(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
     damaged, sound = await two_topics(cluster)
     segment = log_directory(cluster) / "damaged-0" / f"{0:020d}.log"
     segment.unlink()

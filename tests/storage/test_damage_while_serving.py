@@ -8,7 +8,7 @@ from libs.wire.errors import ErrorCode
 from tests.storage.cluster import StorageCluster, batch
 
 
-async def test_a_place_that_cannot_be_read_is_told_once(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_place_that_cannot_be_read_is_reported_once(cluster: StorageCluster, caplog: pytest.LogCaptureFixture) -> None:
     damaged, sound = await cluster.topic("damaged"), await cluster.topic("sound")
     for topic in (damaged, sound):
         for _ in range(4):

@@ -33,7 +33,9 @@ async def _committed(cluster: StorageCluster, topic: bytes, offset: int) -> bool
     return (await cluster.list_offset(topic, -1)).offset == offset
 
 
-async def test_an_append_that_waits_too_long_is_told_so_and_stays(cluster: StorageCluster, disk: HeldDisk) -> None:
+async def test_an_append_that_waits_too_long_is_answered_with_a_timeout_and_stays(
+    cluster: StorageCluster, disk: HeldDisk
+) -> None:
     topic = await cluster.topic("late")
     disk.hold()
     assert (await cluster.append(topic, batch(b"x"), timeout_ms=30)).error == ErrorCode.REQUEST_TIMED_OUT

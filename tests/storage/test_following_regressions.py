@@ -358,7 +358,7 @@ async def test_a_gap_that_no_segment_spans_is_copied(cluster: StorageCluster, le
     assert content(cluster, topic) == b"".join(log.batches)
 
 
-async def test_a_progress_that_the_leader_passed_over_is_told_again_by_the_next_pull(
+async def test_a_progress_that_the_leader_ignored_is_repeated_by_the_next_pull(
     cluster: StorageCluster, leader: FakeLeader
 ) -> None:
     """It did not lead yet in this epoch when it came: the high watermark stood still until the next batch."""

@@ -148,7 +148,7 @@ async def test_a_sync_round_that_fails_does_not_hold_back_later_effects(cluster:
     assert isr_changes(cluster) == (0, 1)
 
 
-async def test_a_refusal_by_who_has_the_same_state_takes_the_proposal_back(
+async def test_a_refusal_by_a_controller_with_the_same_state_takes_the_proposal_back(
     cluster: StorageCluster, two: FakeFollower, controller: FakeController
 ) -> None:
     topic = await replicated_topic(cluster, "refused", [1], durability="replicated")
@@ -163,7 +163,7 @@ async def test_a_refusal_by_who_has_the_same_state_takes_the_proposal_back(
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_UPDATE_VERSION])
-async def test_a_refusal_by_who_has_another_state_proves_nothing(
+async def test_a_refusal_by_a_controller_with_another_state_proves_nothing(
     cluster: StorageCluster, two: FakeFollower, controller: FakeController, error: ErrorCode
 ) -> None:
     """It was applied, the answer was lost, and now another leads, perhaps the very one that joined."""

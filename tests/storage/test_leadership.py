@@ -65,7 +65,7 @@ async def test_an_idempotent_producer_goes_on_after_a_restart(cluster: StorageCl
     assert (await cluster.append(topic, batch(b"c", producer=(9, 1, 2)))).base_offset == 2
 
 
-async def test_waiting_appends_hear_who_leads_now(cluster: StorageCluster, disk: HeldDisk) -> None:
+async def test_waiting_appends_hear_of_the_new_leader(cluster: StorageCluster, disk: HeldDisk) -> None:
     topic = await cluster.topic("deposed", epoch=1)
     disk.hold()
     waiting = cluster.send([(topic, 0, batch(b"x"))])

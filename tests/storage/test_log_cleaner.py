@@ -132,7 +132,7 @@ async def test_another_generation_replaces_the_one_before(cluster: StorageCluste
 
 
 async def test_tombstones_go_when_their_time_has_come(cluster: StorageCluster, clock: SetClock) -> None:
-    topic = await make(cluster, "buried", delete_retention_ms=str(HOUR))
+    topic = await make(cluster, "deleted", delete_retention_ms=str(HOUR))
     await fill(cluster, clock, topic)
     await fill(cluster, clock, topic, KEYS, value=None)
     await fill(cluster, clock, topic, 8)  # rolls; keys 3 and 4 stay deleted for a while
@@ -334,7 +334,7 @@ async def test_a_rate_of_nothing_or_less_limits_nothing(cluster: StorageCluster,
     assert not moments
 
 
-async def test_a_child_is_told_for_how_long_tombstones_stay(cluster: StorageCluster, clock: SetClock) -> None:
+async def test_a_cleaner_child_gets_the_time_for_which_tombstones_stay(cluster: StorageCluster, clock: SetClock) -> None:
     job = await first_job(cluster, clock, delete_retention_ms="12345")
     assert job.delete_retention_ms == 12345
 

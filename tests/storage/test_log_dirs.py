@@ -13,7 +13,7 @@ async def described(cluster: StorageCluster, *keys: tuple[bytes, int]) -> tuple[
     return unpack(LogDirsReply, reply.body).directories
 
 
-async def test_sizes_and_space_are_told_of_all_logs_or_of_those_that_are_asked_about(cluster: StorageCluster) -> None:
+async def test_sizes_and_space_are_described_for_all_logs_or_for_the_requested_ones(cluster: StorageCluster) -> None:
     first, second = await cluster.topic("first"), await cluster.topic("second")
     await cluster.append(first, batch(b"a", b"b"))
     (directory,) = await described(cluster)

@@ -47,7 +47,7 @@ async def test_a_log_tells_its_ends_whoever_leads(cluster: StorageCluster, disk:
     assert (await log_end(cluster, b"?" * 16)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_an_election_that_nothing_was_written_in_is_told_too(cluster: StorageCluster) -> None:
+async def test_a_log_end_names_an_epoch_without_records_too(cluster: StorageCluster) -> None:
     topic = await cluster.topic("elected", epoch=3)
     await cluster.append(topic, batch(b"a"))
     await cluster.state(topic, epoch=8)

@@ -119,7 +119,7 @@ async def test_a_segment_that_was_only_fetched_from_since_the_start_names_its_of
     assert (first.max_timestamp, first.time_index) == (UNKNOWN_TIMESTAMP, 0)
 
 
-async def test_more_segments_than_are_worth_it_are_not_told(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_of_too_many_segments_has_no_layout(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outline, "SEGMENTS_MAX", 2)
     topic = await filled(cluster)
     layout = await outlined(cluster, topic)

@@ -72,7 +72,7 @@ async def test_a_caller_that_goes_away_leaves_nothing_parked(cluster: StorageClu
     await until(lambda: parked(cluster) == 0)
 
 
-async def test_a_node_that_stops_answers_those_who_wait_and_keeps_nobody_else_waiting(cluster: StorageCluster) -> None:
+async def test_a_stopping_node_answers_parked_fetches_and_parks_no_more(cluster: StorageCluster) -> None:
     topic = await cluster.topic("stopping")
     waiting = cluster.fetching(topic, 0, max_wait_ms=8000)
     await until(lambda: parked(cluster) == 1)

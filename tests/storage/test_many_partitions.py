@@ -104,7 +104,7 @@ async def test_writes_that_nobody_flushes_are_flushed_when_they_hold_too_many_fi
     assert cluster.fs.exists(f"{disk.path}/.kafka_cleanshutdown")
 
 
-async def test_writers_who_are_refused_for_want_of_descriptors_succeed_later(cluster: StorageCluster) -> None:
+async def test_writers_that_are_refused_for_want_of_descriptors_succeed_later(cluster: StorageCluster) -> None:
     await cluster.stop()
     cluster.open_files = OpenFiles(48)
     await cluster.start()

@@ -20,7 +20,7 @@ async def test_work_is_done_in_order_and_off_the_loop() -> None:
     thread.close()
 
 
-async def test_an_exception_reaches_who_submitted_and_the_next_work_is_done() -> None:
+async def test_an_exception_reaches_its_submitter_and_the_next_work_is_done() -> None:
     def fail() -> None:
         raise OSError(5, "broken")
 
@@ -78,7 +78,7 @@ async def test_a_callback_hears_of_an_exception_and_of_dropped_work() -> None:
     assert {await heard.get(), await heard.get()} == {"[Errno 5] broken", "cancelled: True"}
 
 
-async def test_close_drops_what_has_not_begun_and_what_has_begun_is_told() -> None:
+async def test_close_drops_work_that_has_not_begun_and_reports_the_running_one() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
     def work() -> str:

@@ -61,7 +61,7 @@ async def test_a_follower_outside_the_isr_is_not_named(three: Nodes) -> None:
     assert (await ask(three, 1, topic, 0, rack="c")).preferred_read_replica == 3
 
 
-async def test_a_follower_answers_what_is_committed_to_who_asks_it_as_one(three: Nodes) -> None:
+async def test_a_follower_answers_committed_records_to_fetches_that_name_it_as_follower(three: Nodes) -> None:
     topic = await three.topic("read", leader=1)
     sent = batch(b"a")
     await three[1].append(topic, sent)

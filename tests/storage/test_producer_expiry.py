@@ -122,7 +122,7 @@ async def test_a_clock_that_jumps_forgets_nobody(cluster: StorageCluster, clock:
     assert known(cluster, topic) == {PRODUCER}
 
 
-async def test_a_node_can_be_told_at_its_start(cluster: StorageCluster, clock: SetClock) -> None:
+async def test_broker_configs_can_be_given_at_a_nodes_start(cluster: StorageCluster, clock: SetClock) -> None:
     await cluster.stop()
     cluster.config = replace(
         cluster.config, broker_configs=("producer.id.expiration.ms=1000", "log.cleanup.policy=compact", "delete")

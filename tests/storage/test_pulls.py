@@ -94,7 +94,7 @@ async def test_a_pull_with_nothing_to_tell_waits_no_longer_than_it_asked_to(clus
     assert await two.pull(max_wait_ms=20) == []
 
 
-async def test_logs_that_part_are_told_where(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_logs_that_diverge_are_answered_with_the_place(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "parting", durability="replicated")
     await cluster.append(topic, batch(b"a", b"b"), acks=1)
     await show(cluster, topic, replicated_state(cluster, [1, 2, 3], epoch=5, partition_epoch=1))
@@ -120,7 +120,7 @@ async def test_a_log_that_parts_from_the_leaders_counts_for_nothing(cluster: Sto
     assert partition_of(cluster, topic).high_watermark == 2
 
 
-async def test_positions_outside_the_log_are_told_its_bounds(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_positions_outside_the_log_are_answered_with_its_bounds(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "bounds")
     await cluster.append(topic, batch(b"a"), acks=1)
     ((pulled, _),) = await two.pull(at(topic, 9))
@@ -164,7 +164,7 @@ async def test_records_that_became_durable_before_their_leader_led_count_once_it
     await until(lambda: partition_of(cluster, topic).high_watermark == 2)
 
 
-async def test_one_that_leads_no_longer_says_so_to_who_waits(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_a_deposed_leader_says_so_to_waiting_pulls(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "deposed")
     await two.pull(at(topic, 0))
     waiting = asyncio.ensure_future(two.pull(max_wait_ms=8000))
@@ -297,7 +297,7 @@ async def test_a_dropped_partition_is_answered_no_more(cluster: StorageCluster, 
     assert await two.pull() == []
 
 
-async def test_a_log_that_starts_later_is_told_of_without_batches(cluster: StorageCluster, two: FakeFollower) -> None:
+async def test_a_later_log_start_is_answered_without_batches(cluster: StorageCluster, two: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "start", [1])
     await cluster.append(topic, batch(b"a", b"b"))
     await two.pull(at(topic, 2))
@@ -311,7 +311,7 @@ async def test_a_log_that_starts_later_is_told_of_without_batches(cluster: Stora
     assert (await deletion).error == 0
 
 
-async def test_a_high_watermark_alone_is_told_too(cluster: StorageCluster, two: FakeFollower, three: FakeFollower) -> None:
+async def test_a_high_watermark_alone_is_answered_too(cluster: StorageCluster, two: FakeFollower, three: FakeFollower) -> None:
     topic = await replicated_topic(cluster, "alone", durability="replicated")
     await cluster.append(topic, batch(b"a"), acks=1)
     ((pulled, _),) = await two.pull(at(topic, 1))
@@ -323,7 +323,7 @@ async def test_a_high_watermark_alone_is_told_too(cluster: StorageCluster, two: 
     assert (pulled.high_watermark, payload) == (1, b"")
 
 
-async def test_a_throttled_leader_gives_who_is_out_of_sync_so_much_and_who_is_in_sync_everything(
+async def test_a_throttled_leader_bounds_only_followers_that_are_out_of_sync(
     cluster: StorageCluster, two: FakeFollower, three: FakeFollower
 ) -> None:
     rate = {"leader.replication.throttled.rate": "20000"}

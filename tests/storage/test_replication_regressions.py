@@ -17,7 +17,7 @@ from tests.support.polling import until
 ELSEWHERE = {
     "KIP-101": "storage/test_following.py::test_a_follower_cuts_what_its_leader_never_had_and_not_by_its_high_watermark",
     "KIP-279, KAFKA-6361": "storage/test_following_regressions.py::test_two_fast_failovers_are_walked_back_until_the_logs_agree",
-    "KAFKA-7415": "storage/test_log_ends.py::test_an_election_that_nothing_was_written_in_is_told_too",
+    "KAFKA-7415": "storage/test_log_ends.py::test_a_log_end_names_an_epoch_without_records_too",
     "KAFKA-10706": "storage/test_following_regressions.py::test_an_epoch_in_which_nothing_was_written_contradicts_nobody",
     "KAFKA-7164": (
         "storage/test_following_regressions.py::test_a_follower_that_missed_an_epoch_cuts_though_its_leader_is_the_same"
@@ -29,7 +29,7 @@ ELSEWHERE = {
         "storage/test_isr_changes.py::test_kafka_13091_a_shrunk_isr_advances_the_high_watermark_once_it_is_known_to_be"
     ),
     "KAFKA-15221": "storage/test_pulls.py::test_kafka_15221_what_a_process_asked_before_it_was_restarted_is_refused",
-    "KIP-966": "controller/test_broker_changes.py::test_a_replicated_topic_is_not_led_by_who_may_have_lost_its_page_cache",
+    "KIP-966": "controller/test_broker_changes.py::test_a_replica_that_may_lack_its_page_cache_does_not_lead_a_replicated_topic",
     "one node's page cache": "controller/test_broker_changes.py::test_one_nodes_lost_page_cache_is_not_the_clusters_loss",
     "KAFKA-3978": "storage/core/test_in_sync.py::test_kafka_3978_the_high_watermark_is_never_negative",
     "KAFKA-6975": "storage/test_following_regressions.py::test_a_new_follower_begins_in_the_middle_of_a_batch",
@@ -78,7 +78,7 @@ async def test_kafka_9807_a_reader_passes_the_high_watermark_at_no_roll(cluster:
         assert seen == committed - 1
 
 
-async def test_kafka_9196_a_high_watermark_that_rises_during_a_read_shows_no_more_than_is_told(
+async def test_kafka_9196_a_high_watermark_that_rises_during_a_read_shows_no_more_than_the_answer_says(
     cluster: StorageCluster, two: FakeFollower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = await replicated_topic(cluster, "rising", [1, 2], durability="replicated")

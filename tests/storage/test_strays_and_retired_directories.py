@@ -149,10 +149,10 @@ async def test_a_failed_sync_leaves_the_mark_though_nothing_can_be_synced(cluste
 
 async def test_a_partition_deleted_while_the_node_starts_keeps_its_delay(cluster: StorageCluster) -> None:
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "3600000"})))
-    topic = await cluster.topic("buried")
-    await cluster.write(keys.topic("buried"), None)
+    topic = await cluster.topic("deleted")
+    await cluster.write(keys.topic("deleted"), None)
     (disk,) = cluster.node.disks.usable
-    path = Path(disk.path) / f"buried-0.{topic.hex()}-delete"
+    path = Path(disk.path) / f"deleted-0.{topic.hex()}-delete"
     await until(path.exists)
     await disk.remove_deleted()
     assert path.exists()

@@ -15,7 +15,7 @@ def test_topics_with_the_same_configs_of_their_own_share_them() -> None:
     assert configs.of("c").retention_ms != 5
 
 
-def test_a_change_is_seen_by_all_who_share() -> None:
+def test_a_change_is_seen_by_all_sharers() -> None:
     configs = TopicConfigs(1, {})
     configs.follow(ClusterImage())
     before = configs.of("a")

@@ -73,7 +73,7 @@ async def test_committed_readers_get_what_lies_before_the_last_stable_offset(clu
     assert (await read(cluster, topic, 2)).ranges == ()
 
 
-async def test_aborted_transactions_are_told_to_committed_readers_only(cluster: StorageCluster) -> None:
+async def test_aborted_transactions_are_listed_for_committed_readers_only(cluster: StorageCluster) -> None:
     """Regression 57: with the data, from the same state."""
     topic = await cluster.topic("aborted")
     write(cluster, topic, lambda log: produce(log, 1))

@@ -25,7 +25,7 @@ def lines() -> Iterator[io.StringIO]:
     logging.captureWarnings(False)
 
 
-def test_a_line_says_when_who_and_what(lines: io.StringIO) -> None:
+def test_a_line_has_time_process_and_event(lines: io.StringIO) -> None:
     log.info("segment rolled", extra=fields(topic="t", partition=3, took=0.25, path="/data/a b"))
     log.debug("not at this level")
     assert re.fullmatch(

@@ -36,7 +36,7 @@ def test_it_finds_the_first_that_is_late_enough() -> None:
             assert part in (result, None)
 
 
-def test_it_looks_no_further_than_told() -> None:
+def test_the_search_ends_at_its_bounds() -> None:
     batch = build_batch([Record(None, b"", START + number) for number in range(20)])
     header = BatchHeader.at(batch)
     assert first_at(batch, header, START + 9, 0, 10) == (9, START + 9)

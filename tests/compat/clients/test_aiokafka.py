@@ -86,7 +86,7 @@ async def test_a_record_that_is_too_large_is_refused_with_the_error_that_says_so
         assert (await producer.send_and_wait(topic, b"small")).offset == 0
 
 
-async def test_a_transactional_producer_is_told_that_there_are_no_transactions(bootstrap: str, topic: str) -> None:
+async def test_a_transactional_producer_is_refused(bootstrap: str, topic: str) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic)
     try:
         with pytest.raises(KafkaError):

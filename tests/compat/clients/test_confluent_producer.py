@@ -112,7 +112,7 @@ def test_a_higher_limit_takes_effect_on_a_running_producer(bootstrap: str, admin
     assert len(consume(bootstrap, topic, 1)[0].value()) == 2_000_000
 
 
-def test_a_transactional_producer_is_told_at_once_that_there_are_no_transactions(bootstrap: str, topic: str) -> None:
+def test_a_transactional_producer_is_refused_at_once(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "log_level": 0})
     with pytest.raises(KafkaException, match="no transaction coordinators yet") as refused:
         producer.init_transactions(30)

@@ -40,7 +40,7 @@ def test_kafka_configs_alters_describes_and_deletes_those_of_a_group(bootstrap: 
     assert deleted.strip() == f"Completed updating config for group {group}."
 
 
-def test_kafka_configs_describes_all_that_it_is_told_of(bootstrap: str, admin: Admin, topic: str) -> None:
+def test_kafka_configs_describes_all_listed_resources(bootstrap: str, admin: Admin, topic: str) -> None:
     """Without a name the tool first sends ListConfigResources."""
     admin.create(topic)
     server = ("kafka-configs", "--bootstrap-server", bootstrap)

@@ -126,7 +126,7 @@ def test_the_api_versions_tool_sees_every_broker(bootstrap: str) -> None:
     assert re.search(r"Fetch\(1\): 4 to 18 \[usable: 18\]", said)
 
 
-def test_a_transactional_producer_is_told_at_once_that_there_are_none(bootstrap: str, admin: Admin, topic: str) -> None:
+def test_a_transactional_java_producer_is_refused_at_once(bootstrap: str, admin: Admin, topic: str) -> None:
     admin.create(topic)
     few = ("--num-records", "1", "--record-size", "10", "--throughput", "-1", "--transactional-id", "t")
     refused = run_tool("kafka-producer-perf-test", "--bootstrap-server", bootstrap, "--topic", topic, *few, check=False)

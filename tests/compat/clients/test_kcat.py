@@ -40,7 +40,7 @@ def test_a_file_goes_in_by_lines_and_comes_out_by_partition(bootstrap: str, admi
     assert sorted(everything) == sorted(lines)
 
 
-def test_reading_begins_where_it_is_told(bootstrap: str, admin: Admin, topic: str) -> None:
+def test_reading_begins_at_the_requested_offset(bootstrap: str, admin: Admin, topic: str) -> None:
     admin.create(topic)
     where = ("-b", bootstrap, "-t", topic, "-p", "0")
     run_kcat("-P", *where, stdin="".join(f"{number}\n" for number in range(100)).encode())

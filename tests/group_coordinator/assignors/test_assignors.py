@@ -31,7 +31,7 @@ EVERY = pytest.mark.parametrize("name", ASSIGNORS)
 
 @EVERY
 @given(spec=any_spec())
-def test_each_partition_has_one_owner_who_subscribes_to_it(name: str, spec: GroupSpec) -> None:
+def test_each_partition_has_one_owner_that_subscribes_to_it(name: str, spec: GroupSpec) -> None:
     check_valid(spec, assign(name, spec))
 
 

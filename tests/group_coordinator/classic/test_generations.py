@@ -20,7 +20,7 @@ def begun(stage: Stage, size: int = 2, **how: object) -> list[str]:
     return sorted([joined.reply.member_id for joined in joins], key=lambda item: item != joins[0].reply.leader)
 
 
-def test_the_leader_is_told_of_a_generation_before_those_who_wait_for_its_assignment() -> None:
+def test_the_leader_hears_of_a_generation_before_the_members_that_wait_for_its_assignment() -> None:
     stage = Stage()
     leader, first, last = begun(stage, 3)
     stage.sync(leader, 1, {})
@@ -66,7 +66,7 @@ def test_nobody_hears_of_an_assignment_before_it_is_in_the_log() -> None:
     assert (led.error, waiting.error) == (0, 0)
 
 
-def test_an_assignment_that_the_log_refuses_is_told_as_kafka_maps_it_and_may_be_given_again() -> None:
+def test_an_assignment_that_the_log_refuses_has_the_error_that_kafka_gives_and_may_be_sent_again() -> None:
     stage = Stage()
     leader, follower = begun(stage)
     waiting = stage.sync(follower, 1)
@@ -80,7 +80,7 @@ def test_an_assignment_that_the_log_refuses_is_told_as_kafka_maps_it_and_may_be_
     assert waiting.reply.assignment == b"q"
 
 
-def test_an_assignment_of_unknown_fate_that_is_in_the_log_reaches_those_who_waited() -> None:
+def test_an_assignment_of_unknown_outcome_that_is_in_the_log_reaches_the_waiting_members() -> None:
     stage = Stage()
     leader, follower = begun(stage)
     waiting = stage.sync(follower, 1)
@@ -131,7 +131,7 @@ def test_members_that_do_not_sync_in_time_are_removed_even_when_the_leader_did()
     assert stage.group().facts.reason == f"{follower} did not ask for their assignment in time"
 
 
-def test_a_leader_that_does_not_sync_in_time_is_removed_and_who_waits_joins_again() -> None:
+def test_a_leader_that_does_not_sync_in_time_is_removed_and_waiting_members_join_again() -> None:
     stage = Stage()
     leader, follower = begun(stage, rebalance_ms=20_000)
     waiting = stage.sync(follower, 1)

@@ -197,7 +197,7 @@ def test_a_member_that_lost_its_reply_gets_it_again_while_the_leader_assigns() -
     assert stage.state() == "CompletingRebalance"
 
 
-def test_a_changed_member_begins_a_rebalance_while_the_leader_assigns_and_who_syncs_hears_of_it() -> None:
+def test_a_changed_member_begins_a_rebalance_while_the_leader_assigns_and_waiting_syncs_hear_of_it() -> None:
     stage = Stage(initial_delay_ms=3000)
     leader, follower = stage.join(version=3), stage.join(version=3)
     stage.wait(6000)

@@ -45,7 +45,7 @@ def test_a_restarted_leader_skips_the_assignment_and_still_watches_all_members()
     assert a not in stage.group().members
 
 
-def test_a_restarted_leader_that_cannot_skip_is_told_that_another_leads() -> None:
+def test_a_restarted_leader_that_cannot_skip_hears_that_another_leads() -> None:
     stage = Stage()
     (a, _), _ = pair(stage)
     again = back(stage, "a", version=8)
@@ -108,7 +108,7 @@ def test_a_return_that_would_change_the_protocol_begins_a_rebalance() -> None:
     assert stage.group().facts.reason == "static member b changes the protocol"
 
 
-def test_a_return_while_the_leader_assigns_begins_a_rebalance_and_fences_who_waits() -> None:
+def test_a_return_while_the_leader_assigns_begins_a_rebalance_and_fences_the_waiting_request() -> None:
     stage = Stage()
     stage.stopped = True
     joins = [stage.join(instance=instance) for instance in "ab"]

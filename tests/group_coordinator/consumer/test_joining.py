@@ -150,7 +150,7 @@ def test_a_group_that_is_not_there_is_joined_and_nothing_else() -> None:
     assert not stage.groups
 
 
-def test_a_stranger_is_told_so() -> None:
+def test_an_unknown_member_is_refused() -> None:
     stage = Stage()
     stage.join("a", "t")
     assert stage.beat("b", 1).error == 25

@@ -117,7 +117,7 @@ def test_a_member_that_missed_the_last_answer_comes_with_its_former_epoch() -> N
     assert again.epoch == 2
 
 
-def test_the_former_epoch_does_not_do_for_who_says_not_what_it_owns() -> None:
+def test_the_former_epoch_is_refused_to_a_member_that_does_not_report_its_partitions() -> None:
     stage = Stage(t=4)
     two(stage)
     stage.beat("a", 1, {"t": [0, 1]})
@@ -136,7 +136,7 @@ def test_a_member_that_asks_for_less_gives_it_up_before_a_new_target_is_made_for
     assert stage.group().facts.reason == "member a asks for other topics"
 
 
-def test_partitions_of_who_left_go_to_others_at_once() -> None:
+def test_partitions_of_a_departed_member_go_to_others_at_once() -> None:
     stage = Stage(t=4)
     stage.join("a", "t")
     stage.leave("a")

@@ -164,7 +164,7 @@ def test_topics_that_match_no_more_or_never_did_write_nothing() -> None:
     assert len(stage.log) == before
 
 
-def test_an_expression_goes_with_the_last_who_asks_for_it() -> None:
+def test_an_expression_goes_with_its_last_subscriber() -> None:
     stage = Stage(t1=1)
     stage.join("a", regex="t.*")
     stage.join("b", regex="t.*")

@@ -14,7 +14,7 @@ def grown(**topics: int) -> tuple[Stage, str]:
     return stage, member_id
 
 
-def test_it_is_told_to_join_again_and_gets_its_part() -> None:
+def test_a_classic_member_hears_of_the_rebalance_and_gets_its_part() -> None:
     stage, member_id = grown()
     assert stage.heartbeat(member_id, 1) == 27
     joined = stage.join(member_id, protocols=offers("t"))  # an eager client: it owns nothing any more

@@ -110,7 +110,7 @@ def test_a_group_that_is_too_large_is_not_upgraded() -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, -1])
-def test_only_who_joins_upgrades_a_group(epoch: int) -> None:
+def test_only_a_join_upgrades_a_group(epoch: int) -> None:
     stage = Stage(t=4)
     stage.classic_group("t")
     refused = stage.beat("new", epoch)

@@ -120,7 +120,7 @@ def test_a_commit_of_a_static_member_that_was_replaced_is_fenced() -> None:
     assert stage.commit({("t", 0): 1}, member_id=old, generation=1, instance="i") == {("t", 0): 82}
 
 
-def test_a_commit_between_a_generation_and_its_assignment_is_told_to_come_again() -> None:
+def test_a_commit_between_a_generation_and_its_assignment_gets_rebalance_in_progress() -> None:
     stage = GroupStage()
     member_id, joined = stage.come(protocols=reads("t"))
     assert stage.state() == "CompletingRebalance"

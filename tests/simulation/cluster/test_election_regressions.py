@@ -47,7 +47,7 @@ def test_a_replica_with_a_stale_log_that_keeps_coming_back_starves_nobody(seed: 
 
 
 @SEEDS
-def test_candidates_that_keep_campaigning_do_not_disturb_the_controller_in_office(seed: int) -> None:
+def test_candidates_that_keep_campaigning_do_not_disturb_the_active_controller(seed: int) -> None:
     async def scenario(cluster: Cluster) -> None:
         before, office = await cluster.now(), cluster.elected()
         assert office is not None

@@ -165,7 +165,7 @@ def test_nobody_is_dead_while_that_cannot_be_written(seed: int) -> None:
 
 
 @SEEDS
-def test_a_leader_that_is_told_to_stop_hands_over_before_it_does(seed: int) -> None:
+def test_a_stopping_leader_hands_over_before_it_ends(seed: int) -> None:
     async def scenario(cluster: Cluster) -> None:
         former = await cluster.leader()
         former.stop()
@@ -210,7 +210,7 @@ def test_elections_are_counted_and_timed() -> None:
     play(1, scenario)
 
 
-def test_a_controller_shows_who_it_takes_for_what() -> None:
+def test_a_controller_shows_the_liveness_of_each_member() -> None:
     async def scenario(cluster: Cluster) -> None:
         standby = next(c for c in cluster.controllers if c is not cluster.elected())
         others = [process for process in cluster.processes if process is not standby]

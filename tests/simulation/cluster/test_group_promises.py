@@ -132,7 +132,7 @@ def test_a_generation_has_one_leader_and_no_partition_twice(world: World) -> Non
     assert len(world.violations) == 3
 
 
-def test_a_static_leader_comes_back_as_who_it_was(world: World) -> None:
+def test_a_static_leader_comes_back_as_the_leader(world: World) -> None:
     group = promises(world)
     group.synced(1, "g-static", "g-static-1", frozenset({ONE}), newest=-1)
     group.synced(1, "g-static", "g-static-2", frozenset({ONE}), newest=-1)

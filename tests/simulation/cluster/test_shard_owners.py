@@ -132,7 +132,7 @@ def test_a_silent_coordinators_shards_move_after_two_seconds_and_it_shares_again
 
 
 @SEEDS
-def test_a_coordinator_that_is_told_to_stop_hands_over_before_it_does(seed: int) -> None:
+def test_a_stopping_coordinator_hands_over_before_it_ends(seed: int) -> None:
     async def scenario(cluster: Cluster, coordinators: Coordinators) -> None:
         leaving = coordinators.processes[0]
         begun = cluster.world.seconds
@@ -173,7 +173,7 @@ def test_a_controller_that_hears_nobody_takes_no_coordinator_for_dead(seed: int)
 
 
 @SEEDS
-def test_a_controller_that_hears_no_coordinator_stays_in_office_and_leaves_shards_whose_they_were(seed: int) -> None:
+def test_a_controller_that_hears_no_coordinator_stays_active_and_leaves_shards_to_their_owners(seed: int) -> None:
     """Of coordinators it takes no half for a sign: none lives who could take over."""
 
     async def scenario(cluster: Cluster, coordinators: Coordinators) -> None:
@@ -181,7 +181,7 @@ def test_a_controller_that_hears_no_coordinator_stays_in_office_and_leaves_shard
         for process in coordinators.processes:
             process.kill()
         await cluster.until(lambda image: not image.members(GROUP_COORDINATOR))
-        await asyncio.sleep(0.1)  # the first that is buried loses its shards to the other, which nobody knew to be dead
+        await asyncio.sleep(0.1)  # the first that is evicted loses its shards to the other, whose death nobody knew
         last = owners(await cluster.image())
         await cluster.steadily(lambda image: owners(image) == last and cluster.elected() is controller, for_s=3.0)
         assert (await cluster.image()).members(STORAGE) == before.members(STORAGE)

@@ -58,7 +58,7 @@ def test_waiting_for_what_never_comes_is_a_deadlock() -> None:
         new_loop().run(run())
 
 
-def test_steps_without_end_at_one_instant_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_without_end_at_one_instant_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.simulation.cluster.loop.STEPS_AT_ONE_INSTANT", 1000)
 
     async def run() -> None:

@@ -45,7 +45,7 @@ def test_all_effects_are_carried_out_once_and_in_the_declared_order() -> None:
     assert carried_out(everything) == list(EffectHandlers._fields)
 
 
-def test_a_later_log_start_is_told_to_followers_and_to_the_leader() -> None:
+def test_a_later_log_start_is_an_effect_for_followers_and_for_the_leader() -> None:
     assert carried_out(LOG_START_ROSE) == ["notify_pulls", "report_log_start"]
 
 
@@ -71,7 +71,7 @@ def test_a_follower_that_has_caught_up_from_outside_the_isr_is_an_effect() -> No
     assert replica.take_effects() == FOLLOWER_MAY_JOIN
 
 
-def test_a_changed_isr_is_an_effect_however_it_is_told_and_the_isr_that_an_epoch_begins_with_is_none() -> None:
+def test_a_changed_isr_is_an_effect_by_answer_or_image_and_the_isr_at_the_start_of_an_epoch_is_none() -> None:
     replica = Replica(1, log_end=0, durable=0, high_watermark=0, synced=False)
 
     def told_by_the_image(epoch: int, partition_epoch: int, *isr: int) -> bool:
@@ -94,7 +94,7 @@ def test_a_follower_that_holds_what_was_deleted_may_not_join() -> None:
     assert replica.take_effects() == 0
 
 
-def test_the_least_log_start_is_an_effect_only_for_those_who_watch_it() -> None:
+def test_the_least_log_start_is_an_effect_only_while_it_is_watched() -> None:
     replica = leading(1, 2)
     replica.reported(2, 10, log_end=0, durable=0, now=0.0, contact=Session(), log_start=0)
     assert not replica.take_effects() & LEAST_LOG_START_MOVED

@@ -33,7 +33,7 @@ def test_offsets_outside_the_log_are_refused() -> None:
     assert [refuse_offset(offset, 5, 10) for offset in (4, 5, 10, 11)] == [1, 0, 0, 1]
 
 
-def test_a_fetcher_whose_epoch_ended_earlier_here_is_told_where() -> None:
+def test_a_fetcher_whose_epoch_ended_earlier_here_gets_the_place_of_divergence() -> None:
     assert diverges(3, 50, 3, 40) == Divergence(3, 40)
     assert diverges(3, 50, 2, 60) == Divergence(2, 60)
     assert diverges(3, 50, 3, 50) is None

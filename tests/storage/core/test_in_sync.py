@@ -159,7 +159,7 @@ def test_a_follower_that_pulls_no_longer_does_not_join_on_its_earlier_report() -
     assert replica.decide(0.0, LIMITS, anyone) is None
 
 
-def test_on_a_synced_topic_who_joins_has_it_durably() -> None:
+def test_on_a_synced_topic_a_joining_follower_has_all_durably() -> None:
     replica = leader(1, log_end=5, synced=True)
     heard(replica, 2, 5, 0.0, durable=4)
     assert replica.decide(0.0, LIMITS, anyone) is None

@@ -85,14 +85,14 @@ def test_an_answer_to_what_was_asked_before_it_came_back_is_no_answer() -> None:
     assert one.reported(A, 1) == at(A, 0)
 
 
-def test_later_pulls_are_answered_for_what_was_told_before() -> None:
+def test_later_pulls_are_answered_for_positions_that_were_sent_before() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
     one.next_pull({})
     assert one.reported(A, 1) == at(A, 1)
 
 
-def test_a_new_session_has_a_higher_number_and_forgets_what_was_told() -> None:
+def test_a_new_session_has_a_higher_number_and_forgets_the_sent_positions() -> None:
     one = session()
     one.next_pull({A: at(A, 1)})
     before = one.number

@@ -113,7 +113,7 @@ def test_while_etcd_is_away_groups_go_on(everything_twice: LocalCluster, load: L
         assert not group.twice, (group.name, group.twice[:5])
 
 
-def test_the_watcher_notices_an_offset_below_what_was_acknowledged_or_told_before() -> None:
+def test_the_watcher_notices_an_offset_below_an_acknowledged_or_fetched_one() -> None:
     watcher = Watcher((), [Group("t", "g")], 1)
     watcher.compare(("t-g", 0), 5, {("t-g", 0): 5})
     assert not watcher.complaints

@@ -99,7 +99,7 @@ def members(cluster: LocalCluster) -> dict[str, list[int]]:
     return found
 
 
-def test_controllers_that_restart_while_etcd_is_away_hear_who_lives_and_take_office_when_it_is_back(
+def test_controllers_that_restart_while_etcd_is_away_hear_the_living_and_campaign_when_it_is_back(
     healed: LocalCluster, topic: str
 ) -> None:
     admin = Admin(healed.bootstrap)

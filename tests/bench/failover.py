@@ -118,8 +118,8 @@ def measure(chosen: Sequence[str], *, repetitions: int, factor: int, durability:
                 failed = len(producer.failures)
                 rest_s = REST_S if name in RESTED else 0.0
                 gaps = [strike_once(cluster, producer, STRIKES[name], rest_s, away_s) for _ in range(repetitions)]
-                told = {"case": name, "system": "penstock", "factor": factor, "durability": durability, "refresh_ms": refresh_ms}
-                say(told | {"gap_ms": summary(gaps), "over_300_ms": over(gaps), "failed": len(producer.failures) - failed})
+                case = {"case": name, "system": "penstock", "factor": factor, "durability": durability, "refresh_ms": refresh_ms}
+                say(case | {"gap_ms": summary(gaps), "over_300_ms": over(gaps), "failed": len(producer.failures) - failed})
 
 
 def strike_once(cluster: LocalCluster, producer: SteadyProducer, strike: Strike, rest_s: float, away_s: float) -> float:

@@ -35,16 +35,16 @@ class Following:
     def __init__(self, sound: MemoryStore) -> None:
         self.store = sound.peer()
         self.follower = ImageFollower(self.store)
-        self.told: list[tuple[ClusterImage, ClusterImage]] = []
+        self.steps: list[tuple[ClusterImage, ClusterImage]] = []
 
     async def __aenter__(self) -> "Following":
         await self.follower.start()
-        self.follower.subscribe(lambda old, new: self.told.append((old, new)))
+        self.follower.subscribe(lambda old, new: self.steps.append((old, new)))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.follower.close()
-        revisions = [image.revision for step in self.told for image in step]
+        revisions = [image.revision for step in self.steps for image in step]
         assert revisions == sorted(revisions)
 
 
@@ -58,7 +58,7 @@ def test_a_follower_starts_with_what_is_there_and_tells_what_comes(virtually: Vi
             second = await write(sound, Delete(keys.node(1)))
             image = await following.follower.wait_for(second, 1)
             assert set(image.nodes) == {2}
-            assert [(old.revision, new.revision) for old, new in following.told] == [(first - 1, first), (first, second)]
+            assert [(old.revision, new.revision) for old, new in following.steps] == [(first - 1, first), (first, second)]
 
     virtually(scenario())
 
@@ -85,7 +85,7 @@ def test_an_outage_keeps_the_last_image_and_what_was_missed_arrives_afterwards(v
             last = await write(sound, node(2))
             await asyncio.sleep(3600)
             assert set(following.follower.image.nodes) == {1}
-            assert following.told == []
+            assert following.steps == []
             following.store.unavailable = False
             assert set((await following.follower.wait_for(last, 5)).nodes) == {2}
 
@@ -122,7 +122,7 @@ def test_a_gap_is_crossed_by_listing_again(virtually: Virtually) -> None:
             image = await following.follower.wait_for(last, 5)
             assert set(image.nodes) == {2, 3}
             assert image.nodes[3] is unchanged
-            [(old, new)] = following.told
+            [(old, new)] = following.steps
             assert (set(old.nodes), set(new.nodes)) == ({1, 3}, {2, 3})
 
     virtually(scenario())
@@ -136,10 +136,10 @@ def test_a_cancelled_watch_that_missed_nothing_tells_nobody(virtually: Virtually
             await asyncio.sleep(1)
             following.store.cancel_watches()
             await asyncio.sleep(1)
-            assert following.told == []
+            assert following.steps == []
             last = await write(sound, node(2))
             await following.follower.wait_for(last, 5)
-            assert len(following.told) == 1
+            assert len(following.steps) == 1
 
     virtually(scenario())
 
@@ -210,7 +210,7 @@ def test_a_delayed_watch_still_arrives_in_order(virtually: Virtually) -> None:
                 last = await write(sound, node(number))
             assert following.follower.image.nodes == {}
             assert set((await following.follower.wait_for(last, 5)).nodes) == set(range(5))
-            assert [new.revision for _, new in following.told] == list(range(2, 7))
+            assert [new.revision for _, new in following.steps] == list(range(2, 7))
 
     virtually(scenario())
 

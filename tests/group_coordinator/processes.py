@@ -132,7 +132,7 @@ class Coordinator:
         return self.service.shards.owned[index].machine.machine  # type: ignore[attr-defined]
 
 
-def asking(client: RpcClient, shard: int, request: object, *, timeout_s: float = WAIT_S) -> "asyncio.Future[Response]":
+def start_request(client: RpcClient, shard: int, request: object, *, timeout_s: float = WAIT_S) -> "asyncio.Future[Response]":
     key, version, wire = WIRE[type(request)]
     writer = Writer()
     wire.write_request(writer, request, version)
@@ -153,7 +153,7 @@ def said(response: Response, request: type) -> Any:
 
 
 async def ask(client: RpcClient, shard: int, request: object) -> Any:
-    return said(await asking(client, shard, request), type(request))
+    return said(await start_request(client, shard, request), type(request))
 
 
 async def give(node: StorageCluster, topic: bytes, index: int, owner: Owner | None, owner_epoch: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from services.group_coordinator.telemetry.group_event_log import EVERY_S, LINES_MAX, GroupEventLog
 
 
-class Told:
+class EventLog:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO, "services.group_coordinator.telemetry.group_event_log")
         self._caplog = caplog
@@ -35,28 +35,28 @@ class Told:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Told:
-    return Told(caplog)
+def event_log(caplog: pytest.LogCaptureFixture) -> EventLog:
+    return EventLog(caplog)
 
 
-def test_a_group_and_kind_of_event_has_one_line_a_second_and_the_rest_is_counted(told: Told) -> None:
+def test_a_group_and_kind_of_event_has_one_line_a_second_and_the_rest_is_counted(event_log: EventLog) -> None:
     for member in range(200):
-        told.lines.write("member removed", "g", member_id=f"m{member}")
-    told.lines.write("group rebalances", "g")
-    assert told.take() == [("member removed", {"group": "g", "member_id": "m0"}), ("group rebalances", {"group": "g"})]
-    told.second_over()
-    assert told.take() == [("passed over", {"passed_over": "member removed", "count": 199, "group": "g"})]
-    told.lines.write("member removed", "g", member_id="m200")
-    assert told.take() == [("member removed", {"group": "g", "member_id": "m200"})]
+        event_log.lines.write("member removed", "g", member_id=f"m{member}")
+    event_log.lines.write("group rebalances", "g")
+    assert event_log.take() == [("member removed", {"group": "g", "member_id": "m0"}), ("group rebalances", {"group": "g"})]
+    event_log.second_over()
+    assert event_log.take() == [("passed over", {"passed_over": "member removed", "count": 199, "group": "g"})]
+    event_log.lines.write("member removed", "g", member_id="m200")
+    assert event_log.take() == [("member removed", {"group": "g", "member_id": "m200"})]
 
 
-def test_thousands_of_groups_are_a_bounded_number_of_lines_and_all_are_counted(told: Told) -> None:
+def test_thousands_of_groups_are_a_bounded_number_of_lines_and_all_are_counted(event_log: EventLog) -> None:
     for number in range(5_000):
-        told.lines.write("group rebalances", f"g{number}")
-        told.lines.write("group stable", f"g{number}")
-    written = told.take()
-    told.second_over()
-    passed = told.take()
+        event_log.lines.write("group rebalances", f"g{number}")
+        event_log.lines.write("group stable", f"g{number}")
+    written = event_log.take()
+    event_log.second_over()
+    passed = event_log.take()
     assert len(written) == LINES_MAX
     assert len(passed) <= LINES_MAX + 2
     counts = [fields["count"] for _, fields in passed if isinstance(fields["count"], int)]
@@ -64,19 +64,19 @@ def test_thousands_of_groups_are_a_bounded_number_of_lines_and_all_are_counted(t
     assert [fields["groups"] for _, fields in passed if "groups" in fields] == ["others", "others"]
 
 
-def test_nothing_is_due_while_nothing_happens(told: Told) -> None:
-    assert told.idle
-    told.lines.write("group stable", "g")
-    told.second_over()
-    assert told.idle
-    assert [event for event, _ in told.take()] == ["group stable"]
+def test_nothing_is_due_while_nothing_happens(event_log: EventLog) -> None:
+    assert event_log.idle
+    event_log.lines.write("group stable", "g")
+    event_log.second_over()
+    assert event_log.idle
+    assert [event for event, _ in event_log.take()] == ["group stable"]
 
 
-def test_the_level_of_the_log_changes_nothing_that_is_done(told: Told, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_level_of_the_log_changes_nothing_that_is_done(event_log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
     """A simulated run is replayed with more said of it, and must be the same run."""
     caplog.set_level(logging.WARNING, "services.group_coordinator.telemetry.group_event_log")
-    told.lines.write("group stable", "g")
-    assert not told.idle
-    told.second_over()
-    assert told.idle
-    assert not told.take()
+    event_log.lines.write("group stable", "g")
+    assert not event_log.idle
+    event_log.second_over()
+    assert event_log.idle
+    assert not event_log.take()

@@ -47,11 +47,11 @@ class Telling(Stage):
 
 class TellingOffsets(GroupStage):
     def __init__(self) -> None:
-        self.told: list[GroupEvent] = []
+        self.events_seen: list[GroupEvent] = []
         super().__init__()
 
     def make(self, journal: Journal) -> Any:
-        return ObservedMachine(super().make(journal), journal, lambda events, now_ms: self.told.extend(events))
+        return ObservedMachine(super().make(journal), journal, lambda events, now_ms: self.events_seen.extend(events))
 
 
 @pytest.fixture
@@ -161,13 +161,13 @@ def test_expired_offsets_and_deleted_groups_are_reported() -> None:
     stage.commit({("t", 0): 5, ("u", 0): 5}, name="old")
     stage.drop_topic("u")
     stage.wait(2 * CHECK_MS)
-    assert stage.told == [OffsetsExpired("old", 0, 1, 1)]
+    assert stage.events_seen == [OffsetsExpired("old", 0, 1, 1)]
     stage.wait(RETENTION_MS + 2 * CHECK_MS)
-    assert stage.told[1:] == [
+    assert stage.events_seen[1:] == [
         OffsetsExpired("old", 1, 0, 0),
         GroupDeleted("old", "it had no members, and its offsets expired"),
     ]
-    stage.told.clear()
+    stage.events_seen.clear()
     stage.commit({("t", 0): 5}, name="mine")
     assert stage.ask(DeleteGroupsRequest(["mine", "nobody's"]), 2).answered
-    assert stage.told == [GroupDeleted("mine", "DeleteGroups")]
+    assert stage.events_seen == [GroupDeleted("mine", "DeleteGroups")]

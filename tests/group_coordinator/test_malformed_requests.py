@@ -5,7 +5,7 @@ import pytest
 from services.group_coordinator.protocol.malformed_requests import EVERY_S, PEERS_MAX, MalformedRequestLog
 
 
-class Told:
+class LogLines:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self.now = 5.0
         self.unreadable = MalformedRequestLog(lambda: self.now)
@@ -28,47 +28,47 @@ class Told:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Told:
-    return Told(caplog)
+def log_lines(caplog: pytest.LogCaptureFixture) -> LogLines:
+    return LogLines(caplog)
 
 
-def test_a_second_has_one_line_and_the_next_says_how_many_there_were(told: Told) -> None:
+def test_a_second_has_one_line_and_the_next_says_how_many_there_were(log_lines: LogLines) -> None:
     for _ in range(1000):
-        told.tell()
-    assert told.lines == [("a", 0)]
-    told.now += EVERY_S
-    told.tell()
-    told.tell()
-    assert told.lines == [("a", 0), ("a", 999)]
-    told.now += EVERY_S
-    told.tell()
-    assert told.lines[-1] == ("a", 1)
+        log_lines.tell()
+    assert log_lines.lines == [("a", 0)]
+    log_lines.now += EVERY_S
+    log_lines.tell()
+    log_lines.tell()
+    assert log_lines.lines == [("a", 0), ("a", 999)]
+    log_lines.now += EVERY_S
+    log_lines.tell()
+    assert log_lines.lines[-1] == ("a", 1)
 
 
-def test_each_peer_has_its_own_second(told: Told) -> None:
+def test_each_peer_has_its_own_second(log_lines: LogLines) -> None:
     for peer in "abab":
-        told.tell(peer)
-    assert told.lines == [("a", 0), ("b", 0)]
+        log_lines.tell(peer)
+    assert log_lines.lines == [("a", 0), ("b", 0)]
 
 
-def test_peers_without_end_are_not_all_remembered(told: Told) -> None:
+def test_peers_without_end_are_not_all_remembered(log_lines: LogLines) -> None:
     for number in range(PEERS_MAX * 3):
-        told.tell(str(number))
-        told.tell(str(number))
-    assert len(told.unreadable._logged_at) <= PEERS_MAX
-    assert len(told.unreadable._suppressed) <= PEERS_MAX
-    assert len(told.lines) == PEERS_MAX * 3
+        log_lines.tell(str(number))
+        log_lines.tell(str(number))
+    assert len(log_lines.unreadable._logged_at) <= PEERS_MAX
+    assert len(log_lines.unreadable._suppressed) <= PEERS_MAX
+    assert len(log_lines.lines) == PEERS_MAX * 3
 
 
-def test_requests_of_forgotten_peers_are_counted_all_the_same(told: Told) -> None:
+def test_requests_of_forgotten_peers_are_counted_all_the_same(log_lines: LogLines) -> None:
     for number in range(PEERS_MAX):
-        told.tell(str(number))
-        told.tell(str(number))
-        told.tell(str(number))
-    told.tell("one more")
-    assert told.others == [2 * PEERS_MAX]
-    told.now += EVERY_S
-    told.tell("0")
-    told.tell("one more")
-    assert told.lines[-2:] == [("0", 0), ("one more", 0)]
-    assert told.others == [2 * PEERS_MAX], "once"
+        log_lines.tell(str(number))
+        log_lines.tell(str(number))
+        log_lines.tell(str(number))
+    log_lines.tell("one more")
+    assert log_lines.others == [2 * PEERS_MAX]
+    log_lines.now += EVERY_S
+    log_lines.tell("0")
+    log_lines.tell("one more")
+    assert log_lines.lines[-2:] == [("0", 0), ("one more", 0)]
+    assert log_lines.others == [2 * PEERS_MAX], "once"

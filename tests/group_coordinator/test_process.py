@@ -31,10 +31,10 @@ from tests.group_coordinator.processes import (
     Coordinator,
     a_controller,
     ask,
-    asking,
     give,
     registered,
     said,
+    start_request,
 )
 from tests.storage.cluster import WAIT_S, StorageCluster
 from tests.storage.held_disk import HeldDisk
@@ -152,7 +152,7 @@ async def test_a_request_of_countless_elements_is_none_before_they_are_read(owne
 
 async def test_requests_of_one_connection_are_decided_in_their_order(owner: Coordinator) -> None:
     client = owner.gateway()
-    answers = [asking(client, SHARD, HeartbeatRequest(GROUP)) for _ in range(200)]
+    answers = [start_request(client, SHARD, HeartbeatRequest(GROUP)) for _ in range(200)]
     heard = [said(response, HeartbeatRequest).error_code for response in await asyncio.gather(*answers)]
     assert heard == list(range(1, 201))
 
@@ -160,7 +160,7 @@ async def test_requests_of_one_connection_are_decided_in_their_order(owner: Coor
 async def test_nothing_is_answered_before_the_disk_has_it(owner: Coordinator, node: StorageCluster, disk: HeldDisk) -> None:
     client = owner.gateway()
     disk.hold()
-    answer = asking(client, SHARD, HeartbeatRequest(GROUP))
+    answer = start_request(client, SHARD, HeartbeatRequest(GROUP))
     await ask(client, 1 - SHARD, ListGroupsRequest())
     assert not answer.done()
     disk.release()
@@ -169,7 +169,7 @@ async def test_nothing_is_answered_before_the_disk_has_it(owner: Coordinator, no
 
 async def test_a_parked_join_holds_no_other_request_up(owner: Coordinator) -> None:
     client = owner.gateway()
-    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    joining = start_request(client, SHARD, JoinGroupRequest(GROUP))
     assert (await ask(client, SHARD, HeartbeatRequest(GROUP))).error_code == 1
     assert not joining.done()
     await ask(client, SHARD, SyncGroupRequest(GROUP, member_id="m"))
@@ -179,8 +179,8 @@ async def test_a_parked_join_holds_no_other_request_up(owner: Coordinator) -> No
 @pytest.mark.parametrize("how", ["cancelled", "disconnected"])
 async def test_a_caller_that_goes_away_is_forgotten_and_nothing_taken_back(owner: Coordinator, how: str) -> None:
     first, second = owner.gateway(1), owner.gateway(2)
-    joining = asking(first, SHARD, JoinGroupRequest(GROUP))
-    counting = asking(first, SHARD, HeartbeatRequest(GROUP))
+    joining = start_request(first, SHARD, JoinGroupRequest(GROUP))
+    counting = start_request(first, SHARD, HeartbeatRequest(GROUP))
     await counting
     if how == "cancelled":
         joining.cancel()
@@ -200,7 +200,7 @@ async def test_a_machine_that_fails_fails_one_request(owner: Coordinator, odd: s
 
 async def test_a_request_that_may_need_a_member_id_gets_a_fresh_uuid(owner: Coordinator) -> None:
     client = owner.gateway()
-    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    joining = start_request(client, SHARD, JoinGroupRequest(GROUP))
     for _ in range(25):
         await ask(client, SHARD, ConsumerGroupHeartbeatRequest(GROUP))
         await ask(client, SHARD, DeleteGroupsRequest([GROUP]))
@@ -267,7 +267,7 @@ async def test_one_that_stops_says_so_and_serves_until_another_has_its_shards(
 ) -> None:
     await a_controller(node)
     client = owner.gateway()
-    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    joining = start_request(client, SHARD, JoinGroupRequest(GROUP))
     await ask(client, SHARD, HeartbeatRequest(GROUP))
     other = await begin(2)
     await until(lambda: owner.service is not None and owner.service.has_successors and owner.service.image.members("controller"))
@@ -302,7 +302,7 @@ async def test_one_whose_shards_nobody_moves_stops_all_the_same(
     await until(lambda: service.has_successors and service.image.members("controller"))
     coordinator.store.unavailable = why == "no store"
     client = coordinator.gateway()
-    joining = asking(client, SHARD, JoinGroupRequest(GROUP))
+    joining = start_request(client, SHARD, JoinGroupRequest(GROUP))
     await ask(client, SHARD, HeartbeatRequest(GROUP))
     assert await coordinator.lifecycle.drain()
     assert said(await joining, JoinGroupRequest) == 16
@@ -317,7 +317,7 @@ async def test_one_that_is_alone_stops_at_once_and_answers_what_is_under_way(
     await a_controller(node)
     client = owner.gateway()
     disk.hold()
-    answer = asking(client, SHARD, HeartbeatRequest(GROUP))
+    answer = start_request(client, SHARD, HeartbeatRequest(GROUP))
     await ask(client, 1 - SHARD, ListGroupsRequest())
     stopping = asyncio.create_task(owner.lifecycle.drain())
     service = owner.service

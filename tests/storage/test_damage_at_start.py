@@ -174,19 +174,19 @@ async def test_a_running_node_forgets_a_deleted_topic_before_its_files_go(cluste
     damaged, checkpoint = await in_the_checkpoint(cluster)
     path = checkpoint.parent
     deleted = path / f"damaged-0.{damaged.hex()}-delete"
-    told: list[str] = []
+    checkpoints: list[str] = []
     remove = cluster.fs.remove_tree
 
     def removing(name: str) -> None:
         if name == str(deleted):
-            told.append(checkpoint.read_text())
+            checkpoints.append(checkpoint.read_text())
         remove(name)
 
     cluster.fs.remove_tree = removing  # type: ignore[method-assign]
     await cluster.write(keys.config("broker", str(NODE_ID)), encode(ConfigOverrides({"log.segment.delete.delay.ms": "0"})))
     await cluster.write(keys.topic("damaged"), None)
-    await until(lambda: told)
-    assert "damaged 0 5" not in told[0]
+    await until(lambda: checkpoints)
+    assert "damaged 0 5" not in checkpoints[0]
 
 
 async def test_the_loss_of_a_deleted_topic_is_forgotten(cluster: StorageCluster) -> None:

@@ -19,12 +19,12 @@ async def test_a_place_that_cannot_be_read_is_reported_once(cluster: StorageClus
         with path.open("r+b") as file:
             file.seek(place * size + 8)
             file.write(bytes(4))
-    told = []
+    reports = []
     for _ in range(3):
         assert (await cluster.fetch(damaged, 2)).error == ErrorCode.KAFKA_STORAGE_ERROR
         assert (await cluster.fetch(sound, 2)).error == 0
-        told.append([record for record in caplog.records if "read failed" in record.message])
-    assert [len(lines) for lines in told] == [1, 1, 1]
-    assert f"no batch at position {size}" in str(told[0][0].__dict__["fields"]["reason"])
+        reports.append([record for record in caplog.records if "read failed" in record.message])
+    assert [len(lines) for lines in reports] == [1, 1, 1]
+    assert f"no batch at position {size}" in str(reports[0][0].__dict__["fields"]["reason"])
     assert (await cluster.fetch(damaged, 0, max_bytes=size)).error == 0
     assert (await cluster.append(damaged, batch(b"y"))).base_offset == 4

@@ -210,11 +210,11 @@ async def test_a_failed_sync_retires_the_directory_for_good(cluster: StorageClus
     assert (await cluster.fetch(topic, 0)).error == ErrorCode.KAFKA_STORAGE_ERROR
     assert disk.syncs_begun == begun
 
-    async def told() -> bool:
+    async def is_reported() -> bool:
         now = await cluster.member()
         return now is not None and now.log_dirs == ()
 
-    await until(told)
+    await until(is_reported)
     assert cluster.node is not None
     assert cluster.node.ready() == (False, "every log directory has failed")
 

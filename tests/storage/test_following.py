@@ -157,8 +157,8 @@ async def test_the_work_of_a_follower_is_counted(cluster: StorageCluster, leader
     assert 'kafka_server_fetcherlagmetrics_consumerlag{leader="2"} 0.0' in rendered
     assert "kafka_server_replicafetchermanager_maxlag 0.0" in rendered
     assert "penstock_storage_followed_partitions 1.0" in rendered
-    told = {"counted-0": {"state": "fetching", "leader_epoch": 0, "at": 1, "lag": 0}}
-    assert cluster.node.debug()["following"]() == {2: told}
+    shown = {"counted-0": {"state": "fetching", "leader_epoch": 0, "at": 1, "lag": 0}}
+    assert cluster.node.debug()["following"]() == {2: shown}
 
 
 async def test_a_partition_that_comes_waits_neither_for_the_pull_under_way_nor_for_another_session(

@@ -92,9 +92,9 @@ async def test_a_parting_is_heeded_before_a_high_watermark_that_came_with_it(clu
     other = log_with((0, 2), (1, 1))
     other.high_watermark = 2
 
-    def lie(where: PulledFrom, told: Pulled, found: bytes) -> tuple[Pulled, bytes]:
+    def lie(where: PulledFrom, pulled: Pulled, found: bytes) -> tuple[Pulled, bytes]:
         seen.append(mine.high_watermark)
-        return (replace(told, high_watermark=100), found) if told.diverging_epoch >= 0 else (told, found)
+        return (replace(pulled, high_watermark=100), found) if pulled.diverging_epoch >= 0 else (pulled, found)
 
     leader.lies += [lie] * 3
     await leader.leads(topic, epoch=1, log=other)
@@ -132,8 +132,8 @@ async def test_an_answer_to_an_older_epoch_of_the_same_leader_is_dropped(cluster
     await caught_up(cluster, topic, log)
     log.append(b"d")
     leader.lies.append(
-        lambda where, told, found: (
-            replace(told, leader_epoch=2, inline_length=0, diverging_epoch=2, diverging_end_offset=0),
+        lambda where, pulled, found: (
+            replace(pulled, leader_epoch=2, inline_length=0, diverging_epoch=2, diverging_end_offset=0),
             b"",
         )
     )
@@ -286,8 +286,8 @@ async def test_a_follower_finds_its_leader_again_after_a_restart_of_either(clust
 async def test_batches_that_do_not_match_their_crc_are_asked_for_again(cluster: StorageCluster, leader: FakeLeader) -> None:
     topic, log = await followed(cluster, leader, "bits")
 
-    def flip(where: PulledFrom, told: Pulled, found: bytes) -> tuple[Pulled, bytes]:
-        return told, found[:-1] + bytes([found[-1] ^ 1]) if found else found
+    def flip(where: PulledFrom, pulled: Pulled, found: bytes) -> tuple[Pulled, bytes]:
+        return pulled, found[:-1] + bytes([found[-1] ^ 1]) if found else found
 
     leader.lies += [flip] * 2
     log.append(b"a")

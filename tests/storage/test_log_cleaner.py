@@ -132,7 +132,7 @@ async def test_another_generation_replaces_the_one_before(cluster: StorageCluste
 
 
 async def test_tombstones_go_when_their_time_has_come(cluster: StorageCluster, clock: SetClock) -> None:
-    topic = await make(cluster, "deleted", delete_retention_ms=str(HOUR))
+    topic = await make(cluster, "removed", delete_retention_ms=str(HOUR))
     await fill(cluster, clock, topic)
     await fill(cluster, clock, topic, KEYS, value=None)
     await fill(cluster, clock, topic, 8)  # rolls; keys 3 and 4 stay deleted for a while

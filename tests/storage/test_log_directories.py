@@ -37,11 +37,11 @@ async def test_partitions_spread_over_directories_and_outlive_a_broken_one(clust
         stored = await cluster.append(topic, batch(b"x"), index=index)
         assert stored.error == (ErrorCode.KAFKA_STORAGE_ERROR if index in of_one else 0)
 
-    async def told() -> bool:
+    async def is_reported() -> bool:
         member = await cluster.member()
         return member is not None and len(member.log_dirs) == 1 and member.failed_dirs == 1
 
-    await until(told)
+    await until(is_reported)
     assert cluster.node is not None
     assert cluster.node.ready() == (True, "")
 

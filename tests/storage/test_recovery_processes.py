@@ -64,7 +64,7 @@ def scanned(cluster: StorageCluster) -> list[int]:
     return [partition.log.scanned_bytes for partition, _ in cluster.node.open_logs.all()]
 
 
-def told(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
+def logged(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
     return [record.__dict__["fields"] for record in caplog.records if record.message == message]
 
 
@@ -102,10 +102,10 @@ async def test_logs_with_much_to_read_are_read_in_child_processes(
     assert scanned(cluster) == [0, 0, 0]
     for index in range(3):
         await ends_at(cluster, topic, 2001, index)
-    summary = told(caplog, "recovery processes are done")
+    summary = logged(caplog, "recovery processes are done")
     assert [line["logs"] for line in summary] == [3]
-    assert max(line["left"] for line in told(caplog, "recovery")) == 3
-    recovered = told(caplog, "recovered")
+    assert max(line["left"] for line in logged(caplog, "recovery")) == 3
+    recovered = logged(caplog, "recovered")
     assert sorted(Path(line["path"]).name for line in recovered) == ["t-0", "t-1", "t-2"]
     assert all(line["scanned"] > 300_000 and line["cut"] == 0 for line in recovered)
 
@@ -209,7 +209,7 @@ async def test_a_log_that_a_full_disk_makes_a_node_read_twice_is_reported_once(
     await lead_again(cluster, topic)
     await ends_at(cluster, topic, 51)
     assert scanned(cluster)[0] > size / 2
-    assert [size / 2 < line["scanned"] <= size for line in told(caplog, "recovered")] == [True]
+    assert [size / 2 < line["scanned"] <= size for line in logged(caplog, "recovered")] == [True]
 
 
 async def test_damage_that_a_child_finds_keeps_the_partition_offline_and_others_go_on(cluster: StorageCluster) -> None:

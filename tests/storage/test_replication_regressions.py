@@ -117,8 +117,8 @@ async def test_a_leader_whose_epoch_has_passed_admits_no_write_however_it_is_bro
     refused = await cluster.append(topic, batch(b"x"), epoch=3, timeout_ms=50)
     assert refused.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition_of(cluster, topic).log_end_offset == 0
-    ((told, _),) = await two.pull(at(topic, 0, epoch=3))
-    assert told.error
+    ((answer, _),) = await two.pull(at(topic, 0, epoch=3))
+    assert answer.error
     await show(cluster, topic, replicated_state(cluster, [1, 2], epoch=5, partition_epoch=5))
     await until(lambda: partition_of(cluster, topic).leading)
     assert (await cluster.append(topic, batch(b"x"), acks=1, epoch=5)).error == 0

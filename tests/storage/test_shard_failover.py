@@ -78,7 +78,7 @@ async def test_nothing_acknowledged_is_missing_whoever_leads_and_owns(three: Nod
                     acked = int(answer.reply)
             await asyncio.sleep(0.001)
 
-    asking = asyncio.create_task(ask())
+    reads = asyncio.create_task(ask())
     try:
         for _ in range(30):
             before = acked
@@ -94,12 +94,12 @@ async def test_nothing_acknowledged_is_missing_whoever_leads_and_owns(three: Nod
                     await three[gone].stop()
                 case _:
                     await office.lead(office.leader)
-            await until(lambda before=before: acked > before or asking.done())
-            if asking.done():
+            await until(lambda before=before: acked > before or reads.done())
+            if reads.done():
                 break
     finally:
         stop.set()
-        await asking
+        await reads
         try:
             last = next(one for one in owners if str(one.owner) == office.owner)
             await last.serves(0)

@@ -64,8 +64,8 @@ def test_only_api_versions_is_answered_before_authentication() -> None:
 
 def test_handlers_of_the_controllers_apis_ask_the_controller_and_of_the_others_two_that_create_topics() -> None:
     creating = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR}  # answered by the gateway, but a missing topic is created first
-    asking = {key for key, served in SERVED.items() if asks_the_controller(served.handle.__module__)}
-    assert asking == {api.key for api in APIS.values() if api.kind is Kind.CONTROLLER} | creating
+    to_controller = {key for key, served in SERVED.items() if asks_the_controller(served.handle.__module__)}
+    assert to_controller == {api.key for api in APIS.values() if api.kind is Kind.CONTROLLER} | creating
 
 
 def asks_the_controller(module: str) -> bool:

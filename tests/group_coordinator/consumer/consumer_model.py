@@ -45,9 +45,9 @@ class Client:
     """"": it is not there."""
     epoch: int = 0
     owned: Owned = field(default_factory=set)
-    told: Owned | None = None
+    assigned: Owned | None = None
     """To be made its own: the last word it had."""
-    asking: Heartbeat | None = None
+    heartbeat: Heartbeat | None = None
     sent_ms: int = 0
     asked: tuple[str, ...] | None = None
     """What it said that it wants, as far as it knows."""
@@ -77,13 +77,13 @@ class Client:
         return {"t", "v"} if self.regex is not None else set(self.wants)
 
     def lose(self) -> None:
-        self.owned, self.told, self.due_ms, self.epoch = set(), None, None, 0
+        self.owned, self.assigned, self.due_ms, self.epoch = set(), None, None, 0
 
     def vanish(self) -> None:
         if self.member_id:
             self.former.append((self.member_id, self.epoch))
         self.lose()
-        self.member_id, self.asking, self.unsure = "", None, False
+        self.member_id, self.heartbeat, self.unsure = "", None, False
 
 
 class ConsumerModel(OneShardModel):
@@ -104,19 +104,19 @@ class ConsumerModel(OneShardModel):
     def send(self, number: int, impatient: bool = False) -> None:
         client = self.clients[number]
         self._tick(client)
-        if client.asking is not None:
+        if client.heartbeat is not None:
             if not impatient:
                 return
             client.unsure = True
-        if client.told is not None:
-            client.told, client.unsure = None, True
+        if client.assigned is not None:
+            client.assigned, client.unsure = None, True
         client.sent_ms = self.stage.now_ms
         if not client.member_id:
             client.member_id = f"m{number}-{next(self.incarnations)}"
         if client.epoch == 0:
             assert not client.owned
             client.asked, client.said = client.wants, set()
-            client.asking = self.stage.join(
+            client.heartbeat = self.stage.join(
                 client.member_id,
                 *(() if client.regex else client.wants),
                 regex=client.regex,
@@ -128,7 +128,7 @@ class ConsumerModel(OneShardModel):
         client.unsure = client.unsure or client.asked != client.wants
         client.asked = client.wants
         asks = {"topics": list(client.wants)} if client.regex is None else {"regex": client.regex}
-        client.asking = self.stage.beat(
+        client.heartbeat = self.stage.beat(
             client.member_id,
             client.epoch,
             None if client.said == client.owned and not client.unsure else by_topic(client.owned),
@@ -140,11 +140,11 @@ class ConsumerModel(OneShardModel):
     @rule(number=clients, acts=st.booleans())
     def hear(self, number: int, acts: bool = True) -> None:
         client = self.clients[number]
-        asking = client.asking
-        if asking is None or not asking.answered:
+        heartbeat = client.heartbeat
+        if heartbeat is None or not heartbeat.answered:
             return
-        client.asking = None
-        error = asking.error
+        client.heartbeat = None
+        error = heartbeat.error
         if error in (110, 25, 69):
             client.lose()
         elif error == 82:
@@ -155,14 +155,14 @@ class ConsumerModel(OneShardModel):
             assert client.epoch == 0
         elif error:
             client.unsure = True
-        elif client.member_id and asking.reply.member_id == client.member_id:
+        elif client.member_id and heartbeat.reply.member_id == client.member_id:
             client.unsure = False
-            client.epoch = asking.epoch
+            client.epoch = heartbeat.epoch
             since_ms, client.lease_ms = client.lease_ms - SESSION_MS, client.sent_ms + SESSION_MS
-            given = asking.assigned
+            given = heartbeat.assigned
             if given is not None:
-                client.told = {(topic, partition) for topic, numbers in given.items() for partition in numbers}
-                if client.owned - client.told:
+                client.assigned = {(topic, partition) for topic, numbers in given.items() for partition in numbers}
+                if client.owned - client.assigned:
                     due_ms = since_ms + REBALANCE_MS  # perhaps an answer that was lost told it so
                     client.due_ms = due_ms if client.due_ms is None else min(client.due_ms, due_ms)
         self._tick(client)
@@ -173,8 +173,8 @@ class ConsumerModel(OneShardModel):
     def act(self, number: int) -> None:
         """Gives up, and takes."""
         client = self.clients[number]
-        if client.told is not None and client.asking is None:
-            client.owned, client.told, client.due_ms = client.told, None, None
+        if client.assigned is not None and client.heartbeat is None:
+            client.owned, client.assigned, client.due_ms = client.assigned, None, None
 
     @rule(number=clients)
     def go_around(self, number: int) -> None:
@@ -190,8 +190,8 @@ class ConsumerModel(OneShardModel):
     @rule(number=clients)
     def hear_nothing(self, number: int) -> None:
         client = self.clients[number]
-        if client.asking is not None:
-            client.asking, client.unsure = None, True
+        if client.heartbeat is not None:
+            client.heartbeat, client.unsure = None, True
 
     @rule(number=clients, wants=st.sampled_from(WANTS))
     def want(self, number: int, wants: tuple[str, ...]) -> None:
@@ -236,7 +236,7 @@ class ConsumerModel(OneShardModel):
             ms -= step
             for client in self.clients:
                 self._tick(client)
-                if alive and client.member_id and client.asking is None:
+                if alive and client.member_id and client.heartbeat is None:
                     self.send(client.number)
                     self.hear(client.number, acts=client.number != 2)
             self.nobody_owns_what_another_owns()
@@ -245,7 +245,7 @@ class ConsumerModel(OneShardModel):
         now_ms = self.stage.now_ms
         if client.epoch > 0 and (now_ms >= client.lease_ms or (client.due_ms is not None and now_ms >= client.due_ms)):
             client.lose()
-            client.asking = None
+            client.heartbeat = None
 
     # -- topics and owners ----------------------------------------------------------------------------------------------
 

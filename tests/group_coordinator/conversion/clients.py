@@ -11,7 +11,7 @@ from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest
-from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told
+from tests.group_coordinator.conversion.stage import Stage, assigned_in, assignment, offers
 from tests.group_coordinator.named_topics import topic_id
 from tests.group_coordinator.one_shard import CoordinatorRequest
 
@@ -47,15 +47,15 @@ class Client:
         self.instance = instance
         self.topics: tuple[str, ...] = ("t",)
         self.owned: set[Partition] = set()
-        self.asking: CoordinatorRequest | None = None
+        self.request: CoordinatorRequest | None = None
         self.busy = True
         """There is more for it to do."""
 
     def step(self) -> None:
         """Handles the answer that it waits for, or sends the next request."""
-        if self.asking is not None and not self.asking.answered:
+        if self.request is not None and not self.request.answered:
             return
-        pending, self.asking = self.asking, None
+        pending, self.request = self.request, None
         self.busy = pending is not None
         if pending is not None:
             self.hears(pending)
@@ -71,7 +71,7 @@ class Client:
 
     def crash(self) -> None:
         """The client restarts without its state, and without leaving."""
-        self.owned, self.asking = set(), None
+        self.owned, self.request = set(), None
 
 
 class Classic(Client):
@@ -98,14 +98,14 @@ class Classic(Client):
         if not self.in_it or self.leads not in (None, self._count):
             self._join()
         else:
-            self.asking = self.stage.ask(HeartbeatRequest("g", self.generation, self.member_id, self.instance), 4)
+            self.request = self.stage.ask(HeartbeatRequest("g", self.generation, self.member_id, self.instance), 4)
 
     def _join(self) -> None:
         self.in_it, self.busy = False, True
         if not self.cooperative:
             self.owned = set()
         protocols = offers(*self.topics, owned=by_topic(self.owned), protocols=(self.protocol,))
-        self.asking = self.stage.join(
+        self.request = self.stage.join(
             self.member_id, instance=self.instance, protocols=protocols, version=9 if self.number % 3 else 3
         )
 
@@ -128,7 +128,7 @@ class Classic(Client):
             self._lose(error)
         elif not error:
             data = pending.reply.assignment
-            got = each(told(data)) if data else set()
+            got = each(assigned_in(data)) if data else set()
             gives_up = self.owned - got
             self.owned, self.in_it = got, True
             if gives_up:
@@ -145,7 +145,7 @@ class Classic(Client):
         reply, self.leads = pending.reply, None
         self.member_id, self.generation = reply.member_id, reply.generation_id
         given = self._assign(reply) if reply.leader == self.member_id and not reply.skip_assignment else {}
-        self.asking = self.stage.sync(self.member_id, self.generation, given, instance=self.instance)
+        self.request = self.stage.sync(self.member_id, self.generation, given, instance=self.instance)
 
     def _assign(self, reply: Any) -> dict[str, bytes]:
         """A partition of one client goes to no other before it is revoked."""
@@ -192,7 +192,7 @@ class Consumer(Client):
     def metadata_record(self) -> None:
         if self.target is not None:
             self.owned, self.target, self.busy = self.target, None, True
-        self.asking = self._beat(self.epoch)
+        self.request = self._beat(self.epoch)
 
     def _beat(self, epoch: int) -> CoordinatorRequest:
         owned = [TopicPartitions(topic_id(topic), numbers) for topic, numbers in by_topic(self.owned).items()]

@@ -35,7 +35,7 @@ def offers(*topics: str, owned: Owned | None = None, protocols: tuple[str, ...] 
     return tuple((name, subscription(*topics, owned=owned)) for name in protocols)
 
 
-def told(data: bytes) -> dict[str, list[int]]:
+def assigned_in(data: bytes) -> dict[str, list[int]]:
     """An assignment, as a client reads it."""
     return {item.topic: list(item.partitions) for item in read_assignment(data).assigned_partitions}
 

@@ -2,7 +2,7 @@
 
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
-from tests.group_coordinator.conversion.stage import Stage, offers, subscription, told
+from tests.group_coordinator.conversion.stage import Stage, assigned_in, offers, subscription
 from tests.group_coordinator.named_topics import given
 
 
@@ -26,7 +26,7 @@ def test_a_classic_member_hears_of_the_rebalance_and_gets_its_part() -> None:
     synced = stage.sync(member_id, 2, kind="consumer", protocol="range")
     assert synced.error == 0
     assert (synced.reply.protocol_type, synced.reply.protocol_name) == ("consumer", "range")
-    mine = told(synced.reply.assignment)
+    mine = assigned_in(synced.reply.assignment)
     theirs = given(stage.beat("new", 2, owned={}).reply)
     assert theirs is not None
     assert sorted(mine["t"] + theirs["t"]) == [0, 1]
@@ -40,12 +40,12 @@ def test_a_cooperative_member_gives_up_first_and_others_get_it_afterwards() -> N
     protocols = ("cooperative-sticky",)
     joined = stage.join(member_id, protocols=offers("t", owned={"t": [0, 1]}, protocols=protocols))
     assert joined.reply.generation_id == 1  # it has not given up anything yet
-    (kept,) = told(stage.sync(member_id, 1).reply.assignment)["t"]
+    (kept,) = assigned_in(stage.sync(member_id, 1).reply.assignment)["t"]
     assert stage.beat("new", 2).reply.assignment is None
     assert stage.heartbeat(member_id, 1) == 27
     again = stage.join(member_id, protocols=offers("t", owned={"t": [kept]}, protocols=protocols))
     assert again.reply.generation_id == 2
-    assert told(stage.sync(member_id, 2).reply.assignment) == {"t": [kept]}
+    assert assigned_in(stage.sync(member_id, 2).reply.assignment) == {"t": [kept]}
     assert given(stage.beat("new", 2).reply) == {"t": [1 - kept]}
 
 
@@ -54,7 +54,7 @@ def test_it_waits_without_joining_again_while_others_have_what_it_is_to_get() ->
     assert given(stage.beat("new", 0, "t").reply) == {"t": [0, 1]}
     member_id, joined = stage.come(protocols=offers("t"))
     assert joined.reply.generation_id == 2
-    assert told(stage.sync(member_id, 2).reply.assignment) == {}
+    assert assigned_in(stage.sync(member_id, 2).reply.assignment) == {}
     assert stage.heartbeat(member_id, 2) == 0
     revoked = stage.beat("new", 1, owned={"t": [0, 1]})
     (kept,) = (given(revoked.reply) or {})["t"]
@@ -63,7 +63,7 @@ def test_it_waits_without_joining_again_while_others_have_what_it_is_to_get() ->
     assert stage.heartbeat(member_id, 2) == 27
     again = stage.join(member_id, protocols=offers("t"))
     assert again.reply.generation_id == 2
-    assert told(stage.sync(member_id, 2).reply.assignment) == {"t": [1 - kept]}
+    assert assigned_in(stage.sync(member_id, 2).reply.assignment) == {"t": [1 - kept]}
     assert stage.heartbeat(member_id, 2) == 0
 
 
@@ -86,7 +86,7 @@ def test_its_assignment_is_written_in_the_version_that_it_speaks() -> None:
         member_id, joined = stage.come(protocols=protocols)
         data = stage.sync(member_id, joined.reply.generation_id).reply.assignment
         assert data[:2] == bytes([0, version])
-        assert told(data) == {"t": [0]}
+        assert assigned_in(data) == {"t": [0]}
 
 
 def test_a_client_that_is_no_member_or_of_another_generation_hears_so() -> None:
@@ -196,12 +196,12 @@ def test_a_static_member_comes_back_under_a_new_id_and_keeps_what_it_has() -> No
     stage.beat("new", 0, "u")
     first = stage.join(instance="i", protocols=offers("t"))
     old, generation = first.reply.member_id, first.reply.generation_id
-    assert told(stage.sync(old, generation, instance="i").reply.assignment) == {"t": [0, 1]}
+    assert assigned_in(stage.sync(old, generation, instance="i").reply.assignment) == {"t": [0, 1]}
     again = stage.join(instance="i", protocols=offers("t"))
     assert again.error == 0
     assert again.reply.member_id != old
     assert again.reply.generation_id == generation
-    assert told(stage.sync(again.reply.member_id, generation, instance="i").reply.assignment) == {"t": [0, 1]}
+    assert assigned_in(stage.sync(again.reply.member_id, generation, instance="i").reply.assignment) == {"t": [0, 1]}
     assert stage.heartbeat(old, generation, instance="i") == 82
     assert stage.join(old, instance="i", protocols=offers("t")).error == 82
     assert stage.join("x", instance="j", protocols=offers("t")).error == 25

@@ -4,7 +4,7 @@ import pytest
 
 from services.group_coordinator.core.model import records
 from services.group_coordinator.core.model.settings import MigrationPolicy
-from tests.group_coordinator.conversion.stage import Stage, assignment, offers, told
+from tests.group_coordinator.conversion.stage import Stage, assigned_in, assignment, offers
 from tests.group_coordinator.named_topics import given
 
 
@@ -61,7 +61,7 @@ def test_the_log_says_so_and_the_next_owner_knows() -> None:
     (member,) = record.members
     assert member.member_id == member_id
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 60_000)
-    assert sum(map(len, told(member.assignment).values())) == 1
+    assert sum(map(len, assigned_in(member.assignment).values())) == 1
     stage.fail_over()
     assert stage.is_classic()
     assert stage.group().facts.generation == 2
@@ -74,13 +74,13 @@ def test_a_partition_that_is_not_revoked_yet_is_not_assigned_to_another_member()
     cooperative = ("cooperative-sticky",)
     assert given(stage.beat("new", 0, "u").reply) == {}
     item = stage.join(protocols=offers("t", protocols=cooperative), version=3).reply.member_id
-    assert told(stage.sync(item, 2).reply.assignment) == {"t": [0, 1]}
+    assert assigned_in(stage.sync(item, 2).reply.assignment) == {"t": [0, 1]}
     other = stage.join(protocols=offers("t", protocols=cooperative), version=3).reply.member_id
-    assert told(stage.sync(other, 3).reply.assignment) == {}
+    assert assigned_in(stage.sync(other, 3).reply.assignment) == {}
     since = len(stage.log)
     stage.beat("new", -1)
     (record,) = [record for record in stage.written(since) if isinstance(record, records.ClassicGroupChanged)]
-    assert {member.member_id: told(member.assignment) for member in record.members} == {item: {"t": [0, 1]}, other: {}}
+    assert {member.member_id: assigned_in(member.assignment) for member in record.members} == {item: {"t": [0, 1]}, other: {}}
     stage.beat("newer", 0, "t")
     stage.join(other, protocols=offers("t", protocols=cooperative))
     assert stage.consumer().members[other].assigned == {}
@@ -94,7 +94,7 @@ def test_no_group_is_downgraded_where_the_policy_forbids_it(policy: MigrationPol
     assert set(stage.consumer().members) == {member_id}
     assert stage.heartbeat(member_id, 2) == 27
     joined = stage.join(member_id, protocols=offers("t"))
-    assert told(stage.sync(member_id, joined.reply.generation_id).reply.assignment) == {"t": [0, 1]}
+    assert assigned_in(stage.sync(member_id, joined.reply.generation_id).reply.assignment) == {"t": [0, 1]}
 
 
 def test_a_group_that_a_classic_one_could_not_hold_stays() -> None:

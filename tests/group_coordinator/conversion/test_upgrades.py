@@ -5,7 +5,7 @@ import pytest
 from services.group_coordinator.core.model import records
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
 from services.group_coordinator.core.model.settings import MigrationPolicy
-from tests.group_coordinator.conversion.stage import Stage, assignment, offers, subscription, told
+from tests.group_coordinator.conversion.stage import Stage, assigned_in, assignment, offers, subscription
 from tests.group_coordinator.named_topics import given, topic_id
 
 ALL = {"t": [0, 1, 2, 3]}
@@ -195,7 +195,7 @@ def test_partitions_that_a_member_may_still_own_are_held_for_it() -> None:
     assert members["new"].assigned == {}
     again = stage.join(second, protocols=offers("t", owned={"t": [1, 3]}, protocols=COOPERATIVE))
     assert again.reply.generation_id == generation
-    kept = told(stage.sync(second, generation).reply.assignment)
+    kept = assigned_in(stage.sync(second, generation).reply.assignment)
     assert kept == {"t": [1]}
     stage.join(second, protocols=offers("t", owned=kept, protocols=COOPERATIVE))
     assert given(stage.beat("new", epoch).reply) == {"t": [3]}

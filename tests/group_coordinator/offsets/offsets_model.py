@@ -63,7 +63,7 @@ class Expected:
 
 
 class Fetching(NamedTuple):
-    asking: CoordinatorRequest
+    pending: CoordinatorRequest
     group: str
     length: int
     """The end of the log when the request came."""
@@ -72,13 +72,13 @@ class Fetching(NamedTuple):
 
 
 class Committing(NamedTuple):
-    asking: CoordinatorRequest
+    pending: CoordinatorRequest
     key: Key
     offset: int
 
 
 class Deleting(NamedTuple):
-    asking: CoordinatorRequest
+    pending: CoordinatorRequest
     group: str
     key: Key | None
     """None: all of the group."""
@@ -118,17 +118,17 @@ class OffsetsModel(OneShardModel):
     def commit(self, group: str, topic: str, partition: int, version: int, retention_ms: int) -> None:
         offset = next(self.offsets)
         member_id, generation = self.member if group == "m" and self.member else ("", -1)
-        asking = self.stage.ask_commit(
+        pending = self.stage.ask_commit(
             {(topic, partition): offset}, name=group, version=version, member_id=member_id, generation=generation,
             retention_ms=retention_ms if version == 2 else -1,
         )  # fmt: skip
-        self.committing.append(Committing(asking, (group, topic, partition), offset))
+        self.committing.append(Committing(pending, (group, topic, partition), offset))
 
     @rule(topic=topics)
     def commit_two(self, topic: str) -> None:
         first, second = next(self.offsets), next(self.offsets)
-        asking = self.stage.ask_commit({(topic, 0): first, (topic, 1): second}, name="s")
-        self.committing += [Committing(asking, ("s", topic, 0), first), Committing(asking, ("s", topic, 1), second)]
+        pending = self.stage.ask_commit({(topic, 0): first, (topic, 1): second}, name="s")
+        self.committing += [Committing(pending, ("s", topic, 0), first), Committing(pending, ("s", topic, 1), second)]
 
     @precondition(lambda self: self.member is not None)
     @rule(topic=topics, generation=st.sampled_from([-1, 0, 1, 99]))
@@ -137,9 +137,9 @@ class OffsetsModel(OneShardModel):
         stage = self.stage
         if stage.shard.state is not Life.SERVING or "m" not in stage.groups or stage.state("m") != "Stable":
             return
-        asking = stage.ask_commit({(topic, 0): next(self.offsets)}, name="m", generation=generation)
-        if asking.answered and not asking.failure:
-            assert asking.reply.topics[0].partitions[0].error_code == 25
+        pending = stage.ask_commit({(topic, 0): next(self.offsets)}, name="m", generation=generation)
+        if pending.answered and not pending.failure:
+            assert pending.reply.topics[0].partitions[0].error_code == 25
 
     @rule(group=groups)
     def fetch(self, group: str) -> None:
@@ -153,8 +153,8 @@ class OffsetsModel(OneShardModel):
     def fetch_of_a_former_owner(self, group: str) -> None:
         """It knows no better, and its leader does."""
         assert self.former is not None
-        asking = CoordinatorRequest(OffsetFetchRequest([OffsetFetchRequestGroup(group, topics=None)]))
-        self.former.submit(RequestEvent(asking.request, 9, "c", "/1", "-"), self.stage.now_ms, asking)
+        pending = CoordinatorRequest(OffsetFetchRequest([OffsetFetchRequestGroup(group, topics=None)]))
+        self.former.submit(RequestEvent(pending.request, 9, "c", "/1", "-"), self.stage.now_ms, pending)
         assert not self.former.take_answers(), "it may be older than the question"
         assert self.former.next_append() is not None
         self.former.refused(16)
@@ -164,13 +164,13 @@ class OffsetsModel(OneShardModel):
     @rule(group=groups, topic=topics, partition=partitions)
     def delete_offset(self, group: str, topic: str, partition: int) -> None:
         sent = [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(partition)])]
-        asking = self.stage.ask(OffsetDeleteRequest(group, sent), 0)
-        self.deleting.append(Deleting(asking, group, (group, topic, partition), next(self.offsets)))
+        pending = self.stage.ask(OffsetDeleteRequest(group, sent), 0)
+        self.deleting.append(Deleting(pending, group, (group, topic, partition), next(self.offsets)))
 
     @rule(group=groups)
     def delete_group(self, group: str) -> None:
-        asking = self.stage.ask(DeleteGroupsRequest([group]), 2)
-        self.deleting.append(Deleting(asking, group, None, next(self.offsets)))
+        pending = self.stage.ask(DeleteGroupsRequest([group]), 2)
+        self.deleting.append(Deleting(pending, group, None, next(self.offsets)))
 
     @precondition(lambda self: self.member is None and not self.stage.holds)
     @rule()
@@ -272,10 +272,10 @@ class OffsetsModel(OneShardModel):
     def _check_fetches(self) -> None:
         still = []
         for fetching in self.fetching:
-            if not fetching.asking.answered:
+            if not fetching.pending.answered:
                 still.append(fetching)
-            elif not fetching.asking.failure:
-                (group,) = fetching.asking.reply.groups
+            elif not fetching.pending.failure:
+                (group,) = fetching.pending.reply.groups
                 response = {
                     (topic.name, item.partition_index): item.committed_offset
                     for topic in group.topics
@@ -295,13 +295,13 @@ class OffsetsModel(OneShardModel):
     def _check_commits(self) -> None:
         still = []
         for committing in self.committing:
-            if not committing.asking.answered:
+            if not committing.pending.answered:
                 still.append(committing)
-            elif not committing.asking.failure:
+            elif not committing.pending.failure:
                 partition = committing.key[2]
                 errors = {
                     item.error_code
-                    for matches in committing.asking.reply.topics
+                    for matches in committing.pending.reply.topics
                     for item in matches.partitions
                     if item.partition_index == partition
                 }
@@ -315,10 +315,10 @@ class OffsetsModel(OneShardModel):
     def _check_deletions(self) -> None:
         still = []
         for deleting in self.deleting:
-            reply = deleting.asking.reply
-            if not deleting.asking.answered:
+            reply = deleting.pending.reply
+            if not deleting.pending.answered:
                 still.append(deleting)
-            elif deleting.asking.failure:
+            elif deleting.pending.failure:
                 continue
             elif deleting.key is None:
                 (result,) = reply.results

@@ -31,7 +31,7 @@ from services.group_coordinator.core.model.records import (
 )
 from services.group_coordinator.core.record_formats import record_codec
 from tests.group_coordinator.conversion.clients import Partition, each
-from tests.group_coordinator.conversion.stage import told
+from tests.group_coordinator.conversion.stage import assigned_in
 from tests.simulation.groups.network import Call
 from tests.simulation.groups.shard_owner import Owner
 from tests.simulation.groups.simulator import Simulator
@@ -189,7 +189,7 @@ class Checks:
         for member in record.members:
             self.synced.add((record.generation, member.member_id, member.assignment))
             assigned[member.instance_id or member.member_id] = member.assignment
-            for partition in each(told(member.assignment)) if member.assignment else ():
+            for partition in each(assigned_in(member.assignment)) if member.assignment else ():
                 if partition in owners:
                     self.simulator.fail(f"{partition} is assigned to {member.member_id} and {owners[partition]}")
                 owners[partition] = member.member_id

@@ -8,7 +8,7 @@ from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProt
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from libs.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.group_coordinator.conversion.clients import Partition, by_topic, each
-from tests.group_coordinator.conversion.stage import assignment, subscription, told
+from tests.group_coordinator.conversion.stage import assigned_in, assignment, subscription
 from tests.simulation.groups.network import Call
 from tests.simulation.groups.reading import GROUP, LOST, REBALANCE_MS, RETRY_MS, SESSION_MS, Client, World
 
@@ -157,7 +157,7 @@ class Classic(Client):
         if not self._heard(call, error):
             return
         self._renewed(call)
-        got = frozenset(each(told(reply.assignment))) if reply.assignment else frozenset[Partition]()
+        got = frozenset(each(assigned_in(reply.assignment))) if reply.assignment else frozenset[Partition]()
         gives_up = (self.claimed | self.reads) - got  # what it lost meanwhile nobody was given, since it had said that it has it
         self.in_it, self.owned_in = True, self.generation
         self.own(got)

@@ -10,7 +10,7 @@ from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchReque
 from services.group_coordinator.core.group_machine import GroupMachine
 from services.group_coordinator.core.model.requests import RequestEvent
 from tests.group_coordinator.conversion.clients import Partition, each
-from tests.group_coordinator.conversion.stage import told
+from tests.group_coordinator.conversion.stage import assigned_in
 from tests.simulation.groups.checks import topic_name
 from tests.simulation.groups.classic_clients import Classic
 from tests.simulation.groups.consumer_clients import Consumer
@@ -113,7 +113,7 @@ class Convergence:
             }
         (classic,) = self._ask(machine, DescribeGroupsRequest([GROUP], False), 6).groups
         return classic.group_state, {
-            member.member_id: frozenset(each(told(member.member_assignment)) if member.member_assignment else ())
+            member.member_id: frozenset(each(assigned_in(member.member_assignment)) if member.member_assignment else ())
             for member in classic.members
         }
 

@@ -10,7 +10,7 @@ from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRe
 from libs.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.group_coordinator.conversion.clients import Partition, each
-from tests.group_coordinator.conversion.stage import told
+from tests.group_coordinator.conversion.stage import assigned_in
 from tests.simulation.groups.group_world import GroupWorld
 from tests.simulation.groups.reading import GROUP
 
@@ -46,7 +46,7 @@ class Operator:
     def _each_has_its_own(self, members: list[Any]) -> None:
         owned: set[Partition] = set()
         for member in members:
-            has = each(told(member.member_assignment)) if member.member_assignment else set()
+            has = each(assigned_in(member.member_assignment)) if member.member_assignment else set()
             if has & owned:
                 self.world.simulator.fail(f"described twice: {sorted(has & owned)}")
             owned |= has

@@ -99,10 +99,10 @@ def test_batches_of_an_epoch_that_the_leader_never_heard_of_are_cut() -> None:
 
 
 @pytest.mark.parametrize("told", [answer(epoch=EPOCH - 1), answer(epoch=EPOCH + 1), answer(epoch=-1)])
-def test_answers_of_another_epoch_are_dropped(told: Pulled) -> None:
+def test_answers_of_another_epoch_are_dropped(pulled: Pulled) -> None:
     """KAFKA-7164, KAFKA-13207: what an older or newer leader says is about another log."""
-    assert decide(told, own((3, 0))) == Drop()
-    assert decide(replace(told, diverging_epoch=2, diverging_end_offset=1), own((3, 0))) == Drop()
+    assert decide(pulled, own((3, 0))) == Drop()
+    assert decide(replace(pulled, diverging_epoch=2, diverging_end_offset=1), own((3, 0))) == Drop()
 
 
 def test_an_offset_out_of_range_of_another_epoch_cuts_nothing() -> None:

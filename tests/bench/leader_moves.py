@@ -40,6 +40,7 @@ from libs.rpc.envelope import Hello
 from libs.rpc.errors import RpcFailure
 from libs.rpc.schema import pack, unpack
 from libs.rpc.socket_transport import SocketTransport
+from libs.wire.errors import ErrorCode
 from tests.support.ports import reserve_ports
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +164,7 @@ async def create(client: RpcClient, partitions: int) -> None:
             await asyncio.sleep(0.2)  # there is no active controller yet
             continue
         results = unpack(TopicsReply, response.body).topics
-        assert not any(result.error not in (0, 36) for result in results), results[0]
+        assert not any(result.error not in (0, ErrorCode.TOPIC_ALREADY_EXISTS) for result in results), results[0]
         return
 
 

@@ -218,7 +218,7 @@ async def test_an_append_is_not_waited_for_when_its_leader_was_replaced(partitio
     await until(lambda: len(partition.appends) == 1)
     partition.epoch = 1
     driver.leader_moved()
-    assert (await waiting).error == 15
+    assert (await waiting).error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     await reaches(driver, State.SERVING)
     assert partition.claims[-1].leader_epoch == 1
     assert await said(driver, Read("a")) == "1"
@@ -355,11 +355,11 @@ async def test_a_shard_that_is_given_up_answers_what_is_under_way_and_refuses_th
     behind, waiting = submit_to_driver(driver, Put("b", 1)), submit_to_driver(driver, Wait("c", 1))
     driver.unload()
     assert driver.state is State.UNLOADING
-    assert (await behind).error == 16
+    assert (await behind).error == ErrorCode.NOT_COORDINATOR
     assert await said(driver, Read("a")) == 16
     partition.released.set()
     assert (await under_way).reply == "1"
-    assert (await waiting).error == 16
+    assert (await waiting).error == ErrorCode.NOT_COORDINATOR
     await driver.closed()
     assert driver.state is State.CLOSED
 

@@ -144,7 +144,7 @@ async def test_the_log_directories_of_the_node_that_was_addressed_are_described(
     assert (first.error_code, first.log_dir, first.total_bytes, first.usable_bytes) == (0, "/one", 100, 40)
     partitions = {t.name: [(p.partition_index, p.partition_size, p.offset_lag) for p in t.partitions] for t in first.topics}
     assert partitions == {"a": [(0, 7, 2), (1, 8, 0)], "b": [(0, 9, 0)]}
-    assert (second.error_code, second.log_dir, second.topics) == (56, "/two", [])
+    assert (second.error_code, second.log_dir, second.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, "/two", [])
 
 
 async def test_all_directories_of_any_node_are_described_on_the_bootstrap_port_and_a_dead_node_is_named_so() -> None:

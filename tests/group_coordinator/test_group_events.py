@@ -152,7 +152,7 @@ def test_a_replaced_static_member_is_fenced_and_reported(stage: Telling) -> None
     stage.take()
     stage.join(instance="one", protocols=protocols)
     assert stage.take()[0] == MemberRemoved("g", old_id, "one", "replaced static")
-    assert stage.ask(HeartbeatRequest("g", generation, old_id, "one"), 4).error == 82
+    assert stage.ask(HeartbeatRequest("g", generation, old_id, "one"), 4).error == ErrorCode.FENCED_INSTANCE_ID
     assert stage.take() == [MemberFenced("g", old_id, "one", "another member has its instance id")]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from tests.group_coordinator.consumer_heartbeats import beat, join_consumer
 from tests.group_coordinator.offsets.stage import HOUR_MS, RETENTION_MS, GroupStage
 
@@ -79,7 +80,7 @@ def test_kafka_8386_a_group_that_was_removed_sends_its_members_to_join_anew() ->
     stage.leave(member_id)
     assert stage.delete_groups("g") == {"g": 0}
     assert stage.heartbeat(member_id, generation) == 25
-    assert stage.join(member_id).error == 25
-    assert stage.sync(member_id, generation).error == 25
+    assert stage.join(member_id).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.sync(member_id, generation).error == ErrorCode.UNKNOWN_MEMBER_ID
     _, generation = stage.member("t")
     assert generation == 1

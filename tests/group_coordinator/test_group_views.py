@@ -17,6 +17,7 @@ from libs.coordinator.tables import Journal
 from libs.rpc.client import RpcClient
 from libs.runtime.admin import NotShown
 from libs.wire.consumer_protocol import ConsumerProtocolAssignment, TopicPartition, write_assignment
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -68,7 +69,7 @@ async def joined(client: RpcClient, group: str, member_id: str = "", kind: str =
     )
     answer = await ask(client, shard_of(group, SHARDS), request)
     assert isinstance(answer, JoinGroupResponse)
-    if answer.error_code == 79:
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         return await joined(client, group, answer.member_id, kind)
     assert answer.error_code == 0
     return answer
@@ -283,7 +284,7 @@ async def test_requests_are_counted_as_the_help_says_by_shard_and_by_what_gatewa
     for shard in range(SHARDS):
         assert (await ask(client, shard, ListGroupsRequest())).error_code == 0
     refused = HeartbeatRequest("nobody", 1, "m")
-    assert (await ask(client, shard_of("nobody", SHARDS), refused)).error_code == 25
+    assert (await ask(client, shard_of("nobody", SHARDS), refused)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     result = scraped(service)
     assert result['penstock_groups_requests_total{api="ListGroups",error="0"}'] == SHARDS
     assert result['penstock_groups_requests_total{api="Heartbeat",error="0"}'] == 1

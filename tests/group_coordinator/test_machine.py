@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from libs.coordinator.decisions import Expired
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from libs.wire.messages.list_groups import ListGroupsRequest
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -147,12 +148,12 @@ def test_a_refused_client_takes_no_group_over() -> None:
     stage = GroupStage()
     member_id, _ = stage.member("t", name="c")
     stage.leave(member_id, name="c")
-    assert beat(stage, "m", 7, name="c").error == 69, "of a group that it was never in"
+    assert beat(stage, "m", 7, name="c").error == ErrorCode.GROUP_ID_NOT_FOUND, "of a group that it was never in"
     assert stage.listed()["c"][1:] == ("Empty", "classic")
     join_consumer(stage, "t", name="k")
     leave_consumer(stage, name="k")
-    assert stage.join("whoever", name="k").error == 25
-    assert stage.join(name="k", session_ms=1).error == 26
+    assert stage.join("whoever", name="k").error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.join(name="k", session_ms=1).error == ErrorCode.INVALID_SESSION_TIMEOUT
     assert stage.listed()["k"][1:] == ("Empty", "consumer")
 
 
@@ -160,7 +161,7 @@ def test_requests_of_one_protocol_find_no_member_of_the_other() -> None:
     stage = GroupStage()
     join_consumer(stage, "t", name="k")
     assert stage.heartbeat("m", 1, name="k") == 25
-    assert stage.sync("m", 1, name="k").error == 25
+    assert stage.sync("m", 1, name="k").error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # -- offsets of consumer groups -----------------------------------------------------------------------------------------------
@@ -234,9 +235,9 @@ def test_configs_of_a_group_are_kept_within_the_bounds_of_the_cluster() -> None:
 
 def test_settings_of_the_classic_protocol_that_change_count_at_once() -> None:
     stage = GroupStage()
-    assert stage.join(session_ms=7_000, protocols=reads("t")).error == 79
+    assert stage.join(session_ms=7_000, protocols=reads("t")).error == ErrorCode.MEMBER_ID_REQUIRED
     stage.group_settings = GroupSettings(ClassicSettings(session_timeout_ms_min=8_000))
-    assert stage.join(session_ms=7_000, protocols=reads("t")).error == 26
+    assert stage.join(session_ms=7_000, protocols=reads("t")).error == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 # -- unknown input ------------------------------------------------------------------------------------------------------------

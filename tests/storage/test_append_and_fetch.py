@@ -11,6 +11,7 @@ import libs.rpc.disk_readers as disk_readers
 import libs.rpc.socket_stream as socket_stream
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
+from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchHeader
 from tests.storage.cluster import WAIT_S, StorageCluster, appended, batch, directory, fetched
 from tests.storage.held_disk import HeldDisk
@@ -110,9 +111,14 @@ async def test_answers_keep_the_field_order_of_the_contract(cluster: StorageClus
     assert (stored.error, stored.base_offset, stored.log_append_time_ms, stored.log_start_offset) == (0, 0, -1, 0)
     assert (stored.message, stored.record_errors, stored.leader, stored.leader_epoch) == (None, (), -1, -1)
     refused = await cluster.append(topic, batch(b"x"), epoch=4, timeout_ms=20)
-    assert (refused.error, refused.base_offset, refused.leader, refused.leader_epoch) == (6, -1, -1, -1)
+    assert (refused.error, refused.base_offset, refused.leader, refused.leader_epoch) == (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        -1,
+        -1,
+        -1,
+    )
     missing = await cluster.fetch(topic, 0, current_leader_epoch=2)
-    assert (missing.error, missing.leader, missing.leader_epoch) == (74, 1, 3)
+    assert (missing.error, missing.leader, missing.leader_epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 1, 3)
 
 
 async def test_a_topic_with_log_append_time_stamps_the_batch_and_says_so(cluster: StorageCluster) -> None:
@@ -154,6 +160,6 @@ async def test_offsets_are_listed_as_kafka_lists_them(cluster: StorageCluster) -
     answer = await cluster.list_offset(topic, 1001)
     assert (answer.offset, answer.timestamp) == (1, 1001)
     assert (await cluster.list_offset(topic, 5001)).offset == -1
-    assert (await cluster.list_offset(topic, -7)).error == 35
-    assert (await cluster.list_offset(topic, -1, epoch=3)).error == 74
-    assert (await cluster.list_offset(topic, -1, epoch=5)).error == 75
+    assert (await cluster.list_offset(topic, -7)).error == ErrorCode.UNSUPPORTED_VERSION
+    assert (await cluster.list_offset(topic, -1, epoch=3)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert (await cluster.list_offset(topic, -1, epoch=5)).error == ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -23,6 +23,7 @@ from libs.commitlog.partition_log.directory import CLEANED_OFFSETS
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
 from libs.rpc.schema import unpack
 from libs.runtime.children import ChildDied, InlineChildren
+from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.records import Record, build_batch, iter_records
 from services.storage.cleanup import compaction
 from services.storage.cleanup.log_cleaner import LogCleaner
@@ -289,7 +290,9 @@ async def test_a_sync_that_fails_in_the_child_retires_the_directory(
     await cleaning(cluster).check()
     assert partition_of(cluster, topic).sync.failed
     await until(lambda: (Path(cluster.config.directories[0]) / ".retired").exists())
-    assert (await cluster.append(topic, bytes(build_batch([Record(b"k", b"v", clock.now_ms)])))).error == 56
+    assert (
+        await cluster.append(topic, bytes(build_batch([Record(b"k", b"v", clock.now_ms)])))
+    ).error == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_a_free_thread_does_not_wait_for_those_that_are_busy(cluster: StorageCluster, clock: SetClock) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from libs.coordinator.states import State as Life
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic.classic_groups import STRANDED
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.classic.group_decision import join_park, joins_key, session_key, sync_park, syncs_key
@@ -135,7 +136,7 @@ class ClassicModel(OneShardModel):
     def _after_join(self, client: Client, joined: CoordinatorRequest, protocols: str) -> None:
         client.joining = None
         if joined.error:
-            if joined.error == 79:
+            if joined.error == ErrorCode.MEMBER_ID_REQUIRED:
                 client.member_id = joined.reply.member_id
                 self._join(client, protocols)
             else:
@@ -153,9 +154,15 @@ class ClassicModel(OneShardModel):
         self.askings.append(client.syncing)
 
     def _after_error(self, client: Client, error: int, protocols: str) -> None:
-        if error in (22, 25, 82, 81, 23):
+        if error in (
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.FENCED_INSTANCE_ID,
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ):
             self._forget(client)
-        if error != 82:
+        if error != ErrorCode.FENCED_INSTANCE_ID:
             self._join(client, protocols)
 
     @rule(number=clients)

@@ -6,6 +6,7 @@ from typing import Any
 from libs.coordinator.decisions import Decision, Expired, KeyValue
 from libs.coordinator.tables import Journal
 from libs.coordinator.timers import TimerKey
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from libs.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -91,7 +92,7 @@ class Stage(OneShard):
     def come(self, **how: Any) -> tuple[str, CoordinatorRequest]:
         """Joins a dynamic member: it gets its id first, and joins with that."""
         refused = self.join(**how)
-        assert refused.error == 79, refused.error
+        assert refused.error == ErrorCode.MEMBER_ID_REQUIRED, refused.error
         member_id = refused.reply.member_id
         return member_id, self.join(member_id, **how)
 

@@ -1,5 +1,6 @@
 """Syncs, heartbeats and leaves: the answers of a generation, its members, and its end."""
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from libs.wire.messages.leave_group import LeaveGroupRequest
 from services.group_coordinator.core.classic.commits import commit_error, subscribed_topics
@@ -73,7 +74,7 @@ def test_an_assignment_that_the_log_refuses_has_the_error_that_kafka_gives_and_m
     stage.holds = True
     led = stage.sync(leader, 1, {follower: b"p"})
     stage.refuse(19)
-    assert led.error == 15
+    assert led.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert waiting.waits
     assert stage.state() == "CompletingRebalance"
     assert stage.sync(leader, 1, {follower: b"q"}).error == 0
@@ -88,7 +89,7 @@ def test_an_assignment_of_unknown_outcome_that_is_in_the_log_reaches_the_waiting
     led = stage.sync(leader, 1, {follower: b"p"})
     stage.holds = False
     stage.lose_sight(stored=True)
-    assert led.error == 15
+    assert led.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stage.state() == "Stable"
     assert waiting.reply.assignment == b"p"
 
@@ -109,16 +110,16 @@ def test_an_assignment_of_unknown_fate_that_is_not_in_the_log_is_waited_for_agai
 def test_syncs_that_do_not_belong_are_refused() -> None:
     stage = Stage()
     leader, follower = begun(stage)
-    assert stage.sync(leader, 1, name="").error == 24
-    assert stage.sync(leader, 1, name="other").error == 25
-    assert stage.sync("stranger", 1).error == 25
-    assert stage.sync(leader, 0).error == 22
-    assert stage.sync(leader, 2).error == 22
-    assert stage.sync(leader, 1, kind="connect").error == 23
-    assert stage.sync(leader, 1, protocol="sticky").error == 23
+    assert stage.sync(leader, 1, name="").error == ErrorCode.INVALID_GROUP_ID
+    assert stage.sync(leader, 1, name="other").error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.sync("stranger", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.sync(leader, 0).error == ErrorCode.ILLEGAL_GENERATION
+    assert stage.sync(leader, 2).error == ErrorCode.ILLEGAL_GENERATION
+    assert stage.sync(leader, 1, kind="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.sync(leader, 1, protocol="sticky").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert stage.state() == "CompletingRebalance"
     stage.join(leader, protocols=(("range", b"u"),))
-    assert stage.sync(follower, 1).error == 27
+    assert stage.sync(follower, 1).error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_members_that_do_not_sync_in_time_are_removed_even_when_the_leader_did() -> None:
@@ -136,7 +137,7 @@ def test_a_leader_that_does_not_sync_in_time_is_removed_and_waiting_members_join
     leader, follower = begun(stage, rebalance_ms=20_000)
     waiting = stage.sync(follower, 1)
     stage.wait_alive(20_000, (leader, 1))
-    assert waiting.error == 27
+    assert waiting.error == ErrorCode.REBALANCE_IN_PROGRESS
     assert list(stage.group().members) == [follower]
     assert stage.join(follower).reply.leader == follower
 
@@ -145,7 +146,7 @@ def test_a_second_sync_of_a_member_takes_the_place_of_the_first() -> None:
     stage = Stage()
     leader, follower = begun(stage)
     first, second = stage.sync(follower, 1), stage.sync(follower, 1)
-    assert (first.error, second.waits) == (27, True)
+    assert (first.error, second.waits) == (ErrorCode.REBALANCE_IN_PROGRESS, True)
     stage.sync(leader, 1, {follower: b"p"})
     assert second.reply.assignment == b"p"
 
@@ -230,15 +231,15 @@ def test_several_members_leave_at_once_each_with_its_own_answer() -> None:
 def test_one_member_leaves_with_its_error_on_top_below_version_3() -> None:
     stage = Stage()
     (only,), _ = stage.stable()
-    assert stage.ask(LeaveGroupRequest("g", member_id="stranger"), 2).error == 25
+    assert stage.ask(LeaveGroupRequest("g", member_id="stranger"), 2).error == ErrorCode.UNKNOWN_MEMBER_ID
     left = stage.ask(LeaveGroupRequest("g", member_id=only), 2)
     assert (left.error, left.reply.members) == (0, [])
-    assert stage.ask(LeaveGroupRequest("missing", member_id=only), 1).error == 25
+    assert stage.ask(LeaveGroupRequest("missing", member_id=only), 1).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_that_is_not_there_is_left_by_nobody() -> None:
     stage = Stage()
-    assert stage.leave("m", name="").error_code == 24
+    assert stage.leave("m", name="").error_code == ErrorCode.INVALID_GROUP_ID
     assert [answer.error_code for answer in stage.leave("m", "n").members] == [25, 25]
 
 
@@ -264,11 +265,11 @@ def test_a_member_that_leaves_while_it_waits_is_answered() -> None:
     leader, follower = begun(stage)
     waiting = stage.sync(follower, 1)
     stage.leave(follower)
-    assert waiting.error == 25
+    assert waiting.error == ErrorCode.UNKNOWN_MEMBER_ID
     joining = stage.join(version=3)
     (new,) = [member_id for member_id in stage.group().members if member_id != leader]
     stage.leave(new)
-    assert joining.error == 25
+    assert joining.error == ErrorCode.UNKNOWN_MEMBER_ID
     assert stage.join(leader).error == 0
 
 
@@ -341,7 +342,7 @@ def test_groups_are_described_as_their_state_has_it() -> None:
 
 def test_a_missing_group_is_dead_and_an_error_from_version_6_on() -> None:
     assert (missing("g", 5).error_code, missing("g", 5).group_state) == (0, "Dead")
-    assert (missing("g", 6).error_code, missing("g", 6).error_message) == (69, "Group g not found.")
+    assert (missing("g", 6).error_code, missing("g", 6).error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
 
 
 def test_groups_are_listed_by_state_and_type_whatever_the_case() -> None:
@@ -397,7 +398,7 @@ def test_views_are_of_one_shard() -> None:
     stage = Stage()
     stage.stable()
     assert stage.classic.describe("g", 6).group_state == "Stable"
-    assert stage.classic.describe("h", 6).error_code == 69
+    assert stage.classic.describe("h", 6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert [shown.group_id for shown in stage.classic.listed([], ["classic"])] == ["g"]
     assert stage.classic.listed(["Empty"], []) == []
 

@@ -2,32 +2,33 @@
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupResponse
 from tests.group_coordinator.classic.stage import Stage
 
 
 def test_a_join_without_a_group_id_is_refused() -> None:
-    assert Stage().join(name="").error == 24
+    assert Stage().join(name="").error == ErrorCode.INVALID_GROUP_ID
 
 
 @pytest.mark.parametrize("session_ms", [5_999, 1_800_001, -1])
 def test_a_session_timeout_out_of_range_is_refused(session_ms: int) -> None:
     stage = Stage()
-    assert stage.join(session_ms=session_ms).error == 26
+    assert stage.join(session_ms=session_ms).error == ErrorCode.INVALID_SESSION_TIMEOUT
     assert not stage.groups
 
 
 @pytest.mark.parametrize(("kind", "protocols"), [("", (("range", b""),)), ("consumer", ())])
 def test_a_join_that_offers_nothing_is_refused_and_leaves_no_group(kind: str, protocols: tuple[tuple[str, bytes], ...]) -> None:
     stage = Stage()
-    assert stage.join(kind=kind, protocols=protocols).error == 23
+    assert stage.join(kind=kind, protocols=protocols).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert not stage.groups
 
 
 def test_a_new_member_is_given_its_id_first_and_is_pending_until_it_comes_back() -> None:
     stage = Stage()
     refused = stage.join()
-    assert (refused.error, refused.reply.member_id) == (79, "c-id0")
+    assert (refused.error, refused.reply.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "c-id0")
     assert list(stage.group().pending) == ["c-id0"]
     joined = stage.join("c-id0")
     assert joined.error == 0
@@ -63,7 +64,7 @@ def test_a_pending_member_holds_the_rebalance_up_until_it_is_forgotten() -> None
 
 def test_a_member_id_for_a_group_that_is_not_there_is_unknown() -> None:
     stage = Stage()
-    assert stage.join("c-1").error == 25
+    assert stage.join("c-1").error == ErrorCode.UNKNOWN_MEMBER_ID
     assert not stage.groups
 
 
@@ -71,7 +72,7 @@ def test_a_member_id_that_nobody_was_given_is_unknown() -> None:
     stage = Stage()
     stage.stable()
     refused = stage.join("stranger")
-    assert (refused.error, refused.reply.member_id) == (25, "stranger")
+    assert (refused.error, refused.reply.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
 
 
 def test_refusals_name_no_protocol_as_their_version_has_it() -> None:
@@ -83,8 +84,8 @@ def test_refusals_name_no_protocol_as_their_version_has_it() -> None:
 def test_another_protocol_type_or_no_common_protocol_is_refused() -> None:
     stage = Stage()
     stage.stable()
-    assert stage.join(kind="connect").error == 23
-    assert stage.join(protocols=(("sticky", b""),)).error == 23
+    assert stage.join(kind="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.join(protocols=(("sticky", b""),)).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert stage.state() == "Stable"
 
 
@@ -92,7 +93,7 @@ def test_a_member_id_of_a_full_group_is_refused_with_an_empty_member_id() -> Non
     stage = Stage(size_max=2)
     stage.stable(2)
     refused = stage.join()
-    assert (refused.error, refused.reply.member_id) == (81, "")
+    assert (refused.error, refused.reply.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert stage.state() == "Stable"
 
 
@@ -100,7 +101,7 @@ def test_while_joins_are_waited_for_the_last_to_come_find_a_full_group() -> None
     stage = Stage(size_max=3, initial_delay_ms=3000)
     joins = [stage.join(version=3) for _ in range(4)]
     assert [pending.waits for pending in joins] == [True, True, True, False]
-    assert joins[3].error == 81
+    assert joins[3].error == ErrorCode.GROUP_MAX_SIZE_REACHED
     stage.wait(6000)
     assert [pending.error for pending in joins[:3]] == [0, 0, 0]
 
@@ -109,7 +110,7 @@ def test_a_pending_member_that_finds_no_room_is_not_waited_for() -> None:
     stage = Stage(size_max=1)
     (first, *_), generation = stage.stable()
     late = stage.join()
-    assert late.error == 81
+    assert late.error == ErrorCode.GROUP_MAX_SIZE_REACHED
     again = stage.join(first, protocols=(("range", b"u"),))
     assert (again.error, again.reply.generation_id) == (0, generation + 1)
 
@@ -203,14 +204,14 @@ def test_a_changed_member_begins_a_rebalance_while_the_leader_assigns_and_waitin
     stage.wait(6000)
     waiting = stage.sync(follower.reply.member_id, 1)
     assert stage.join(leader.reply.member_id, protocols=(("range", b"new"),)).waits
-    assert waiting.error == 27
+    assert waiting.error == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
     stage = Stage(initial_delay_ms=3000)
     member_id, first = stage.come()
     second = stage.join(member_id)
-    assert first.error == 27
+    assert first.error == ErrorCode.REBALANCE_IN_PROGRESS
     stage.wait(6000)
     assert second.error == 0
 
@@ -248,7 +249,7 @@ def test_a_new_member_waits_no_longer_than_five_minutes_and_the_rebalance_goes_o
     stage.wait_alive(299_000, (first, generation))
     assert late.waits
     stage.wait_alive(1_000, (first, generation))
-    assert (late.error, late.reply.member_id) == (25, "")
+    assert (late.error, late.reply.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
     again = stage.join(first, rebalance_ms=600_000)
     assert again.error == 0
     assert list(stage.group().members) == [first]
@@ -276,7 +277,7 @@ def test_a_join_writes_nothing_to_the_log() -> None:
 def test_a_client_id_as_long_as_the_wire_allows_still_makes_a_member_id_that_fits() -> None:
     stage = Stage()
     joining = stage.ask(stage.join(session_ms=10_000).request, 9, client_id="\u20ac" * 10_900)
-    assert joining.error == 79
+    assert joining.error == ErrorCode.MEMBER_ID_REQUIRED
     assert len(joining.reply.member_id.encode()) <= 32_767
 
 

@@ -1,5 +1,6 @@
 """KIP-345: members with an instance id may be restarted without a rebalance."""
 
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic.member import Offered
 from tests.group_coordinator.classic.stage import Stage
 from tests.group_coordinator.one_shard import CoordinatorRequest
@@ -69,7 +70,7 @@ def test_a_return_that_the_log_refuses_leaves_the_former_member_id() -> None:
     stage.holds = True
     again = back(stage, "b")
     stage.refuse(19)
-    assert again.error == 15
+    assert again.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stage.heartbeat(b, generation, instance="b") == 0
 
 
@@ -78,8 +79,8 @@ def test_the_former_member_id_is_fenced_in_all_requests() -> None:
     (_, b), generation = pair(stage)
     back(stage, "b")
     assert stage.heartbeat(b, generation, instance="b") == 82
-    assert stage.sync(b, generation, instance="b").error == 82
-    assert stage.join(b, instance="b").error == 82
+    assert stage.sync(b, generation, instance="b").error == ErrorCode.FENCED_INSTANCE_ID
+    assert stage.join(b, instance="b").error == ErrorCode.FENCED_INSTANCE_ID
     assert [answer.error_code for answer in stage.leave((b, "b")).members] == [82]
     assert stage.heartbeat(b, generation) == 25
 
@@ -94,7 +95,7 @@ def test_a_duplicate_that_joins_while_the_first_waits_fences_it() -> None:
     stage = Stage(initial_delay_ms=3000)
     first = stage.join(instance="a")
     second = stage.join(instance="a")
-    assert (first.error, first.reply.member_id) == (82, "a-id0")
+    assert (first.error, first.reply.member_id) == (ErrorCode.FENCED_INSTANCE_ID, "a-id0")
     stage.wait(6000)
     assert second.error == 0
 
@@ -116,7 +117,7 @@ def test_a_return_while_the_leader_assigns_begins_a_rebalance_and_fences_the_wai
     stage.settle()
     waiting = stage.sync(joins[1].reply.member_id, 1, instance="b")
     again = back(stage, "b")
-    assert waiting.error == 82
+    assert waiting.error == ErrorCode.FENCED_INSTANCE_ID
     assert again.waits
     assert stage.state() == "PreparingRebalance"
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from libs.coordinator.states import State as Life
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.consumer.states import State
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
 from tests.group_coordinator.consumer.checks import agrees, is_looked_at_again, leads_to, survives
@@ -145,13 +146,13 @@ class ConsumerModel(OneShardModel):
             return
         client.heartbeat = None
         error = heartbeat.error
-        if error in (110, 25, 69):
+        if error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
             client.lose()
-        elif error == 82:
+        elif error == ErrorCode.FENCED_INSTANCE_ID:
             client.vanish()
-        elif error == 81:
+        elif error == ErrorCode.GROUP_MAX_SIZE_REACHED:
             client.lose()  # it was fenced, and others took its place
-        elif error == 111:
+        elif error == ErrorCode.UNRELEASED_INSTANCE_ID:
             assert client.epoch == 0
         elif error:
             client.unsure = True

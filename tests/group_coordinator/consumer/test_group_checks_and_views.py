@@ -63,7 +63,7 @@ def test_to_describe_groups_it_is_no_group() -> None:
     stage.join("a", "t")
     old, new = (stage.consumer.describe_as_classic("g", version) for version in (5, 6))
     assert (old.error_code, old.group_state) == (0, "Dead")
-    assert (new.error_code, new.error_message) == (69, "Group g is not a classic group.")
+    assert (new.error_code, new.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g is not a classic group.")
 
 
 def test_groups_are_listed_by_state_and_kind() -> None:
@@ -143,7 +143,7 @@ def test_a_member_whose_state_nobody_knows_begins_anew() -> None:
     stage.consumer.replay(
         records.CurrentAssignmentChanged("g", "a", 1, 1, records.MemberState.UNKNOWN, has.assigned, has.pending_revocation)
     )
-    assert stage.beat("a", 1).error == 110
-    assert stage.beat("a", 1, {"t": [0]}).error == 110
+    assert stage.beat("a", 1).error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert stage.beat("a", 1, {"t": [0]}).error == ErrorCode.FENCED_MEMBER_EPOCH
     assert stage.join("a", "t").assigned == {"t": [0, 1]}
     assert stage.state() == "Stable"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
@@ -125,7 +126,7 @@ def test_requests_that_make_no_sense_are_invalid(message: str, how: dict[str, ob
         "topic_partitions": [],
     } | how
     refused = stage.ask(ConsumerGroupHeartbeatRequest(**fields), version)  # type: ignore[arg-type]
-    assert (refused.error, refused.reply.error_message) == (42, message)
+    assert (refused.error, refused.reply.error_message) == (ErrorCode.INVALID_REQUEST, message)
     assert not stage.groups
     assert not stage.log
 
@@ -139,22 +140,22 @@ def test_version_0_gives_a_member_id() -> None:
 
 def test_an_assignor_that_is_not_offered_is_refused() -> None:
     refused = Stage().join("a", "t", assignor="sticky")
-    assert refused.error == 112
+    assert refused.error == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert refused.reply.error_message == "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
 
 
 def test_a_group_that_is_not_there_is_joined_and_nothing_else() -> None:
     stage = Stage()
-    assert stage.beat("a", 1).error == 69
-    assert stage.leave("a").error == 69
+    assert stage.beat("a", 1).error == ErrorCode.GROUP_ID_NOT_FOUND
+    assert stage.leave("a").error == ErrorCode.GROUP_ID_NOT_FOUND
     assert not stage.groups
 
 
 def test_an_unknown_member_is_refused() -> None:
     stage = Stage()
     stage.join("a", "t")
-    assert stage.beat("b", 1).error == 25
-    assert stage.leave("b").error == 25
+    assert stage.beat("b", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.leave("b").error == ErrorCode.UNKNOWN_MEMBER_ID
     assert set(stage.group().members) == {"a"}
 
 
@@ -162,7 +163,7 @@ def test_a_full_group_lets_nobody_in_and_its_members_stay() -> None:
     stage = Stage()
     stage.settings = ConsumerSettings(size_max=1)
     stage.join("a", "t")
-    assert stage.join("b", "t").error == 81
+    assert stage.join("b", "t").error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert stage.beat("a", 1).error == 0
     assert stage.join("a", "t").error == 0
 
@@ -170,7 +171,7 @@ def test_a_full_group_lets_nobody_in_and_its_members_stay() -> None:
 def test_the_protocol_can_be_switched_off() -> None:
     stage = Stage()
     stage.settings = ConsumerSettings(enabled=False)
-    assert stage.join("a", "t").error == 35
+    assert stage.join("a", "t").error == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_group_has_its_own_intervals() -> None:
@@ -193,7 +194,7 @@ def test_a_silent_member_is_removed_and_the_reason_is_kept() -> None:
     stage.wait(1)
     assert stage.state() == "Empty"
     assert stage.group().facts.reason == "member a was silent for 45000 ms"
-    assert stage.beat("a", 1).error == 25
+    assert stage.beat("a", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_without_a_subscription_has_no_partitions() -> None:

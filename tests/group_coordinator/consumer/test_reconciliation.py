@@ -1,6 +1,7 @@
 """Reconciliation: a partition is assigned only after it was revoked. A member that revokes goes on; one that does
 not is removed."""
 
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model.records import MemberState
 from tests.group_coordinator.consumer.stage import Stage
 
@@ -62,7 +63,7 @@ def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     assert set(stage.group().members) == {"b"}
     assert stage.group().facts.reason == "member a did not give up its partitions within 60000 ms"
     assert stage.beat("b", 2).assigned == {"t": [0, 1, 2, 3]}
-    assert stage.beat("a", 1, {"t": [0, 1]}).error == 25
+    assert stage.beat("a", 1, {"t": [0, 1]}).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_that_revoked_is_not_removed_later() -> None:
@@ -94,7 +95,7 @@ def test_an_epoch_from_the_future_is_fenced() -> None:
     stage = Stage()
     stage.join("a", "t")
     refused = stage.beat("a", 2)
-    assert refused.error == 110
+    assert refused.error == ErrorCode.FENCED_MEMBER_EPOCH
     assert "greater member epoch (2) than the one known by the group coordinator (1)" in refused.reply.error_message
     assert "a" in stage.group().members
 
@@ -105,7 +106,7 @@ def test_an_epoch_of_the_past_is_fenced() -> None:
     stage.beat("a", 1, {"t": [0, 1]})
     stage.beat("a", 2, {"t": [0, 1]})
     refused = stage.beat("a", 1, {"t": [0, 1, 2, 3]})
-    assert refused.error == 110
+    assert refused.error == ErrorCode.FENCED_MEMBER_EPOCH
     assert "smaller member epoch (1)" in refused.reply.error_message
 
 
@@ -121,9 +122,9 @@ def test_the_former_epoch_is_refused_to_a_member_that_does_not_report_its_partit
     stage = Stage(t=4)
     two(stage)
     stage.beat("a", 1, {"t": [0, 1]})
-    assert stage.beat("a", 1).error == 110
-    assert stage.beat("a", 1, {"t": [0, 3]}).error == 110
-    assert stage.beat("a", 1, {"u": [0]}).error == 110
+    assert stage.beat("a", 1).error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert stage.beat("a", 1, {"t": [0, 3]}).error == ErrorCode.FENCED_MEMBER_EPOCH
+    assert stage.beat("a", 1, {"u": [0]}).error == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_a_member_that_asks_for_less_gives_it_up_before_a_new_target_is_made_for_others() -> None:

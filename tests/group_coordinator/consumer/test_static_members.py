@@ -1,5 +1,6 @@
 """Static members: they may leave for a while and return to their assignment under another member id."""
 
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model.records import (
     ConsumerMemberChanged,
     ConsumerMemberRemoved,
@@ -59,7 +60,7 @@ def test_an_instance_that_is_there_is_not_to_be_had() -> None:
     stage = Stage()
     stage.join("a", "t", instance="i")
     refused = stage.join("b", "t", instance="i")
-    assert refused.error == 111
+    assert refused.error == ErrorCode.UNRELEASED_INSTANCE_ID
     assert (
         refused.reply.error_message
         == "Static member b with instance id i cannot join the group because the instance id is owned by a member."
@@ -79,17 +80,17 @@ def test_the_former_holder_of_an_instance_is_fenced() -> None:
     stage.join("a", "t", instance="i")
     stage.leave("a", instance="i", epoch=-2)
     stage.join("b", "t", instance="i")
-    assert stage.beat("a", 1, instance="i").error == 82
-    assert stage.leave("a", instance="i").error == 82
-    assert stage.leave("a", instance="i", epoch=-2).error == 82
-    assert stage.beat("a", 1).error == 25
+    assert stage.beat("a", 1, instance="i").error == ErrorCode.FENCED_INSTANCE_ID
+    assert stage.leave("a", instance="i").error == ErrorCode.FENCED_INSTANCE_ID
+    assert stage.leave("a", instance="i", epoch=-2).error == ErrorCode.FENCED_INSTANCE_ID
+    assert stage.beat("a", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_an_instance_that_nobody_has_is_not_known() -> None:
     stage = Stage()
     stage.join("a", "t")
-    assert stage.beat("a", 1, instance="i").error == 25
-    assert stage.leave("a", instance="i").error == 25
+    assert stage.beat("a", 1, instance="i").error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.leave("a", instance="i").error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_static_member_leaves_for_good() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model.records import (
     ConsumerGroupChanged,
     ConsumerMemberChanged,
@@ -110,12 +111,12 @@ def test_a_regular_expression_is_resolved_at_once() -> None:
 def test_an_expression_that_makes_no_sense_is_refused_and_nothing_is_done() -> None:
     stage = Stage()
     refused = stage.join("a", regex="t(")
-    assert refused.error == 128
+    assert refused.error == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert refused.reply.error_message.startswith("SubscribedTopicRegex `t(` is not a valid regular expression: ")
     assert not stage.log
     stage.join("a", "t")
     before = len(stage.log)
-    assert stage.beat("a", 1, regex="[").error == 128
+    assert stage.beat("a", 1, regex="[").error == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert len(stage.log) == before
     assert stage.group().members["a"].regex == ""
 

@@ -111,14 +111,14 @@ class Classic(Client):
 
     def _lose(self, error: int) -> None:
         self.owned, self.in_it, self.busy = set(), False, True
-        if error != 22:
+        if error != ErrorCode.ILLEGAL_GENERATION:
             self.member_id = ""
 
     def hears(self, pending: CoordinatorRequest) -> None:
         error = pending.error
         if isinstance(pending.request, HeartbeatRequest):
             self.busy = False
-            if error == 27:
+            if error == ErrorCode.REBALANCE_IN_PROGRESS:
                 self._join()
             elif error in LOST:
                 self._lose(error)
@@ -137,9 +137,9 @@ class Classic(Client):
     def _hears_of_join(self, pending: CoordinatorRequest) -> None:
         error = pending.error
         if error:
-            if error == 79:
+            if error == ErrorCode.MEMBER_ID_REQUIRED:
                 self.member_id = pending.reply.member_id
-            elif error in LOST or error in (23, 81):
+            elif error in LOST or error in (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.GROUP_MAX_SIZE_REACHED):
                 self._lose(error)
             return
         reply, self.leads = pending.reply, None
@@ -208,9 +208,9 @@ class Consumer(Client):
             return
         if pending.error:
             self.busy = True
-            if pending.error in LOST or pending.error == 69:
+            if pending.error in LOST or pending.error == ErrorCode.GROUP_ID_NOT_FOUND:
                 self.owned, self.target, self.epoch = set(), None, 0
-            if pending.error in (82, 111):
+            if pending.error in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID):
                 self.lives += 1
         else:
             reply = pending.reply

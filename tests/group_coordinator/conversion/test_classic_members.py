@@ -1,5 +1,6 @@
 """Clients of the classic protocol in a group of the consumer protocol. Codes are Kafka 4.2's."""
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
 from tests.group_coordinator.conversion.stage import Stage, assigned_in, offers, subscription
@@ -70,7 +71,7 @@ def test_it_waits_without_joining_again_while_others_have_what_it_is_to_get() ->
 def test_a_new_dynamic_member_is_given_an_id_first_and_an_old_client_is_not() -> None:
     stage, _ = grown()
     request = stage.join(protocols=offers("t"))
-    assert request.error == 79
+    assert request.error == ErrorCode.MEMBER_ID_REQUIRED
     assert request.reply.member_id
     assert request.reply.member_id not in stage.consumer().members
     old = stage.join(protocols=offers("t"), version=3)
@@ -95,16 +96,16 @@ def test_a_client_that_is_no_member_or_of_another_generation_hears_so() -> None:
     assert stage.heartbeat("new", 2) == 25  # it does not speak this protocol
     assert stage.heartbeat(member_id, 0) == 22
     assert stage.heartbeat(member_id, 2) == 22
-    assert stage.sync("nobody", 1).error == 25
-    assert stage.sync("new", 2).error == 25
-    assert stage.sync(member_id, 2).error == 22
-    assert stage.sync(member_id, 1).error == 27
+    assert stage.sync("nobody", 1).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.sync("new", 2).error == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.sync(member_id, 2).error == ErrorCode.ILLEGAL_GENERATION
+    assert stage.sync(member_id, 1).error == ErrorCode.REBALANCE_IN_PROGRESS
     joined = stage.join(member_id, protocols=offers("t")).reply
-    assert stage.sync(member_id, joined.generation_id, kind="connect").error == 23
-    assert stage.sync(member_id, joined.generation_id, protocol="sticky").error == 23
-    assert stage.join("", protocols=offers("t"), session_ms=5_999).error == 26
-    assert stage.join("", protocols=offers("t"), kind="connect").error == 23
-    assert stage.join("", protocols=offers("t", protocols=("sticky",))).error == 23
+    assert stage.sync(member_id, joined.generation_id, kind="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.sync(member_id, joined.generation_id, protocol="sticky").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.join("", protocols=offers("t"), session_ms=5_999).error == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert stage.join("", protocols=offers("t"), kind="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.join("", protocols=offers("t", protocols=("sticky",))).error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert stage.join("", protocols=(("range", b"\x00"),), version=3).error == -1
     assert set(stage.consumer().members) == {member_id, "new"}
 
@@ -112,7 +113,7 @@ def test_a_client_that_is_no_member_or_of_another_generation_hears_so() -> None:
 def test_a_full_group_takes_nobody() -> None:
     stage, member_id = grown()
     stage.change(consumer=ConsumerSettings(size_max=2))
-    assert stage.join("", protocols=offers("t")).error == 81
+    assert stage.join("", protocols=offers("t")).error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert stage.join(member_id, protocols=offers("t")).error == 0
 
 
@@ -180,7 +181,7 @@ def test_it_leaves_and_others_get_what_it_had() -> None:
 def test_an_old_client_leaves_too() -> None:
     stage, member_id = grown()
     assert stage.ask(LeaveGroupRequest("g", [], member_id), 2).error == 0
-    assert stage.ask(LeaveGroupRequest("g", [], member_id), 2).error == 25
+    assert stage.ask(LeaveGroupRequest("g", [], member_id), 2).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_an_operator_removes_a_static_member_of_either_protocol() -> None:
@@ -203,8 +204,8 @@ def test_a_static_member_comes_back_under_a_new_id_and_keeps_what_it_has() -> No
     assert again.reply.generation_id == generation
     assert assigned_in(stage.sync(again.reply.member_id, generation, instance="i").reply.assignment) == {"t": [0, 1]}
     assert stage.heartbeat(old, generation, instance="i") == 82
-    assert stage.join(old, instance="i", protocols=offers("t")).error == 82
-    assert stage.join("x", instance="j", protocols=offers("t")).error == 25
+    assert stage.join(old, instance="i", protocols=offers("t")).error == ErrorCode.FENCED_INSTANCE_ID
+    assert stage.join("x", instance="j", protocols=offers("t")).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_of_it_that_changes_to_the_consumer_protocol_is_one_member() -> None:
@@ -224,7 +225,7 @@ def test_a_decision_that_the_log_refuses_changes_nothing_for_it() -> None:
     stage.holds = True
     joined = stage.join(member_id, protocols=offers("t"))
     stage.refuse(19)
-    assert joined.error == 15
+    assert joined.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stage.consumer().members[member_id] == before
 
 

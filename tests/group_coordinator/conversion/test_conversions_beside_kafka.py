@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from tests.compat.kafka.broker import KafkaBroker
 from tests.group_coordinator.conversion.beside_kafka import Both
 
@@ -149,5 +150,5 @@ def test_groups_of_something_else_stay(both: Both) -> None:
     same(both.classic_join("a", "t", kind="connect"))
     same(both.sync("a", 1, {"a": {}}, kind="connect"))
     error, message = same(both.join("z", "t"))
-    assert error == 69
+    assert error == ErrorCode.GROUP_ID_NOT_FOUND
     assert message

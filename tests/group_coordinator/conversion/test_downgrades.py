@@ -2,6 +2,7 @@
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model import records
 from services.group_coordinator.core.model.settings import MigrationPolicy
 from tests.group_coordinator.conversion.stage import Stage, assigned_in, assignment, offers
@@ -138,7 +139,7 @@ def test_a_static_member_that_goes_back_to_the_classic_protocol_takes_the_group_
     assert stage.is_classic()
     assert stage.state() == "PreparingRebalance"
     member_id = joined.reply.member_id
-    assert stage.sync(member_id, 1, instance="i").error == 27
+    assert stage.sync(member_id, 1, instance="i").error == ErrorCode.REBALANCE_IN_PROGRESS
     again = stage.join(member_id, instance="i", protocols=offers("t"))
     assert (again.reply.generation_id, again.reply.leader) == (2, member_id)  # so that a client watches the topics
 
@@ -150,7 +151,7 @@ def test_with_other_topics_it_takes_the_group_along_by_a_rebalance() -> None:
     assert stage.is_classic()
     assert stage.state() == "PreparingRebalance"
     member_id = joined.reply.member_id
-    assert stage.sync(member_id, joined.reply.generation_id, instance="i").error == 27
+    assert stage.sync(member_id, joined.reply.generation_id, instance="i").error == ErrorCode.REBALANCE_IN_PROGRESS
     again = stage.join(member_id, instance="i", protocols=offers("u"))
     assert again.reply.leader == member_id
 
@@ -175,7 +176,7 @@ def test_a_downgrade_that_the_log_refuses_changes_nothing() -> None:
     stage.holds = True
     left = stage.beat("new", -1)
     stage.refuse(19)
-    assert left.error == 15
+    assert left.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert not stage.is_classic()
     assert set(stage.consumer().members) == {member_id, "new"}
 

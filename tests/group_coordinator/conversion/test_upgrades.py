@@ -2,6 +2,7 @@
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.model import records
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
 from services.group_coordinator.core.model.settings import MigrationPolicy
@@ -64,7 +65,7 @@ def test_no_group_is_upgraded_where_the_policy_forbids_it(policy: MigrationPolic
     stage.classic_group("t")
     since = len(stage.log)
     refused = stage.beat("new", 0, "t")
-    assert refused.error == 69
+    assert refused.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert refused.reply.error_message == "Cannot upgrade classic group g to consumer group because online upgrade is disabled."
     assert stage.is_classic()
     assert stage.state() == "Stable"
@@ -75,7 +76,7 @@ def test_a_group_of_something_else_is_not_upgraded() -> None:
     stage = Stage(t=4)
     stage.stable(2, kind="connect")
     refused = stage.beat("new", 0, "t")
-    assert refused.error == 69
+    assert refused.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "does not use the consumer embedded protocol" in refused.reply.error_message
     assert stage.is_classic()
 
@@ -84,7 +85,7 @@ def test_a_group_with_malformed_subscriptions_is_not_upgraded() -> None:
     stage = Stage(t=4)
     stage.stable(1, protocols=(("range", b"\x00"),))
     refused = stage.beat("new", 0, "t")
-    assert refused.error == 69
+    assert refused.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "embedded consumer protocol is malformed" in refused.reply.error_message
 
 
@@ -93,7 +94,7 @@ def test_a_group_whose_assignor_says_more_than_partitions_is_not_upgraded() -> N
     member_id, joined = stage.come(protocols=offers("t"))
     stage.sync(member_id, joined.reply.generation_id, {member_id: assignment(t=[0])[:-4] + b"\x00\x00\x00\x01x"})
     refused = stage.beat("new", 0, "t")
-    assert refused.error == 69
+    assert refused.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "unsupported custom assignor" in refused.reply.error_message
 
 
@@ -102,10 +103,10 @@ def test_a_group_that_is_too_large_is_not_upgraded() -> None:
     stage.classic_group("t", members=3)
     stage.change(consumer=ConsumerSettings(size_max=2))
     refused = stage.beat("new", 0, "t")
-    assert refused.error == 69
+    assert refused.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert "exceeds the consumer group maximum size" in refused.reply.error_message
     stage.change(consumer=ConsumerSettings(size_max=3))
-    assert stage.beat("new", 0, "t").error == 81
+    assert stage.beat("new", 0, "t").error == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert stage.is_classic()
 
 
@@ -114,7 +115,7 @@ def test_only_a_join_upgrades_a_group(epoch: int) -> None:
     stage = Stage(t=4)
     stage.classic_group("t")
     refused = stage.beat("new", epoch)
-    assert refused.error == 69
+    assert refused.error == ErrorCode.GROUP_ID_NOT_FOUND
     assert refused.reply.error_message == "Group g is not a consumer group."
     assert stage.is_classic()
 
@@ -145,7 +146,7 @@ def test_members_that_wait_for_others_join_again_when_the_group_is_upgraded() ->
     waiting = stage.join(second, protocols=offers("t", "u"))
     assert waiting.waits
     assert stage.beat("new", 0, "t").error == 0
-    assert waiting.error == 27
+    assert waiting.error == ErrorCode.REBALANCE_IN_PROGRESS
     again = stage.join(second, protocols=offers("t", "u"))
     assert again.error == 0
     assert again.reply.generation_id == 2
@@ -163,8 +164,8 @@ def test_members_that_wait_for_the_leader_join_again_when_the_group_is_upgraded(
     waiting = stage.sync(follower, 1)
     assert waiting.waits
     assert stage.beat("new", 0, "t").error == 0
-    assert waiting.error == 27
-    assert stage.sync(joins[0].reply.leader, 1, {}).error == 27
+    assert waiting.error == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.sync(joins[0].reply.leader, 1, {}).error == ErrorCode.REBALANCE_IN_PROGRESS
     assert not stage.shard.pending.parked
 
 
@@ -239,7 +240,7 @@ def test_an_upgrade_that_the_log_refuses_changes_nothing() -> None:
     stage.holds = True
     request = stage.beat("new", 0, "t")
     stage.refuse(19)
-    assert request.error == 15
+    assert request.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert waiting.waits
     assert stage.is_classic()
     assert stage.state() == "PreparingRebalance"

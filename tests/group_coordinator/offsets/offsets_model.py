@@ -17,6 +17,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from libs.coordinator.decisions import KeyValue
 from libs.coordinator.shard import Shard
 from libs.coordinator.states import State as Life
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -139,7 +140,7 @@ class OffsetsModel(OneShardModel):
             return
         pending = stage.ask_commit({(topic, 0): next(self.offsets)}, name="m", generation=generation)
         if pending.answered and not pending.failure:
-            assert pending.reply.topics[0].partitions[0].error_code == 25
+            assert pending.reply.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     @rule(group=groups)
     def fetch(self, group: str) -> None:

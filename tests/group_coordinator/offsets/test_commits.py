@@ -2,6 +2,7 @@
 
 import pytest
 
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from services.group_coordinator.core.model.records import OffsetCommitted
 from tests.group_coordinator.offsets.stage import GroupStage, reads, topic_id
@@ -171,7 +172,7 @@ def test_a_commit_is_answered_when_it_is_in_the_log_and_forgotten_when_it_is_not
     waits = stage.ask_commit({("t", 0): 6})
     assert waits.waits
     stage.refuse(19)
-    assert waits.failure == 15
+    assert waits.failure == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert stage.fetch() == {("t", 0): 5}
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from libs.coordinator.decisions import KeyValue
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from services.group_coordinator.core.model.records import OffsetCommitted
 from services.group_coordinator.core.model.topics_view import TopicView
@@ -101,7 +102,7 @@ def test_a_fetch_asks_whether_this_is_still_the_owner() -> None:
     pending = stage.ask(OffsetFetchRequest([OffsetFetchRequestGroup("g", topics=None)]), 9)
     assert pending.waits
     stage.refuse(16)
-    assert pending.failure == 16
+    assert pending.failure == ErrorCode.NOT_COORDINATOR
 
 
 def test_stable_offsets_are_those_that_there_are() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from libs.wire.consumer_protocol import read_subscription
+from libs.wire.errors import ErrorCode
 from libs.wire.messages.heartbeat import HeartbeatRequest
 from libs.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from libs.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -84,7 +85,7 @@ class Classic(Client):
             self.former.append((self.member_id, self.generation))
         self.own(frozenset())
         self.in_it, self.owned_in = False, -1
-        if error != 22:
+        if error != ErrorCode.ILLEGAL_GENERATION:
             self.member_id, self.generation = "", -1
 
     def _heard(self, call: Call, error: int) -> bool:

@@ -1,6 +1,7 @@
 """Refusals before anything is written, with Kafka's numbers."""
 
 from libs.cluster.configs.resolve import BY_FACTOR
+from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import effective_min_in_sync, refuse_acks, refuse_caller_epoch, refuse_client_epoch
 
 
@@ -20,7 +21,7 @@ def test_an_older_image_that_finds_the_leader_is_served() -> None:
 def test_a_newer_image_is_refused_without_a_hint() -> None:
     refusal = refuse_caller_epoch(6, 5)
     assert refusal is not None
-    assert (refusal.error, refusal.leader, refusal.leader_epoch) == (6, -1, 5)
+    assert (refusal.error, refusal.leader, refusal.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 5)
 
 
 def test_acks_are_0_1_or_all_and_all_needs_enough_replicas() -> None:

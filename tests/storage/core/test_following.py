@@ -98,7 +98,7 @@ def test_batches_of_an_epoch_that_the_leader_never_heard_of_are_cut() -> None:
     assert decide(answer(1, end=40), own((3, 0), (EPOCH + 2, 6))) == Truncate(6)
 
 
-@pytest.mark.parametrize("told", [answer(epoch=EPOCH - 1), answer(epoch=EPOCH + 1), answer(epoch=-1)])
+@pytest.mark.parametrize("pulled", [answer(epoch=EPOCH - 1), answer(epoch=EPOCH + 1), answer(epoch=-1)])
 def test_answers_of_another_epoch_are_dropped(pulled: Pulled) -> None:
     """KAFKA-7164, KAFKA-13207: what an older or newer leader says is about another log."""
     assert decide(pulled, own((3, 0))) == Drop()

@@ -21,7 +21,10 @@ def coordinator_of(side: Side, group: str) -> load.Address:
     sock = load.connect((host, int(port)))
     try:
         found = load.ask_until_taken(
-            *(sock, frames.find_coordinator_frame(group), lambda answer: frames.coordinator_found(answer).error, COMING),
+            sock,
+            frames.find_coordinator_frame(group),
+            lambda answer: frames.coordinator_found(answer).error,
+            COMING,
             what=f"{side.name}: FindCoordinator",
         )
     finally:

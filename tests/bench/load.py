@@ -84,10 +84,8 @@ def ask_until_taken(
 
 
 def first_answer(sock: socket.socket, frame: bytes, error_position: int) -> bytes:
-    """Of a topic that was created just now: 3, 5 and 6 pass, it is still becoming leader."""
-    return ask_until_taken(
-        *(sock, frame, error_at(error_position), (3, 5, 6)), what="the first request", pace_s=0.002, within_s=30
-    )
+    """The first answer about a topic that was created just now. Errors pass while it becomes leader."""
+    return ask_until_taken(sock, frame, error_at(error_position), (3, 5, 6), what="the first request", pace_s=0.002, within_s=30)
 
 
 def check_answer(answer: bytes, error_position: int) -> None:

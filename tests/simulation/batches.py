@@ -18,7 +18,7 @@ def make_batch(
     if producer_id < 0:
         return build_batch(records, base_offset=offset, leader_epoch=epoch)
     return build_batch(
-        *(records,),
+        records,
         base_offset=offset,
         leader_epoch=epoch,
         producer_id=producer_id,

@@ -160,7 +160,11 @@ class Node:
                 log.producers.record(header, header.base_offset)
             metas.append(
                 BatchMeta(
-                    *(header.base_offset, header.last_offset, header.size, header.max_timestamp, header.last_offset),
+                    header.base_offset,
+                    header.last_offset,
+                    header.size,
+                    header.max_timestamp,
+                    header.last_offset,
                     header.leader_epoch,
                 )
             )

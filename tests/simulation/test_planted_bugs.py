@@ -1,4 +1,4 @@
-"""Does the net catch fish? Each bug that is planted below the log is caught within its seeds, and all bugs still fit the code."""
+"""Each bug that is planted below the log is caught within its seeds, and all bugs still fit the code."""
 
 import logging
 from collections.abc import Iterator

@@ -31,7 +31,13 @@ class Owner:
     def sending(self, offset: int, records: bytes | None = None, *, acks: int = -1, number: int = 0):  # type: ignore[no-untyped-def]
         records = batch(b"x") if records is None else records
         part = AppendPartition(
-            *(self.topic, 0, self.leader_epoch, len(records), self.epoch, number or self.number, offset),
+            self.topic,
+            0,
+            self.leader_epoch,
+            len(records),
+            self.epoch,
+            number or self.number,
+            offset,
         )
         assert self.cluster.client is not None
         return self.cluster.client.call(APPEND, Append(acks, 5000, (part,)), [records] if records else [], timeout_s=WAIT_S)

@@ -41,8 +41,14 @@ class Office:
         self.partition_epoch += 1
         alive = tuple(InSync(node_id, self.three[node_id].incarnation) for node_id in self.isr)
         state = PartitionState(
-            *(tuple(Replica(node_id, "") for node_id in (1, 2, 3)), self.leader, self.three[self.leader].incarnation),
-            *(self.leader_epoch, self.partition_epoch, alive, self.owner, self.owner_epoch),
+            tuple(Replica(node_id, "") for node_id in (1, 2, 3)),
+            self.leader,
+            self.three[self.leader].incarnation,
+            self.leader_epoch,
+            self.partition_epoch,
+            alive,
+            self.owner,
+            self.owner_epoch,
         )
         await self.three[self.leader].write(keys.partition(TOPIC, 0), encode(state))
 

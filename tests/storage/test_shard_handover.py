@@ -48,11 +48,17 @@ async def topic(cluster: StorageCluster) -> bytes:
 async def give(
     cluster: StorageCluster, topic: bytes, index: int, owner: Owner | None, owner_epoch: int, leader_epoch: int = 0
 ) -> None:
-    """What the controller writes."""
+    """The partition states that the controller writes."""
     alive = InSync(NODE_ID, cluster.incarnation)
     state = PartitionState(
-        *((Replica(NODE_ID, ""),), NODE_ID, cluster.incarnation, leader_epoch, owner_epoch, (alive,)),
-        *(str(owner) if owner is not None else "", owner_epoch),
+        (Replica(NODE_ID, ""),),
+        NODE_ID,
+        cluster.incarnation,
+        leader_epoch,
+        owner_epoch,
+        (alive,),
+        str(owner) if owner is not None else "",
+        owner_epoch,
     )
     await cluster.write(keys.partition(topic, index), encode(state))
 

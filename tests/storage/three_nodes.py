@@ -52,7 +52,11 @@ class Nodes:
         epoch = self._epochs[topic_id, index] = self._epochs.get((topic_id, index), -1) + 1
         everyone = tuple(replicas or self.by_id)
         state = PartitionState(
-            *(tuple(Replica(node_id, "") for node_id in everyone), leader, self[leader].incarnation, epoch, epoch),
+            tuple(Replica(node_id, "") for node_id in everyone),
+            leader,
+            self[leader].incarnation,
+            epoch,
+            epoch,
             tuple(InSync(node_id, self[node_id].incarnation) for node_id in isr or everyone),
         )
         await self[leader].write(keys.partition(topic_id, index), encode(state))

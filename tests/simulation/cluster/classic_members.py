@@ -103,7 +103,10 @@ class ClassicMember(Member):
 
     async def _join_answer(self) -> Any:
         request = kafka_groups.join(
-            *(self.group.name, self.member_id, self.instance_id, self.group.topics),
+            self.group.name,
+            self.member_id,
+            self.instance_id,
+            self.group.topics,
             session_ms=int(SESSION_S * 1000),
             rebalance_ms=int(REBALANCE_S * 1000),
         )

@@ -16,8 +16,13 @@ async def elect(link: Link, kind: int, partitions: Sequence[Partition], timeout_
     topics = [elect_leaders.TopicPartitions(topic, [index]) for topic, index in partitions]
     request = elect_leaders.ElectLeadersRequest(kind, topics, int(timeout_s * 1000))
     answer = await call(
-        *(link, ApiKey.ELECT_LEADERS, ELECT_LEADERS_VERSION, elect_leaders.write_request, request),
-        *(elect_leaders.read_response, timeout_s + 1),
+        link,
+        ApiKey.ELECT_LEADERS,
+        ELECT_LEADERS_VERSION,
+        elect_leaders.write_request,
+        request,
+        elect_leaders.read_response,
+        timeout_s + 1,
     )
     return {
         (topic.topic, each.partition_id): each.error_code
@@ -36,7 +41,12 @@ async def reassign(link: Link, wanted: Mapping[Partition, Sequence[int] | None],
     ]
     request = reassignments.AlterPartitionReassignmentsRequest(int(timeout_s * 1000), topics=topics)
     answer = await call(
-        *(link, ApiKey.ALTER_PARTITION_REASSIGNMENTS, REASSIGNMENTS_VERSION, reassignments.write_request, request),
-        *(reassignments.read_response, timeout_s + 1),
+        link,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        REASSIGNMENTS_VERSION,
+        reassignments.write_request,
+        request,
+        reassignments.read_response,
+        timeout_s + 1,
     )
     return {(topic.name, each.partition_index): each.error_code for topic in answer.responses for each in topic.partitions}

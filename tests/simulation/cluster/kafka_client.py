@@ -187,8 +187,13 @@ async def create(link: Link, topics: list[create_topics.CreatableTopic], timeout
     """(error, message) by topic."""
     request = create_topics.CreateTopicsRequest(topics, timeout_ms=int(timeout_s * 1000))
     answer = await call(
-        *(link, ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, create_topics.write_request, request),
-        *(create_topics.read_response, timeout_s + 1),
+        link,
+        ApiKey.CREATE_TOPICS,
+        CREATE_TOPICS_VERSION,
+        create_topics.write_request,
+        request,
+        create_topics.read_response,
+        timeout_s + 1,
     )
     return {topic.name: (topic.error_code, topic.error_message) for topic in answer.topics}
 
@@ -197,8 +202,13 @@ async def delete(link: Link, topic: str, timeout_s: float) -> int:
     """The error."""
     request = delete_topics.DeleteTopicsRequest(topic_names=[topic], timeout_ms=int(timeout_s * 1000))
     answer = await call(
-        *(link, ApiKey.DELETE_TOPICS, DELETE_TOPICS_VERSION, delete_topics.write_request, request),
-        *(delete_topics.read_response, timeout_s + 1),
+        link,
+        ApiKey.DELETE_TOPICS,
+        DELETE_TOPICS_VERSION,
+        delete_topics.write_request,
+        request,
+        delete_topics.read_response,
+        timeout_s + 1,
     )
     return answer.responses[0].error_code
 
@@ -208,12 +218,13 @@ async def configure(link: Link, topic: str, name: str, value: str, timeout_s: fl
     config = incremental_alter_configs.AlterableConfig(name, SET, value)
     resource = incremental_alter_configs.AlterConfigsResource(TOPIC if topic else BROKER, topic, [config])
     answer = await call(
-        *(link, ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS_VERSION, incremental_alter_configs.write_request),
-        *(
-            incremental_alter_configs.IncrementalAlterConfigsRequest([resource]),
-            incremental_alter_configs.read_response,
-            timeout_s,
-        ),
+        link,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ALTER_CONFIGS_VERSION,
+        incremental_alter_configs.write_request,
+        incremental_alter_configs.IncrementalAlterConfigsRequest([resource]),
+        incremental_alter_configs.read_response,
+        timeout_s,
     )
     return answer.responses[0].error_code
 
@@ -222,8 +233,13 @@ async def new_producer_id(link: Link, timeout_s: float) -> tuple[int, int, int]:
     """(error, producer id, epoch)"""
     request = init_producer_id.InitProducerIdRequest(None, 60_000)
     answer = await call(
-        *(link, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, init_producer_id.write_request, request),
-        *(init_producer_id.read_response, timeout_s),
+        link,
+        ApiKey.INIT_PRODUCER_ID,
+        INIT_PRODUCER_ID_VERSION,
+        init_producer_id.write_request,
+        request,
+        init_producer_id.read_response,
+        timeout_s,
     )
     return answer.error_code, answer.producer_id, answer.producer_epoch
 
@@ -233,8 +249,13 @@ async def end_offset(link: Link, partition: Partition, timeout_s: float) -> tupl
     asked = list_offsets.ListOffsetsPartition(partition[1], -1, LATEST)
     request = list_offsets.ListOffsetsRequest(-1, 0, [list_offsets.ListOffsetsTopic(partition[0], [asked])])
     answer = await call(
-        *(link, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, list_offsets.write_request, request),
-        *(list_offsets.read_response, timeout_s),
+        link,
+        ApiKey.LIST_OFFSETS,
+        LIST_OFFSETS_VERSION,
+        list_offsets.write_request,
+        request,
+        list_offsets.read_response,
+        timeout_s,
     )
     found = answer.topics[0].partitions[0]
     return found.error_code, found.offset

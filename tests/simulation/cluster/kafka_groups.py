@@ -64,8 +64,13 @@ async def coordinator(link: Link, group: str, timeout_s: float) -> tuple[str, in
     """Its address. Raises Disconnected."""
     request = find_coordinator.FindCoordinatorRequest(group)
     found = await call(
-        *(link, ApiKey.FIND_COORDINATOR, FIND_COORDINATOR_VERSION, find_coordinator.write_request, request),
-        *(find_coordinator.read_response, timeout_s),
+        link,
+        ApiKey.FIND_COORDINATOR,
+        FIND_COORDINATOR_VERSION,
+        find_coordinator.write_request,
+        request,
+        find_coordinator.read_response,
+        timeout_s,
     )
     if found.error_code:
         raise Disconnected(f"no coordinator: error {found.error_code}", sent=False)
@@ -77,7 +82,12 @@ def join(
 ) -> join_group.JoinGroupRequest:
     subscription = write_subscription(ConsumerProtocolSubscription(tuple(topics)), 1)
     return join_group.JoinGroupRequest(
-        *(group, session_ms, rebalance_ms, member_id, instance_id, PROTOCOL_TYPE),
+        group,
+        session_ms,
+        rebalance_ms,
+        member_id,
+        instance_id,
+        PROTOCOL_TYPE,
         protocols=[join_group.JoinGroupRequestProtocol(ASSIGNOR, subscription)],
     )
 

@@ -214,7 +214,7 @@ class StorageProcess(Process):
         identity = self.identity()
         store = self.open_store()
         lifecycle.on_stop(store.close)
-        surroundings = Environment(
+        environment = Environment(
             identity=identity,
             clock=self.clock,
             fs=disk,
@@ -228,7 +228,7 @@ class StorageProcess(Process):
             open_files=OpenFiles(64),
             boot_id=f"{self.host}, boot {self.boots}",
         )
-        node = self.what = StorageNode(config, surroundings)
+        node = self.what = StorageNode(config, environment)
         lifecycle.on_stop(node.stop)
         await node.start()
 

@@ -1,4 +1,4 @@
-"""Does the net catch fish? Two of the bugs in `mutants.py` are planted into a whole cluster."""
+"""Two of the bugs in `mutants.py`, planted into a whole cluster, are caught."""
 
 from functools import partial
 

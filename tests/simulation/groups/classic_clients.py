@@ -132,7 +132,12 @@ class Classic(Client):
         if self.random.random() < 0.03:
             return  # it hangs, and joins again with the next tick
         sync = SyncGroupRequest(
-            *(GROUP, self.generation, self.member_id, self.instance, reply.protocol_type, reply.protocol_name),
+            GROUP,
+            self.generation,
+            self.member_id,
+            self.instance,
+            reply.protocol_type,
+            reply.protocol_name,
             [SyncGroupRequestAssignment(member_id, data) for member_id, data in given.items()],
         )
         self.waits = self.ask(sync, 5, self._synced, JOIN_MS_MAX)

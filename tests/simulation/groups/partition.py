@@ -46,7 +46,9 @@ class Partition:
 
     def append(self, planned: PlannedAppend, reply: Reply) -> None:
         refusal = self._fences.refuse(
-            *(_standing(planned.fence), planned.offset, ALL),
+            _standing(planned.fence),
+            planned.offset,
+            ALL,
             leader_epoch=self.leader_epoch,
             image_owner_epoch=self.image_owner_epoch,
             log_end=len(self.records),

@@ -55,7 +55,10 @@ class Controller:
 
     def register(self, node: StorageMember, *, stopping: bool = False) -> None:
         member = Member(
-            *(STORAGE, node.node_id, node.incarnation, ""),
+            STORAGE,
+            node.node_id,
+            node.incarnation,
+            "",
             tcp_address=f"tcp:{node.node_id}",
             log_dirs=("d",),
             survived_from=node.survived_from,

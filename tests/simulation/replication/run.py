@@ -49,7 +49,9 @@ class ReplicationRun:
         self.loss = 0.0
         self.nodes = [
             StorageMember(
-                *(simulator, self.network, node_id),
+                simulator,
+                self.network,
+                node_id,
                 others=lambda node_id: self.nodes[node_id - 1],
                 ask=self.controller.alter,
                 loses=lambda: self.random.random() < self.loss,

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class ConfigError(Exception):
-    """Names the variable or the key, what it holds and what it should."""
+    """The error of a setting. It names the variable or the key, its value and the expected one."""
 
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")

@@ -36,7 +36,7 @@ class CannotRun(Exception):
 
 
 class Lifecycle:
-    """What `main` is given. Register what must be closed as soon as it is open; it is closed in reverse order."""
+    """The life of a process, as `main` gets it. Register each resource once it is open; they are closed in reverse order."""
 
     def __init__(self) -> None:
         self._stopping = asyncio.Event()

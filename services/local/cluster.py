@@ -188,20 +188,20 @@ class Cluster:
         until = time.monotonic() + self._stop_within_s
         for role in STOP_ORDER:
             names = {pid: name for pid, name in running.items() if name.partition("-")[0] == role and name not in killed}
-            killed += self._end(names, patience_s=max(until - time.monotonic(), STOP_AT_LEAST_S))
+            killed += self._end(names, timeout_s=max(until - time.monotonic(), STOP_AT_LEAST_S))
         for name in running.values():
             self.run.pid_file(name).unlink(missing_ok=True)
         self._reap()
         return killed
 
     def _end_hung_etcd(self, running: Mapping[int, str]) -> list[str]:
-        """Whoever stops asks it for something, and would wait. It keeps what it has acknowledged however it ends."""
+        """Kills an etcd that hangs: stopping processes would wait for it. It keeps acknowledged writes however it ends."""
         plan = self.plans["etcd"]
         hung = {pid: name for pid, name in running.items() if name == plan.name}
         if not hung or probe.ask(plan.probe_port, plan.probe_path, timeout_s=ANSWERS_WITHIN_S, host=plan.probe_host)[0]:
             return []
         print("etcd does not answer: it is ended before the others, since they would wait for it", flush=True)
-        return self._end(hung, patience_s=1.0)
+        return self._end(hung, timeout_s=1.0)
 
     def running(self) -> dict[int, str]:
         """pid -> name of all that runs here, even if an earlier and larger shape started it or its pid file is lost."""
@@ -212,14 +212,14 @@ class Cluster:
         )
         return {pid: "etcd" if mark == etcd else mark.removeprefix("-Xpenstock=").removesuffix(suffix) for pid, mark in found}
 
-    def _end(self, names: Mapping[int, str], *, patience_s: float | None = None) -> list[str]:
+    def _end(self, names: Mapping[int, str], *, timeout_s: float | None = None) -> list[str]:
         """Returns the names of those that had to be killed."""
 
         def tell(pids: Sequence[int]) -> None:
             print(f"still waiting for {', '.join(sorted(names[pid] for pid in pids))} to stop", flush=True)
 
-        patience_s = self._stop_within_s if patience_s is None else patience_s
-        killed = processes.end(list(names), patience_s=patience_s, tell=tell, tell_after_s=TELL_AFTER_S)
+        timeout_s = self._stop_within_s if timeout_s is None else timeout_s
+        killed = processes.end(list(names), timeout_s=timeout_s, tell=tell, tell_after_s=TELL_AFTER_S)
         for pid in names:
             if child := self._children.pop(pid, None):
                 child.wait()

@@ -7,7 +7,7 @@ from pathlib import Path
 from services.local.cluster_shape import ETCD_CLIENT, ETCD_PEER, HOST, Shape
 from services.local.run_directory import RunDirectory
 
-STOP_ORDER = ("gateway", "group_coordinator", "storage", "controller", "etcd")  # who is asked to drain needs those behind it
+STOP_ORDER = ("gateway", "group_coordinator", "storage", "controller", "etcd")  # a process that drains needs those behind it
 
 
 @dataclass(frozen=True)

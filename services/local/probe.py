@@ -12,7 +12,7 @@ LISTENING = "0A"
 
 
 def ask(port: int, path: str, *, timeout_s: float, host: str = HOST) -> tuple[bool, str]:
-    """GET `path`: (answered 200, what it said). A plain socket, as http.client takes longer to import than to use."""
+    """GET `path`: (whether it answered 200, its text). A plain socket: http.client takes longer to import than to use."""
     try:
         with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n".encode())

@@ -63,11 +63,11 @@ def write_pid(file: Path, pid: int) -> None:
 def end(
     pids: Sequence[int],
     *,
-    patience_s: float,
+    timeout_s: float,
     tell: Callable[[Sequence[int]], None] = lambda pids: None,
     tell_after_s: float = 3.0,
 ) -> list[int]:
-    """SIGTERM to all, SIGKILL to those that are still there after `patience_s`. Returns whom it had to kill.
+    """SIGTERM to all, SIGKILL to those that are still there after `timeout_s`. Returns the handles of the killed ones.
 
     `tell` is called with those that are there after `tell_after_s`.
     """
@@ -78,10 +78,10 @@ def end(
     try:
         for handle in handles:
             _signal(handle, signal.SIGTERM)
-        stubborn = _wait(set(handles), min(patience_s, tell_after_s))
-        if stubborn and patience_s > tell_after_s:
+        stubborn = _wait(set(handles), min(timeout_s, tell_after_s))
+        if stubborn and timeout_s > tell_after_s:
             tell([handles[handle] for handle in stubborn])
-            stubborn = _wait(stubborn, patience_s - tell_after_s)
+            stubborn = _wait(stubborn, timeout_s - tell_after_s)
         for handle in stubborn:
             _signal(handle, signal.SIGKILL)
         _wait(stubborn, 10.0)
@@ -96,9 +96,9 @@ def _signal(handle: int, number: signal.Signals) -> None:
         signal.pidfd_send_signal(handle, number)
 
 
-def _wait(handles: set[int], patience_s: float) -> set[int]:
+def _wait(handles: set[int], timeout_s: float) -> set[int]:
     """Waits until all have ended. Returns the handles of those that have not."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     poll = select.poll()
     for handle in handles:
         poll.register(handle, select.POLLIN)

@@ -1,4 +1,4 @@
-"""What producers feel while logs are compacted and cut short beside them: the same load with and without, and Kafka's the same.
+"""The cost of upkeep to producers: the same load with and without compaction and retention beside it, on both systems.
 
 Short halves take turns, the order too, and a ratio is that of two neighbours. In the half with upkeep the cleaner is at work from
 before its beginning until after its end, and retention takes segments away: a pair where that is not so does not count, and too

@@ -1,4 +1,4 @@
-"""What is measured, beside Apache Kafka: each case runs on one side for a few seconds and gives one figure."""
+"""The cases of the benchmark. Each runs on one side for a few seconds, gives one figure, and does the same on Apache Kafka."""
 
 import time
 from collections.abc import Callable

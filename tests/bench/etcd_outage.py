@@ -1,4 +1,4 @@
-"""What producing and consuming lose while etcd is down: `python -m tests.bench.etcd_outage`, one JSON line.
+"""The loss of produce and consume rates while etcd is down: `python -m tests.bench.etcd_outage`, one JSON line.
 
     [--before 20] [--down 60] [--after 20] [--size 1024] [--in-flight 20] [--durability synced|replicated]
 

@@ -1,4 +1,4 @@
-"""How long a producer has no acknowledgement when something fails: `python -m tests.bench.failover`.
+"""The longest time without an acknowledgement when something fails: `python -m tests.bench.failover`.
 
     [--only leader-killed,…] [--repetitions 30] [--factor 3] [--durability synced|replicated] [--refresh-ms 1000] [--kafka]
 

@@ -1,4 +1,4 @@
-"""What a cluster takes and how soon it serves: memory when idle, seconds until ready. Each system is started for the purpose."""
+"""The memory of an idle cluster, and the seconds until it is ready. Each system is started for the purpose."""
 
 import signal
 import tempfile

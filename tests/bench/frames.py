@@ -67,7 +67,7 @@ def produce_frame(topic: str, partition: int, batch: bytes, acks: int) -> bytes:
 
 
 def produce_error_position(topic: str) -> int:
-    """Where the error code of the only partition stands in a response frame, from the length prefix on."""
+    """The place of the only partition's error code in a response frame, from the length prefix on."""
     return 4 + 4 + 1 + 1 + len(compact_string(topic.encode())) + 1 + 4
 
 
@@ -87,7 +87,7 @@ def fetch_frame(topic: str, partition: int, max_bytes: int) -> FetchFrame:
 
 
 def fetch_error_position(topic: str) -> int:
-    """Where the partition's error code stands: after correlation id, throttle, top error, session id and the names."""
+    """The place of the partition's error code: after correlation id, throttle, top error, session id and the names."""
     return 4 + 4 + 1 + 4 + 2 + 4 + 1 + len(compact_string(topic.encode())) + 1 + 4
 
 

@@ -24,7 +24,7 @@ def commit_frame(group: str, topic: str, offset: int, partitions: int = 1) -> by
 
 
 def commit_error_position(topic: str) -> int:
-    """Of the first partition: after length, correlation id, tags, throttle, counts and names."""
+    """The first partition's error code: after length, correlation id, tags, throttle, counts and names."""
     return 4 + 4 + 1 + 4 + 1 + len(compact_string(topic.encode())) + 1 + 4
 
 
@@ -87,7 +87,7 @@ class Answer:
         return int(value)
 
     def length(self) -> int:
-        """Of a compact string or array. -1: null."""
+        """The length of a compact string or array. -1: null."""
         value, shift = 0, 0
         while True:
             byte = self._data[self._at]

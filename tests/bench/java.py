@@ -18,7 +18,7 @@ def producer_performance_case(name: str, record_size: int, records: int) -> Case
         return topic
 
     def run(side: Side, prepared: object, seconds: float) -> Measured:
-        """How long it takes is up to `records`, so that both sides do the same work."""
+        """One run of the tool. Its time depends on `records`, so that both sides do the same work."""
         producer = (f"bootstrap.servers={side.bootstrap}", "acks=1")
         result = run_tool(
             "kafka-producer-perf-test",

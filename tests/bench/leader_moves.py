@@ -1,4 +1,4 @@
-"""How long a dead node's partitions wait for the controller: `python -m tests.bench.leader_moves`, one JSON line per shape.
+"""The wait of a dead node's partitions for the controller: `python -m tests.bench.leader_moves`, one JSON line per shape.
 
 A real etcd with its syncs, a real controller process, and storage nodes that exist in the metadata alone. The clock runs from the
 moment at which the node's member key is deleted (its lease, or whoever noticed, is not measured) to the moment at which another

@@ -1,4 +1,4 @@
-"""What the log does on one core, away from any client: recovery after a crash, and compaction beside Kafka's own cleaner."""
+"""The log on one core, away from any client: recovery after a crash, and compaction beside Kafka's own cleaner."""
 
 import random
 import re

@@ -129,7 +129,7 @@ async def _run(path: Path, count: int) -> dict[str, float]:
 
 
 async def _describe(cluster: StorageCluster, count: int) -> None:
-    """What the controller would have written: this node leads all of them, with the incarnation that it is about to have."""
+    """The states that the controller would have written: this node leads all, with the incarnation that it is about to have."""
     for index in range(count):
         state = PartitionState((Replica(NODE_ID, ""),), NODE_ID, 1, 0, 0, (InSync(NODE_ID, 1),))
         await cluster.write(keys.partition(TOPIC_ID, index), encode(state))

@@ -1,4 +1,4 @@
-"""How long shards of a coordinator that is killed have no owner that serves: python -m tests.bench.shard_takeover [repetitions]
+"""The time without a serving owner after a coordinator is killed: python -m tests.bench.shard_takeover [repetitions]
 
 Two coordinators, one storage node, 50 shards. Each repetition kills one and asks for the committed offset of one group in each of
 its shards, again and again on a connection for each, until every one of them was answered; then it starts it again, and waits
@@ -117,7 +117,7 @@ def full_shard(cluster: LocalCluster) -> tuple[float, float]:
     cluster.kill(f"group_coordinator-{victim}")
     began = time.perf_counter()
     answer = load.ask_until_taken(
-        *(sock, fetch, lambda answer: frames.offset_fetched(answer, topic)[1], COMING), what="OffsetFetch", pace_s=0.005
+        sock, fetch, lambda answer: frames.offset_fetched(answer, topic)[1], COMING, what="OffsetFetch", pace_s=0.005
     )
     took = time.perf_counter() - began
     offset, _ = frames.offset_fetched(answer, topic)

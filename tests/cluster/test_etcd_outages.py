@@ -1,4 +1,4 @@
-"""What only a real server can do: hang, die, come back, come back empty, or be one of several."""
+"""Events that only a real server can produce: it hangs, dies, comes back, comes back empty, or is one of several."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Who lives is listed, and who was replaced does not come back."""
+"""Membership: live processes are listed, and replaced ones do not come back."""
 
 import asyncio
 import logging

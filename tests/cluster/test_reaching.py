@@ -1,4 +1,4 @@
-"""Which address of a member is taken."""
+"""The choice between the addresses of a member."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What all metadata stores promise: one suite for etcd, for the one in memory and for that of simulated clusters."""
+"""The contract of metadata stores: one suite for etcd, for the one in memory and for that of simulated clusters."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""What the cleaner leaves on the disk, whatever happens to it, and how fast and large it may be."""
+"""The cleaner's files on the disk, whatever happens to it; its speed and its memory."""
 
 import dataclasses
 import errno

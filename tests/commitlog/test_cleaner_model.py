@@ -1,4 +1,4 @@
-"""Whatever is written, and however it is cleaned: nobody who reads a compacted log sees a wrong value."""
+"""A model of compaction. However a log is written and cleaned, no reader of it sees a wrong value."""
 
 from itertools import pairwise
 from pathlib import Path

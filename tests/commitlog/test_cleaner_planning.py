@@ -1,4 +1,4 @@
-"""Which logs are cleaned, from where to where, and what becomes one segment."""
+"""The choice of logs to clean, of the range in each, and of the segments that become one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What stays and what goes when a log is compacted: one rule each."""
+"""The rules of compaction: which records stay and which go, one test each."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What was synced and is not there any more: the log does not open, says what is missing, and changes nothing of the rest."""
+"""Synced data that is gone: the log does not open, names the loss, and changes nothing of the rest."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What `inspect` shows of transactions, and what `verify` says of a `.txnindex` that lies."""
+"""Transactions as `inspect` shows them, and a `.txnindex` that lies, as `verify` reports it."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever happens to a log, it equals a list of batches: the dumb model."""
+"""A model of the log: whatever happens to it, it equals a list of batches."""
 
 import errno
 import shutil

@@ -1,4 +1,4 @@
-"""What bears a name of ours and is no file: nobody waits for a pipe, and nobody reads a device."""
+"""Pipes and devices with names of ours: nobody waits for a pipe, and nobody reads a device."""
 
 import os
 import socket

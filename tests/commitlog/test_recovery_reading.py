@@ -1,4 +1,4 @@
-"""How recovery reads: in stretches of bounded size, whatever stands in a length field."""
+"""The reads of a recovery: stretches of bounded size, whatever stands in a length field."""
 
 import errno
 import os

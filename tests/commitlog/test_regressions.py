@@ -1,4 +1,4 @@
-"""What other logs got wrong on disk, one test each: here, or where the table says."""
+"""Bugs of other logs on disk, one test each: here, or where the table says."""
 
 import re
 import threading

@@ -1,4 +1,4 @@
-"""Which segments retention takes, as Kafka has it."""
+"""The segments that retention takes, as in Kafka."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is durable, and when."""
+"""Durability: which offsets are durable, and when."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever happens to a log with transactions, committed readers get what a dumb model says, and its files agree."""
+"""A model of transactions: committed readers get the same records from it as from the log, and the files agree."""
 
 import shutil
 import tempfile

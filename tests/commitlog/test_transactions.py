@@ -1,4 +1,4 @@
-"""What the log knows of transactions: how far committed readers may go, and what they must leave out."""
+"""Transactions in the log: the bound of committed readers, and the records that they must leave out."""
 
 import logging
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is moved so that nodes carry equally much: plans that are carried out come to rest, and cost no more than they must."""
+"""Self-balancing: plans that are carried out come to rest, and cost no more than they must."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

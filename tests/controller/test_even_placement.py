@@ -82,7 +82,7 @@ def test_topics_made_one_after_another_stay_even_together(size: int, topics: int
 
 
 def new_leaderships(chosen: list[tuple[int, ...]], dead: int) -> Counter[int]:
-    """How many leaderships each survivor gets when this node dies."""
+    """The number of leaderships that each survivor gets when this node dies."""
     return Counter(replicas[1] for replicas in chosen if replicas[0] == dead)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a leader's proposal of another ISR, and of replicas that their nodes withdraw."""
+"""ISR proposals of leaders, and replicas that their nodes withdraw."""
 
 from dataclasses import replace
 

@@ -138,7 +138,7 @@ async def test_configs_that_are_removed_in_one_request_with_others_that_are_set_
 
 
 async def abandon(store: MemoryStore, *partitions: tuple[bytes, int]) -> None:
-    """What creations and growths leave behind that were not finished."""
+    """The remains of creations and growths that were not finished."""
     await store.peer().txn([], [Put(keys.partition(*partition), encode(led_by(1))) for partition in partitions])
 
 

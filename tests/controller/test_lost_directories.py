@@ -56,7 +56,7 @@ def test_it_leaves_the_isr_and_gets_another_directory_in_one_step() -> None:
     ("leader", "members"), [(-1, ()), (1, (storage(1),))], ids=["the others are dead", "another was out of sync"]
 )
 def test_the_last_in_sync_waits_for_its_directory(leader: int, members: tuple[Member, ...]) -> None:
-    """What was acknowledged may be in the lost one, and nowhere else."""
+    """Acknowledged records may be in the lost directory, and nowhere else."""
     after = reconciled_state(two(2, 2), *members, back())
     assert (after.leader, after.isr, after.replicas) == (-1, (InSync(2, 1),), REPLICAS)
 

@@ -1,4 +1,4 @@
-"""How replicas move from node to node: what a request changes, what the controller then does by itself, what is refused."""
+"""Reassignments: the change of a request, the controller's further steps, and refusals."""
 
 import random
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ def in_sync(state: PartitionState) -> set[int]:
 
 
 def joined(state: PartitionState, *more: int) -> tuple[PartitionState, int]:
-    """What the controller makes of the leader's proposal, and the code of its answer."""
+    """The state that the controller makes of the leader's proposal, and the code of its answer."""
     proposal = NewIsr(topic_id(1), 0, state.leader_epoch, state.partition_epoch, (*state.isr, *((n, 1) for n in more)))
     image = cluster(state)
     decision = alter_partitions(

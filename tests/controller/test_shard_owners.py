@@ -97,7 +97,7 @@ async def states_when_owned(running: RunningController, expected: dict[str, int]
 
 
 def moved(before: Sequence[PartitionState], after: Sequence[PartitionState]) -> int:
-    """Of how many the owner changed; the owner epoch rose with each change, and no leader was touched."""
+    """The number of shards whose owner changed. The owner epoch rose with each change, and no leader was touched."""
     for was, now in zip(before, after, strict=True):
         assert (now.owner_epoch > was.owner_epoch) is (now.partition_epoch > was.partition_epoch)
         assert was.owner == now.owner or now.owner_epoch > was.owner_epoch

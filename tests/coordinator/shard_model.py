@@ -183,7 +183,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     @rule(number=owners)
     def hear(self, number: int) -> None:
-        """Of success only once it is committed."""
+        """An owner hears of its append's outcome; of success only once it is committed."""
         owner = self.owners[number]
         if owner.verdict is None or owner.under_way is None:
             return

@@ -160,7 +160,7 @@ class Shelf:
 
 
 def replayed(log: Iterable[KeyValue]) -> dict[str, Any]:
-    """What a shelf holds after that log: the dumb model."""
+    """The content of a shelf after that log: the dumb model."""
     held: dict[str, Any] = {}
     for key, value in log:
         if value is None:

@@ -147,7 +147,7 @@ def default_of() -> dict[str, ConfigDef]:
 
 
 def change_of(config: ConfigDef) -> str:
-    """Where and when a broker config can be set."""
+    """The place and the time at which a broker config can be set."""
     if config.read_only:
         return "start" if config.name in OF_STORAGE else "fixed"
     if config.cluster_wide:
@@ -183,7 +183,7 @@ def _default_row(config: ConfigDef, topic: ConfigDef) -> tuple[str, ...]:
 
 
 def meaning(config: ConfigDef) -> str:
-    """What Penstock does with a config."""
+    """Penstock's use of a config."""
     notes = []
     if not config.served:
         notes.append("**Not supported yet**: only the default is accepted.")

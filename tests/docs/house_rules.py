@@ -41,7 +41,7 @@ def modules(tops: Iterable[str] = TOPS) -> dict[str, ast.Module]:
 
 
 def imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
-    """Which module imports which, imports for type checking included."""
+    """The modules that each module imports, imports for type checking included."""
     graph: dict[str, set[str]] = {}
     for name, tree in trees.items():
         found = graph[name] = set()

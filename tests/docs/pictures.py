@@ -47,7 +47,7 @@ def picture(table: Mapping[object, object]) -> str:
 
 
 def _rows(table: Mapping[object, object]) -> Iterator[tuple[Enum, Enum, Enum]]:
-    """Of both forms: {(state, step): state} and {state: {step: state}}."""
+    """The transitions of both forms: {(state, step): state} and {state: {step: state}}."""
     for key, value in table.items():
         rows = [(key, step, after) for step, after in value.items()] if isinstance(value, Mapping) else [(*key, value)]
         yield from rows

@@ -84,7 +84,7 @@ def configs() -> dict[str, type[Any]]:
 
 
 def docs_of(config: type[Any]) -> dict[str, str]:
-    """What stands below each field."""
+    """The text below each field."""
     found = {}
     for node, below in itertools.chain.from_iterable(map(_members, reversed(config.__mro__[:-1]))):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):

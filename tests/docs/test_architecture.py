@@ -1,4 +1,4 @@
-"""What the documents name is there: files, functions in them, links and make targets."""
+"""The names in documents: files, functions in them, links and make targets exist."""
 
 import ast
 import re

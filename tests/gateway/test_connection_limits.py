@@ -1,4 +1,4 @@
-"""How many clients a gateway lets in, and what the others see."""
+"""Limits of client connections, and the answers to clients beyond them."""
 
 import asyncio
 import logging

@@ -18,7 +18,7 @@ def topic_name(result: bytes) -> str:
 
 
 def given(reply: Any) -> dict[str, list[int]] | None:
-    """What a ConsumerGroupHeartbeat's answer assigns. None: as before."""
+    """The assignment in a ConsumerGroupHeartbeat's answer. None: as before."""
     assignment = reply.assignment
     return None if assignment is None else {topic_name(t.topic_id): list(t.partitions) for t in assignment.topic_partitions}
 

@@ -44,4 +44,4 @@ class OneShardModel(RuleBasedStateMachine):
         self.taken_back()
 
     def taken_back(self) -> None:
-        """What was decided and not stored did not happen: a model that remembers what it saw looks again."""
+        """A decision that was not stored did not happen: a model that remembers what it saw looks again."""

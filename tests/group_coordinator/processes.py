@@ -157,7 +157,7 @@ async def ask(client: RpcClient, shard: int, request: object) -> Any:
 
 
 async def give(node: StorageCluster, topic: bytes, index: int, owner: Owner | None, owner_epoch: int) -> None:
-    """What the controller writes."""
+    """The partition states that the controller writes."""
     alive = InSync(NODE_ID, node.incarnation)
     state = PartitionState(
         (Replica(NODE_ID, ""),),

@@ -75,7 +75,7 @@ def commit(offset: int, *, member: str = "m", metadata: str | None = None, epoch
 
 
 def bodies(requests: list[OffsetCommitRequest], version: int, random: Random) -> list[bytes]:
-    """Of a few members, the same with other offsets, and damaged."""
+    """Commits of a few members, the same with other offsets, and damaged."""
     made: list[bytes] = []
     for _ in range(20):
         request = random.choice(requests)

@@ -1,4 +1,4 @@
-"""What other systems' group coordinators got wrong, one test each: here, or where the table says."""
+"""Bugs of other systems' group coordinators, one test each: here, or where the table says."""
 
 import re
 from pathlib import Path

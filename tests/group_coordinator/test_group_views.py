@@ -1,4 +1,4 @@
-"""What operators see of groups: on the admin port as JSON, and as metrics."""
+"""The views of groups for operators: on the admin port as JSON, and as metrics."""
 
 import asyncio
 import json

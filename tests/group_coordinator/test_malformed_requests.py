@@ -1,4 +1,4 @@
-"""What is no request fills no log."""
+"""Malformed requests fill no log."""
 
 import pytest
 
@@ -22,7 +22,7 @@ class LogLines:
 
     @property
     def others(self) -> list[int]:
-        """How many of peers that are forgotten, where a line says so."""
+        """The number of requests of forgotten peers, where a line says so."""
         result = [record.__dict__["fields"] for record in self._caplog.records if record.message == "malformed request"]
         return [line["suppressed_of_others"] for line in result if "suppressed_of_others" in line]
 

@@ -53,7 +53,7 @@ async def topic(node: StorageCluster) -> bytes:
 
 @pytest.fixture
 async def owner(node: StorageCluster, topic: bytes, begin: Begin) -> Coordinator:
-    """Of all shards."""
+    """A coordinator that owns all shards."""
     coordinator = await begin()
     for index in range(SHARDS):
         await give(node, topic, index, coordinator.owner, 1)

@@ -71,7 +71,7 @@ def any_of(cls: type) -> st.SearchStrategy[Any]:
 
 
 def kept(record: Record) -> Record:
-    """What its format keeps of a record."""
+    """The part of a record that its format keeps."""
     match record:
         case OffsetCommitted(expire_ms=expire_ms) if expire_ms != -1:
             return record._replace(leader_epoch=-1, topic_id=NO_UUID)

@@ -1,4 +1,4 @@
-"""What groups see of topics changes with topics, their partitions and the racks of their replicas, and with nothing else."""
+"""The view of topics for groups. It changes with topics, their partitions and the racks of their replicas, and with no other."""
 
 from dataclasses import replace
 

@@ -191,16 +191,16 @@ def test_stopping_names_the_processes_that_it_waits_for_and_has_one_deadline_for
     services = ["gateway-1", "group_coordinator-1", "storage-1", "controller-1"]
     cluster = make(environment_of=dict.fromkeys(services, stubborn), stop_within_s=1.0)
     cluster.up()
-    patience = []
+    timeouts = []
     end = processes.end
 
-    def recorded(pids, *, patience_s, **others):
-        patience.append(patience_s)
-        return end(pids, patience_s=patience_s, **others)
+    def recorded(pids, *, timeout_s, **others):
+        timeouts.append(timeout_s)
+        return end(pids, timeout_s=timeout_s, **others)
 
     monkeypatch.setattr("services.local.cluster.processes.end", recorded)
     assert cluster.down() == services
-    first, *later = patience
+    first, *later = timeouts
     assert first <= 1.0
     assert set(later) == {0.3}, "the first one took all of the time"
     assert "still waiting for gateway-1 to stop" in capsys.readouterr().out

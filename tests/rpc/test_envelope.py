@@ -1,4 +1,4 @@
-"""What is inside a frame, and what is refused before it can do harm."""
+"""The content of a frame, and frames that are refused before they can do harm."""
 
 import contextlib
 

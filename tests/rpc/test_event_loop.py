@@ -1,4 +1,4 @@
-"""What is written outside of a turn leaves before the loop sleeps, and nothing that happens meanwhile is slept over."""
+"""Writes outside of a turn leave before the loop sleeps, and the loop sleeps over no event."""
 
 import asyncio
 import socket

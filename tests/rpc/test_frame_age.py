@@ -1,4 +1,4 @@
-"""How long did a frame wait, when the clocks of the two ends share no origin?"""
+"""The time for which a frame waited, though the clocks of the two ends share no origin."""
 
 from libs.rpc.frame_age import FrameAge
 

@@ -1,4 +1,4 @@
-"""How many files a service may have open."""
+"""The number of files that a service may have open."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""Who starts without the metadata store asks those that it knows, and takes the newest image of its own cluster."""
+"""A process that starts without the metadata store asks its peers, and takes the newest image of its own cluster."""
 
 import asyncio
 import logging

@@ -232,7 +232,7 @@ def partition_of(cluster: StorageCluster, topic: bytes) -> Partition:
 
 
 def directory(cluster: StorageCluster, name: str) -> Path:
-    """Of the first partition of a topic."""
+    """The answer for the first partition of a topic."""
     return Path(cluster.config.directories[0]) / f"{name}-0"
 
 

@@ -1,4 +1,4 @@
-"""What is appended can be fetched: as file ranges, through a passed descriptor, or inline."""
+"""Appended records can be fetched: as file ranges, through a passed descriptor, or inline."""
 
 import asyncio
 import fcntl

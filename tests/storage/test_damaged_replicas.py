@@ -177,7 +177,7 @@ async def test_a_leader_that_meets_damage_and_has_nobody_beside_it_goes_on(three
 
 
 async def test_a_copy_that_was_made_anew_outlives_an_unclean_stop(three: Nodes, controller: PlayedController) -> None:
-    """What the checkpoints said of the damaged one is forgotten."""
+    """The checkpoints of the damaged replica are forgotten."""
     topic = await three.topic("again", leader=1)
     for _ in range(10):
         await three[1].append(topic, batch(b"x"))

@@ -63,7 +63,7 @@ async def filled(cluster: StorageCluster, count: int = 20) -> bytes:
 
 
 async def announced(cluster: StorageCluster, topic: bytes) -> tuple[Disk, Disk]:
-    """Where it is, and where it is said to be."""
+    """A replica's present directory, and the one that the state names."""
     source, target = home(cluster, topic), other(cluster, topic)
     assert await move(cluster, topic, target.path) == 0
     await until(lambda: named(cluster, topic) == target.directory_id)

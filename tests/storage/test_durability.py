@@ -1,4 +1,4 @@
-"""What an answer promises: acks=all means on disk, and a disk that fails is never believed again."""
+"""The promise of an answer: acks=all means on disk, and a disk that fails is never believed again."""
 
 import asyncio
 import errno
@@ -81,7 +81,7 @@ async def test_a_full_disk_refuses_appends_and_serves_reads(cluster: StorageClus
 async def test_a_disk_that_is_full_when_a_round_leaves_a_resume_point_is_not_retired(
     cluster: StorageCluster, disk: HeldDisk
 ) -> None:
-    """What a round writes besides the log only saves work: a full disk has failed no sync, and reads go on."""
+    """Files that a round writes besides the log only save work: a full disk has failed no sync, and reads go on."""
     topic = await cluster.topic("full")
     await cluster.append(topic, batch(b"kept"))
     assert cluster.node is not None

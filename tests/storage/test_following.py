@@ -1,4 +1,4 @@
-"""What a follower does, beside a leader that the test plays."""
+"""A follower's work, beside a leader that the test plays."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What other systems' followers got wrong, one by one, beside a leader that the test plays."""
+"""Bugs of other systems' followers, one by one, beside a leader that the test plays."""
 
 import asyncio
 import threading

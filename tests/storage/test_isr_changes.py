@@ -1,4 +1,4 @@
-"""Who joins and who leaves the ISR, and what counts while nobody knows."""
+"""Changes of the ISR: joins, departures, and the numbers that count while the outcome is open."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ def isr(cluster: StorageCluster, topic: bytes) -> dict[int, int]:
 
 
 def isr_changes(cluster: StorageCluster) -> tuple[int, int]:
-    """How often the ISR grew, and how often it shrank."""
+    """The numbers of ISR expansions and shrinks."""
     assert cluster.node is not None
     return cluster.node.meters.isr_expands, cluster.node.meters.isr_shrinks
 

@@ -164,7 +164,7 @@ async def test_a_fetch_of_several_partitions_past_their_ends_is_refused_for_each
 
 
 async def test_a_fetch_before_the_start_is_refused_at_once(cluster: StorageCluster, reads: HeldReads) -> None:
-    """Wherever the log is led, it begins no earlier."""
+    """A log begins no earlier wherever it is led."""
     topic = await led(cluster)
     assert (await cluster.delete_records(topic, 1)).error == 0
     assert (await cluster.fetch(topic, 0)).error == OFFSET_OUT_OF_RANGE

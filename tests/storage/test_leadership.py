@@ -1,4 +1,4 @@
-"""Who leads when: restarts, resignations, deletions."""
+"""Leadership over time: restarts, resignations, deletions."""
 
 import asyncio
 import logging

@@ -244,7 +244,7 @@ async def test_the_cleaner_can_be_turned_off(cluster: StorageCluster, clock: Set
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> dict[str, Exception]:
-    """What the cleaner raises, by the name of the partition's directory."""
+    """The cleaner's errors, by the name of the partition's directory."""
     failures: dict[str, Exception] = {}
 
     def fail(job: CleanJob, report: Callable[[object], None]) -> object:
@@ -283,7 +283,7 @@ async def test_a_partition_that_fails_is_tried_again_later_and_holds_up_nobody(
 async def test_a_sync_that_fails_in_the_child_retires_the_directory(
     cluster: StorageCluster, clock: SetClock, failing: dict[str, Exception]
 ) -> None:
-    """Whoever syncs next would be told that all is well: the kernel names an error to one descriptor."""
+    """The kernel names an error to one descriptor: a later sync would report that all is well."""
     topic = await make(cluster, "bad")
     await fill(cluster, clock, topic)
     failing["bad-0"] = SyncFailed(errno.EIO, os.strerror(errno.EIO))
@@ -308,7 +308,7 @@ async def test_a_free_thread_does_not_wait_for_those_that_are_busy(cluster: Stor
 
 
 async def first_job(cluster: StorageCluster, clock: SetClock, *broker_configs: str, **configs: Any) -> CleanJob:
-    """What a child is given to do."""
+    """The first job that a cleaner's child gets."""
     await cluster.stop()
     cluster.config = replace(cluster.config, broker_configs=("log.cleaner.backoff.ms=1", *broker_configs))
     held = HeldChildren()

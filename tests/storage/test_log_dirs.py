@@ -1,4 +1,4 @@
-"""What a node tells of its log directories."""
+"""The description of a node's log directories."""
 
 from libs.rpc.contracts.storage import DESCRIBE_LOG_DIRS, DescribeLogDirs, LogDir, LogDirsReply
 from libs.rpc.schema import unpack

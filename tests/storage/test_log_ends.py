@@ -1,4 +1,4 @@
-"""Where a log ends, and where its epochs do: what controllers and consumers ask before they decide."""
+"""The ends of a log and of its epochs, which controllers and consumers ask for before they decide."""
 
 from pathlib import Path
 

@@ -10,14 +10,14 @@ from libs.rpc.contracts.log_layout import LOG_LAYOUT, UNKNOWN_TIMESTAMP, LogLayo
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile
 from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
-from services.storage.fetch import log_layout as outline
+from services.storage.fetch import log_layout
 from tests.storage.cluster import WAIT_S, StorageCluster, batch, partition_of
 from tests.storage.held_disk import HeldDisk
 
 START = 1_700_000_000_000
 
 
-async def outlined(cluster: StorageCluster, topic: bytes, partition: int = 0) -> LogLayoutReply:
+async def layout_of(cluster: StorageCluster, topic: bytes, partition: int = 0) -> LogLayoutReply:
     assert cluster.client is not None
     response = await cluster.client.call(LOG_LAYOUT, LogLayoutRequest(topic, partition), timeout_s=WAIT_S)
     return unpack(LogLayoutReply, response.body)
@@ -44,7 +44,7 @@ async def filled(cluster: StorageCluster) -> bytes:
 
 async def test_it_names_each_segment_with_its_files(cluster: StorageCluster) -> None:
     topic = await filled(cluster)
-    layout = await outlined(cluster, topic)
+    layout = await layout_of(cluster, topic)
     assert (layout.error, layout.leader_epoch, layout.high_watermark, layout.last_stable_offset, layout.log_start_offset) == (
         0,
         3,
@@ -65,7 +65,7 @@ async def test_it_names_each_segment_with_its_files(cluster: StorageCluster) -> 
         for slot in range(row.time_entries):
             assert struct.unpack_from(">qi", times, 12 * slot) == segment.time_index.entry(slot)
         assert len(await content(cluster, row.file_id)) == segment.size
-    assert (await outlined(cluster, topic)) == layout, "files keep their numbers"
+    assert (await layout_of(cluster, topic)) == layout, "files keep their numbers"
 
 
 async def test_uncommitted_records_are_left_out(cluster: StorageCluster, disk: HeldDisk) -> None:
@@ -74,7 +74,7 @@ async def test_uncommitted_records_are_left_out(cluster: StorageCluster, disk: H
     size = partition_of(cluster, topic).log.active.size
     disk.hold()
     await cluster.append(topic, batch(b"b"), acks=1)
-    layout = await outlined(cluster, topic)
+    layout = await layout_of(cluster, topic)
     assert (layout.high_watermark, [row.readable_to for row in layout.segments]) == (1, [size])
     disk.release()
 
@@ -85,7 +85,7 @@ async def test_a_leader_that_has_not_committed_what_it_found_tells_nothing(clust
     disk.hold()
     await cluster.append(topic, batch(b"b"), acks=1)
     await cluster.state(topic, epoch=1)
-    while (layout := await outlined(cluster, topic)).leader_epoch == 0:
+    while (layout := await layout_of(cluster, topic)).leader_epoch == 0:
         pass
     assert (layout.error, layout.segments) == (ErrorCode.OFFSET_NOT_AVAILABLE, ())
     disk.release()
@@ -97,10 +97,10 @@ async def test_an_index_that_nobody_used_since_the_start_is_not_opened_for_it(cl
     await cluster.start()
     await cluster.state(topic, epoch=4)
     await cluster.leads(topic, epoch=4)
-    first = (await outlined(cluster, topic)).segments[0]
+    first = (await layout_of(cluster, topic)).segments[0]
     assert (first.max_timestamp, first.offset_index, first.time_index) == (UNKNOWN_TIMESTAMP, 0, 0)
     assert (await cluster.list_offset(topic, START)).offset == 0
-    first = (await outlined(cluster, topic)).segments[0]
+    first = (await layout_of(cluster, topic)).segments[0]
     assert first.offset_index
     assert first.time_index
     assert first.max_timestamp >= START
@@ -113,20 +113,20 @@ async def test_a_segment_that_was_only_fetched_from_since_the_start_names_its_of
     await cluster.state(topic, epoch=4)
     await cluster.leads(topic, epoch=4)
     await cluster.fetch(topic, offset=3)
-    first = (await outlined(cluster, topic)).segments[0]
+    first = (await layout_of(cluster, topic)).segments[0]
     assert first.offset_index
     assert first.offset_entries == partition_of(cluster, topic).log.segments[0].offset_index.count
     assert (first.max_timestamp, first.time_index) == (UNKNOWN_TIMESTAMP, 0)
 
 
 async def test_a_log_of_too_many_segments_has_no_layout(cluster: StorageCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outline, "SEGMENTS_MAX", 2)
+    monkeypatch.setattr(log_layout, "SEGMENTS_MAX", 2)
     topic = await filled(cluster)
-    layout = await outlined(cluster, topic)
+    layout = await layout_of(cluster, topic)
     assert (layout.error, layout.high_watermark, layout.segments) == (0, 60, ())
 
 
 async def test_it_tells_nothing_of_what_it_does_not_lead(cluster: StorageCluster) -> None:
     topic = await cluster.topic("lines")
-    assert (await outlined(cluster, b"\xff" * 16)).error == ErrorCode.UNKNOWN_TOPIC_ID
-    assert (await outlined(cluster, topic, 7)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await layout_of(cluster, b"\xff" * 16)).error == ErrorCode.UNKNOWN_TOPIC_ID
+    assert (await layout_of(cluster, topic, 7)).error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

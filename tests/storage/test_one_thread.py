@@ -111,7 +111,7 @@ async def test_cancelled_work_is_not_begun() -> None:
 
 
 def eventfds() -> list[str]:
-    """Of this process. What earlier tests left open and is collected now, or a child takes, is of other kinds."""
+    """The eventfds of this process. Leftovers of earlier tests and of children are of other kinds."""
     return [fd for fd in os.listdir("/proc/self/fd") if os.path.islink(f"/proc/self/fd/{fd}") and _is_eventfd(fd)]
 
 

@@ -1,4 +1,4 @@
-"""What a leader answers its followers, and what it takes from them."""
+"""A leader's answers to its followers, and its use of their reports."""
 
 import asyncio
 from collections.abc import AsyncIterator

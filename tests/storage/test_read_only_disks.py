@@ -16,7 +16,7 @@ from tests.support.requirements import ROOT
 
 
 class ReadOnlyBelow(HeldDisk):
-    """What is below `path` takes no change."""
+    """The disk at `path` takes no change."""
 
     path = ""
 

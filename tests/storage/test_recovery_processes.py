@@ -69,7 +69,7 @@ def logged(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any
 
 
 def recover_by(cluster: StorageCluster, children: Callable[[str, int, int], Children]) -> None:
-    """What else runs in children runs in this process."""
+    """All other jobs for children run in this process."""
     cluster.children = lambda name, count, nice: children(name, count, nice) if name == "recovery" else InlineChildren()
 
 

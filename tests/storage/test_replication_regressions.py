@@ -1,4 +1,4 @@
-"""What other systems' replication got wrong, one test each: here, or where the table says."""
+"""Bugs of other systems' replication, one test each: here, or where the table says."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""What a start finds on its disks and nobody asks for; and directories that an earlier process gave up."""
+"""Strays that a start finds on its disks, and directories that an earlier process retired."""
 
 import errno
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a scheduler does with very many partitions at once, and when a round counts as hanging."""
+"""The scheduler with very many partitions at once, and the time after which a round counts as hanging."""
 
 import asyncio
 from collections.abc import Callable

@@ -234,7 +234,7 @@ async def message_timestamp_after_max_ms(cluster: StorageCluster, disk: HeldDisk
 
 
 def stored_codec(cluster: StorageCluster, topic: bytes) -> int:
-    """Of the last batch in the log."""
+    """The fields of the last batch in the log."""
     log = log_of(cluster, topic)
     found = log.read(log.log_end_offset - 1, MIB, log.log_end_offset, at_least_one_batch=True)
     assert found is not None
@@ -322,7 +322,7 @@ def test_every_config_that_is_served_has_its_proof() -> None:
 
 
 def test_every_broker_config_that_can_be_changed_is_a_topics_default_or_the_clusters() -> None:
-    """Whoever adds one says here who goes by it."""
+    """Each changeable broker config has a user. Add that of a new config here."""
     defaults = {name for config in TOPIC_CONFIGS.values() for name in config.synonyms}
     changeable = {config.name for config in BROKER_CONFIGS.values() if not config.read_only}
     of_coordinators = {config.name for config in COORDINATOR_CONFIGS}  # tests/group_coordinator/test_settings.py

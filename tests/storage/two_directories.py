@@ -115,7 +115,7 @@ def names(disk: Disk, topic: str = "t") -> list[str]:
 
 
 def give_back(path: str) -> None:
-    """What an operator does when the disk was looked at."""
+    """Takes a directory back into use, as an operator does after checking its disk."""
     Path(path, ".retired").unlink()
 
 

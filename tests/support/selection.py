@@ -1,4 +1,4 @@
-"""Which tests `make test` runs, and which of them share a worker.
+"""The tests that `make test` runs, and those that share a worker.
 
 `make test` is the quick half: units, properties, cores, contracts, and one cluster with one client of each kind that needs no
 Java. `make test-all` is everything. `--quick` and `--rest` are complements: each test is in exactly one of them.

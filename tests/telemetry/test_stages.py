@@ -1,4 +1,4 @@
-"""Where the time of a request went."""
+"""The stages in which the time of a request goes."""
 
 import pytest
 

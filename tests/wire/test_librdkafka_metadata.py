@@ -1,4 +1,4 @@
-"""What librdkafka sends differs from the protocol in one place, and Kafka answers it."""
+"""One deviation of librdkafka from the protocol, which Kafka answers."""
 
 import pytest
 

@@ -1,6 +1,6 @@
 """Brokers whose address changed lately, since a gateway came or went.
 
-librdkafka keeps the connection to its group's coordinator while the broker id is the same, whatever address FindCoordinator
+While the broker id is the same, librdkafka keeps the connection to its group's coordinator, whatever address FindCoordinator
 names. It would call at a gateway that is gone until that gateway is back. COORDINATOR_NOT_AVAILABLE makes it forget the broker,
 and then it takes the new address. So each client that may know the former address gets that error, once on each of its
 connections. Only the connection distinguishes two members of a group on one host, and a client that gets the error twice merely

@@ -1,2 +1,2 @@
-"""Log directories: opening them, which replica lies where, what the controller is told of it. It imports `partition` and
+"""Log directories: their opening, the place of each replica, and the reports of it to the controller. It imports `partition` and
 `core`."""

@@ -1,4 +1,4 @@
-"""What an open log needs of its surroundings: files, the registry of segment files, the clock."""
+"""The environment of an open log: files, the registry of segment files, the clock."""
 
 from typing import NamedTuple
 

@@ -78,12 +78,12 @@ def _state_of(system: System, group_id: str) -> str:
 def _results(system: System, scenario: Scenario, world: World, left: list[bool]) -> Any:
     version = world.version
     asked = scenario.ask(world)
-    patience_s = scenario.patience_s if system.name == KAFKA else TIMEOUT_S
+    timeout_s = scenario.timeout_s if system.name == KAFKA else TIMEOUT_S
     if isinstance(asked, bytes):
         answered_in = version if scenario.answer_version is None else scenario.answer_version
-        answer: Any = system.ask_raw(scenario.api, answered_in, asked, patience_s=patience_s)
+        answer: Any = system.ask_raw(scenario.api, answered_in, asked, timeout_s=timeout_s)
     else:
-        answer = system.ask(scenario.api, version, asked, patience_s=patience_s)
+        answer = system.ask(scenario.api, version, asked, timeout_s=timeout_s)
     results = {f"before {i}": normalise(each.answer(), system) for i, each in enumerate(world.responses) if not left[i]}
     answer = normalise(answer, system)
     if not results:

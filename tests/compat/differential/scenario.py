@@ -96,7 +96,7 @@ class Scenario:
     differs: tuple[Differs, ...] = ()
     answer_version: int | None = None
     """The version of the answer, where it is not that of the request."""
-    patience_s: float = TIMEOUT_S
+    timeout_s: float = TIMEOUT_S
     """For an answer of Kafka; after it, it counts as stuck."""
 
     @property

@@ -29,19 +29,19 @@ class System:
     member_ids: dict[str, int] = field(default_factory=dict)
     """Of members of the scenario's groups, in the order in which they were told."""
 
-    def ask(self, api: str, version: int, fields: dict[str, Any], *, patience_s: float = TIMEOUT_S) -> dict[str, Any] | str:
+    def ask(self, api: str, version: int, fields: dict[str, Any], *, timeout_s: float = TIMEOUT_S) -> dict[str, Any] | str:
         """The decoded answer, CLOSED or SILENT."""
-        return self.ask_raw(api, version, encode_request(api, version, fields, correlation_id=ASKED), patience_s=patience_s)
+        return self.ask_raw(api, version, encode_request(api, version, fields, correlation_id=ASKED), timeout_s=timeout_s)
 
-    def ask_raw(self, api: str, version: int, frame: bytes, *, patience_s: float = TIMEOUT_S) -> dict[str, Any] | str:
+    def ask_raw(self, api: str, version: int, frame: bytes, *, timeout_s: float = TIMEOUT_S) -> dict[str, Any] | str:
         """The same, of a frame that says it is that API and version."""
-        data = self.exchange(frame, patience_s=patience_s)
+        data = self.exchange(frame, timeout_s=timeout_s)
         return data if isinstance(data, str) else decode_response(api, version, data)
 
-    def exchange(self, frame: bytes, *, patience_s: float = TIMEOUT_S) -> bytes | str:
+    def exchange(self, frame: bytes, *, timeout_s: float = TIMEOUT_S) -> bytes | str:
         """The answer to one frame. A probe follows it on the same connection, and tells silence from a closed connection."""
         probe = encode_request("api_versions", 0, {}, correlation_id=PROBED)
-        with socket.create_connection(("127.0.0.1", self.port), timeout=patience_s) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s) as connection:
             try:
                 connection.sendall(frame + probe)
                 first = read_frame(connection)

@@ -17,7 +17,7 @@ class Lagging(System):
         self._heard: dict[str, list[int]] = {}
         self._unheard: list[tuple[str, list[int]]] = []
 
-    def ask(self, api: str, version: int, fields: dict[str, Any], *, patience_s: float = 0.0) -> dict[str, Any] | str:
+    def ask(self, api: str, version: int, fields: dict[str, Any], *, timeout_s: float = 0.0) -> dict[str, Any] | str:
         (topic,) = fields["topics"]
         match api:
             case "create_topics":

@@ -97,7 +97,7 @@ class Side:
         return self._ask("list_partition_reassignments", 0, {"timeout": 30_000, "topics": topics})
 
     def _ask(self, api: str, version: int, fields: dict[str, Any]) -> dict[str, Any]:
-        answer = self.system.ask(api, version, fields, patience_s=WAIT_S)
+        answer = self.system.ask(api, version, fields, timeout_s=WAIT_S)
         assert isinstance(answer, dict), f"{self.system.name}: {answer}"
         return answer
 

@@ -133,13 +133,13 @@ def check_no_better_move(spec: GroupSpec, assignment: Assignment) -> None:
 
 
 def moved(spec: GroupSpec, assignment: Assignment) -> int:
-    """How many partitions are not where they were, of those that were somewhere."""
+    """The number of partitions that moved from one member to another."""
     now = owners(assignment)
     return sum(now[partition] != member_id for partition, member_id in before(spec).items() if partition in now)
 
 
 def near(spec: GroupSpec, assignment: Assignment) -> int:
-    """How many partitions have a replica in the rack of their owner."""
+    """The number of partitions with a replica in the rack of their owner."""
     return sum(
         spec.members[member_id].rack_id in spec.topics[known].racks[partition]
         for (known, partition), member_id in owners(assignment).items()

@@ -87,7 +87,7 @@ def test_range_gives_every_member_what_kafkas_gives_it(groups: list[GroupSpec], 
 
 
 def test_uniform_is_valid_and_as_even_as_kafkas(groups: list[GroupSpec], by_kafka: dict[str, list[Assignment]]) -> None:
-    """Where subscriptions differ neither finds the most even of all assignments: so all together are compared."""
+    """Sums are compared: with different subscriptions neither side finds the most even of all assignments."""
     ours_in_all = theirs_in_all = 0
     for spec, answer in zip(groups, by_kafka["uniform"], strict=True):
         ours = assign("uniform", spec)

@@ -1,4 +1,4 @@
-"""How much work assignors may do: heartbeats of other groups wait meanwhile."""
+"""Bounds on the work of assignors: heartbeats of other groups wait meanwhile."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a request costs does not grow with its group, unless it ends a rebalance."""
+"""The cost of a request, which does not grow with its group, unless it ends a rebalance."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -154,14 +154,14 @@ class Both:
         return answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms, assigned
 
     def describe(self, group: str | None = None) -> tuple[Any, Any]:
-        """Of ConsumerGroupDescribe."""
+        """The answer of ConsumerGroupDescribe."""
         name = self.group if group is None else group
         request = consumer_group_describe.ConsumerGroupDescribeRequest([name])
         (theirs,) = self._call(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request, consumer_group_describe).groups
         return _in_order(theirs), _in_order(self.stage.consumer.describe(name))
 
     def describe_as_classic(self) -> tuple[Any, Any]:
-        """Of DescribeGroups, which is for others."""
+        """The answer of DescribeGroups, which is for other kinds of groups."""
         answers = []
         for version in (5, 6):
             request = describe_groups.DescribeGroupsRequest([self.group])

@@ -30,7 +30,7 @@ def same_records(both: Both) -> None:
 
 
 def classic_group(both: Both, **how: Any) -> None:
-    """Of "a" alone, stable, in generation 1."""
+    """A classic group of "a" alone, stable, in generation 1."""
     assert same(both.classic_join("a", "t", **how))[:3] == (1, how.get("protocols", "range"), "a")
     same(both.sync("a", 1, {"a": ALL}, protocol=how.get("protocols", "range"), instance=how.get("instance")))
 

@@ -57,7 +57,7 @@ class LoggedStage(GroupStage):
 
 @dataclass
 class Expected:
-    """What a reader of the log knows."""
+    """The knowledge of a reader of the log."""
 
     offsets: dict[Key, OffsetCommitted]
     groups: dict[str, ClassicGroupChanged]

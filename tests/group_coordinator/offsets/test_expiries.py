@@ -1,4 +1,4 @@
-"""What becomes old, by the state of its group."""
+"""The expiry of offsets, by the state of their group."""
 
 from services.group_coordinator.core.model.records import ClassicGroupRemoved, OffsetRemoved
 from services.group_coordinator.core.model.topics_view import TopicView

@@ -21,7 +21,7 @@ SEEDS = 300
 
 
 def fetches_are_answered_from_memory(patch: pytest.MonkeyPatch) -> None:
-    """Whoever owns the shard now."""
+    """The present owner of the shard."""
     real = fetches.decided
     patch.setattr(fetches, "decided", lambda groups, version: real(groups, version)._replace(current=False))
 
@@ -41,7 +41,7 @@ def the_first_offset_stays(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_change_is_not_noted_in_the_journal(patch: pytest.MonkeyPatch) -> None:
-    """What failed is not taken back."""
+    """Failed decisions are not reverted."""
     real = OffsetTable.put
 
     def put(self: OffsetTable, committed: Any) -> None:

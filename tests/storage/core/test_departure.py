@@ -1,4 +1,4 @@
-"""Whom a stopping storage node waits for."""
+"""The partitions that a stopping storage node waits for."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a fetch may take: budgets, offsets and epochs."""
+"""The rules of a fetch: budgets, offsets and epochs."""
 
 from services.storage.core.fetch.fetch_rules import Divergence, FetchBudget, diverges, refuse_offset
 

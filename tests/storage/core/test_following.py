@@ -1,4 +1,4 @@
-"""What a follower decides about one answer of its leader."""
+"""A follower's decision about one answer of its leader."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Who leads: only the incarnation that the partition state names."""
+"""The role of a replica: only the incarnation that the partition state names leads."""
 
 from libs.cluster.records import InSync, PartitionState, Replica
 from services.storage.core.replication.leadership import Follow, Lead, assigned_directory, choose_directory, decide_role, hosts

@@ -1,4 +1,4 @@
-"""Which replica a consumer had better read from."""
+"""The replica from which a consumer should read."""
 
 from services.storage.core.fetch.replica_selector import LEADER, CaughtUpFollower, select_replica
 

@@ -1,4 +1,4 @@
-"""How fast throttled replicas may be copied."""
+"""The rate of throttled replicas."""
 
 import pytest
 

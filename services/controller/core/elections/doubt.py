@@ -1,5 +1,5 @@
-"""Partitions of a metadata store that was restored from a backup: who leads, who is in sync and which epochs were given out is
-not known any more. The logs know it.
+"""Partitions in doubt, after the metadata store was restored from a backup. Leaders, ISRs and the epochs given out since then are
+unknown. The logs know it.
 
 Each replica counts as one that may have lost records, and no former incarnation is believed. So the last-resort election takes
 place (`leader_election.py`): it waits for the logs of all replicas, and the most complete one leads.

@@ -23,8 +23,8 @@ def test_a_static_member_is_restarted_without_a_rebalance(
     all_of_it = {(topic, number) for number in range(PARTITIONS)}
     if kind.protocol == "consumer":
         of_it = ("--entity-type", "groups", "--entity-name", group_members.group)
-        patience = ("--alter", "--add-config", f"consumer.session.timeout.ms={PATIENT_MS}")
-        run_tool("kafka-configs", "--bootstrap-server", bootstrap, *of_it, *patience)
+        longer_session = ("--alter", "--add-config", f"consumer.session.timeout.ms={PATIENT_MS}")
+        run_tool("kafka-configs", "--bootstrap-server", bootstrap, *of_it, *longer_session)
     with Writing(bootstrap, all_of_it) as writing:
         stays = group_members.join(kind, topic, instance="stays", session_ms=PATIENT_MS)
         stays.until_owns(all_of_it)

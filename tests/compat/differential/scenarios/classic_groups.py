@@ -183,7 +183,7 @@ JOINS = (
             Differs("join-repeated-protocol", "answer", STUCK, ABSENT),
             Differs("join-repeated-protocol", "*", kafka=ABSENT),
         ),
-        patience_s=2.0,
+        timeout_s=2.0,
     ),
     Scenario(
         "a protocol without a name",

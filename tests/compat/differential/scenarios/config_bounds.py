@@ -1,4 +1,4 @@
-"""Which values each config takes: the same many texts for every one, whatever its bounds may be."""
+"""The valid values of each config: the same many texts for every one, whatever its bounds may be."""
 
 from libs.cluster.configs.definitions import GROUP_CONFIGS, TOPIC_CONFIGS
 from tests.compat.differential.scenario import Differs, Fields, Scenario, Step, World

@@ -286,7 +286,7 @@ REPLACING = (
         REPLACE,
         replace(("retention.ms", "5"), times=2),
         partitions=1,
-        patience_s=2.0,
+        timeout_s=2.0,
         differs=(Differs("alter-configs-repeated-resource", "", kafka=STUCK),),
     ),
     Scenario("a topic that is not there", REPLACE, replace(("retention.ms", "5"), name="not-there")),

@@ -92,7 +92,7 @@ SCENARIOS = (
         one(None),
         partitions=1,
         versions=[3, 13],
-        patience_s=2.0,
+        timeout_s=2.0,
         differs=(Differs("produce-null-records", "", kafka=STUCK),),
     ),
     Scenario("no batch but no bytes", API, one(b""), partitions=1),

@@ -1,5 +1,6 @@
 # `make` lists the targets. Everything sets itself up; Python 3.11 and the package registries are all that is needed.
 # make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1   shapes the cluster (remembered until `make wipe`)
+# make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -9,7 +10,7 @@ RUN ?= .run
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status setup test test-all check simulate chaos clients bench docs
+.PHONY: help up down wipe status backup restore setup test test-all check simulate chaos clients bench docs
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -28,6 +29,12 @@ wipe: ## stop everything, remove the data
 
 status: ## show each process: role, readiness, memory, addresses
 	@$(LOCAL) status --run "$(RUN)"
+
+backup: ## save the metadata that etcd holds in FILE=, while the cluster runs
+	@$(LOCAL) backup --run "$(RUN)" "$(or $(FILE),$(error give the file: make backup FILE=metadata.backup))"
+
+restore: ## fill a new etcd from FILE=, while the cluster is down; the old etcd's data is kept
+	@$(LOCAL) restore --run "$(RUN)" "$(or $(FILE),$(error give the file: make restore FILE=metadata.backup))"
 
 setup: ## install what tests and checks need
 	@$(LOCAL) setup --dev

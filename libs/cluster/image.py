@@ -34,6 +34,7 @@ class ClusterImage:
     cluster_id: str = ""
     feature_level: int = 1
     history: MetadataHistory = NO_HISTORY
+    next_producer_id: int = 0
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
     nodes: Mapping[int, NodeRecord] = field(default_factory=dict)

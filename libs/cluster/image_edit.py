@@ -53,6 +53,7 @@ class ImageEdit:
         self._cluster_id = image.cluster_id
         self._feature_level = image.feature_level
         self._history = image.history
+        self._next_producer_id = image.next_producer_id
         self._controller = image.controller
         self._topics = _Draft(image.topics)
         self._topics_by_id = _Draft(image.topics_by_id)
@@ -101,6 +102,7 @@ class ImageEdit:
             cluster_id=self._cluster_id,
             feature_level=self._feature_level,
             history=self._history,
+            next_producer_id=self._next_producer_id,
             controller=self._controller,
             topics=self._topics.map,
             topics_by_id=self._topics_by_id.map,
@@ -131,8 +133,10 @@ class ImageEdit:
                 self._feature_level = decode(int, value)
             case ("history",):
                 self._history = decode(MetadataHistory, value)
+            case ("producer_ids",):
+                self._next_producer_id = decode(int, value)
             case _:
-                pass  # A kind of a later version, or one that only its owner reads (producer_ids). Only its revisions are kept.
+                pass  # A kind of a later version. Only its revisions are kept.
 
     def _delete(self, parts: tuple[str, ...]) -> None:
         match parts:
@@ -157,6 +161,8 @@ class ImageEdit:
                 self._feature_level = 1
             case ("history",):
                 self._history = NO_HISTORY
+            case ("producer_ids",):
+                self._next_producer_id = 0
             case _:
                 pass
 

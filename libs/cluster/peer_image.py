@@ -2,6 +2,8 @@
 
 One line per key: `created <tab> modified <tab> key as JSON <tab> value as in the store`. Values that this version cannot read are
 left out, and so are those that only their owner reads. A process that borrowed an image reads all of it again from the store.
+
+Saved metadata has the same lines (`saved_metadata.py`).
 """
 
 import json
@@ -20,21 +22,51 @@ def lines_of(image: ClusterImage) -> Iterator[bytes]:
         yield _line(image, key, record)
 
 
+def lasting_lines_of(image: ClusterImage) -> Iterator[bytes]:
+    """The lines of what outlives the processes: all but members and the elected controller. The history and the next producer id,
+    which peers do not need, are among them."""
+    for key, record in _lasting_records(image):
+        yield _line(image, key, record)
+    yield _line(image, keys.HISTORY, image.history)
+    yield _line(image, keys.PRODUCER_IDS, image.next_producer_id)
+
+
+def line_of(item: KeyValue) -> bytes:
+    head = f"{item.create_revision}\t{item.mod_revision}\t{json.dumps(item.key)}\t"
+    return head.encode() + item.value + b"\n"
+
+
+def item_of(line: bytes) -> KeyValue:
+    """The key of a line. Fields after its value belong to later versions. Raises RecordError."""
+    try:
+        created, modified, name, value, *_ = line.split(b"\t")
+        key = json.loads(name)
+        if not isinstance(key, str):
+            raise ValueError("a key is a string")
+        return KeyValue(key, value, int(created), int(modified), 0)
+    except ValueError as error:
+        raise RecordError(f"not a line of an image: {error}") from None
+
+
 def image_of(payload: bytes, revision: int) -> ClusterImage:
     """Raises RecordError."""
-    items = tuple([_item(line) for line in payload.split(b"\n") if line])
+    items = tuple([item_of(line) for line in payload.split(b"\n") if line])
     return ClusterImage.from_range(RangeResult(items, revision))
 
 
 def _records(image: ClusterImage) -> Iterator[tuple[str, object]]:
-    yield keys.CLUSTER_ID, image.cluster_id
-    if image.mod_revision(keys.FEATURE_LEVEL):
-        yield keys.FEATURE_LEVEL, image.feature_level
     if image.controller is not None:
         yield keys.CONTROLLER, image.controller
     for role, members in image.members_by_role.items():
         for node_id, member in members.items():
             yield keys.member(role, node_id), member
+    yield from _lasting_records(image)
+
+
+def _lasting_records(image: ClusterImage) -> Iterator[tuple[str, object]]:
+    yield keys.CLUSTER_ID, image.cluster_id
+    if image.mod_revision(keys.FEATURE_LEVEL):
+        yield keys.FEATURE_LEVEL, image.feature_level
     for node_id, node in image.nodes.items():
         yield keys.node(node_id), node
     for (kind, name), values in image.overrides_by_resource.items():
@@ -48,16 +80,4 @@ def _records(image: ClusterImage) -> Iterator[tuple[str, object]]:
 
 
 def _line(image: ClusterImage, key: str, record: object) -> bytes:
-    head = f"{image.create_revision(key)}\t{image.mod_revision(key)}\t{json.dumps(key)}\t"
-    return head.encode() + encode(record) + b"\n"
-
-
-def _item(line: bytes) -> KeyValue:
-    try:
-        created, modified, name, value = line.split(b"\t")
-        key = json.loads(name)
-        if not isinstance(key, str):
-            raise ValueError("a key is a string")
-        return KeyValue(key, value, int(created), int(modified), 0)
-    except ValueError as error:
-        raise RecordError(f"not a line of an image: {error}") from None
+    return line_of(KeyValue(key, encode(record), image.create_revision(key), image.mod_revision(key), 0))

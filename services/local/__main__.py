@@ -1,4 +1,4 @@
-"""The command line behind `make up`, `down`, `wipe`, `status` and `setup`."""
+"""The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup` and `restore`."""
 
 import argparse
 import fcntl
@@ -8,6 +8,7 @@ import time
 from dataclasses import fields
 from pathlib import Path
 
+from services.local import recovery
 from services.local.cluster import Cluster, ProcessStatus
 from services.local.cluster_shape import Shape
 from services.local.errors import LauncherError
@@ -111,6 +112,22 @@ def status(run: RunDirectory) -> None:
     say(f"bootstrap.servers={shape.bootstrap_servers()}")
 
 
+def backup(run: RunDirectory, file: Path) -> None:
+    recovery.backup(known_cluster(run), file, python=venv_python(ROOT), root=ROOT, say=say)
+
+
+def restore(run: RunDirectory, file: Path) -> None:
+    with run.locked():
+        recovery.restore(known_cluster(run), file, python=venv_python(ROOT), root=ROOT, say=say)
+
+
+def known_cluster(run: RunDirectory) -> Cluster:
+    shape = run.read_shape()
+    if shape is None:
+        raise LauncherError(f"no cluster in {run.path}: its metadata goes with the log directories of its storage nodes")
+    return cluster_of(run, shape)
+
+
 def _row(of_one: ProcessStatus) -> tuple[str, str, str, str, str, str]:
     ready = "down" if of_one.pid is None else f"no: {of_one.said[:60]}"
     if of_one.pid is not None and of_one.ready:
@@ -134,12 +151,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         ("down", "stop, keep the data"),
         ("wipe", "stop, remove the data"),
         ("status", "show each process"),
+        ("backup", "save the metadata in a file, while etcd runs"),
+        ("restore", "fill a new etcd from such a file, while nothing runs"),
     ):
         command = commands.add_parser(name, help=words)
         command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
         if name == "up":
             for field in fields(Shape):
                 command.add_argument(f"--{field.name}", help="default: as before, at first as in Shape")
+        if name in ("backup", "restore"):
+            command.add_argument("file", type=lambda given: Path(given).absolute())
     return parser.parse_args(arguments)
 
 
@@ -159,6 +180,10 @@ def main(arguments: list[str]) -> int:
                 wipe(run)
             case "status":
                 status(run)
+            case "backup":
+                backup(run, given.file)
+            case "restore":
+                restore(run, given.file)
     except LauncherError as reason:
         print(f"penstock: {reason}", file=sys.stderr)
         return 1

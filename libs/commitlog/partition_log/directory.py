@@ -151,37 +151,10 @@ class LogDirectory:
     def list_partitions(self) -> list[PartitionDirectory]:
         """The partitions whose directory has a `partition.metadata`. A directory without it is an unfinished creation or a stray.
         It stays as it is until a partition of that name is wanted here."""
-        partitions = []
-        for name in sorted(self._fs.list_directory(self.path)):
-            topic, dash, index = name.rpartition("-")
-            if not (dash and topic and index.isascii() and index.isdigit()):
-                continue
-            path = f"{self.path}/{name}"
-            try:
-                topic_id = self.read_topic_id(path)
-            except (DirectoryDamaged, NotADirectoryError) as damage:
-                log.warning("not taken for a partition: %s", damage)
-                continue
-            if topic_id is not None:
-                partitions.append(PartitionDirectory(topic, int(index), topic_id, path))
-        return partitions
+        return find_partitions(self._fs, self.path)
 
     def read_topic_id(self, path: str) -> bytes | None:
-        file = f"{path}/{_PARTITION_METADATA}"
-        try:
-            content = read_file(self._fs, file)
-        except OSError as error:
-            if error.errno not in _UNREADABLE:
-                raise
-            raise DirectoryDamaged(f"{file} cannot be read: {error.strerror}") from error
-        if content is None:
-            return None
-        fields, is_as_written = parse_metadata(content)
-        if fields.get("version") != "0" or "topic_id" not in fields:
-            raise DirectoryDamaged(f"{file} does not say which topic this is: {content[:100]!r}")
-        if not is_as_written:
-            raise DirectoryDamaged(f"{file} was changed, its checksum says: {content[:100]!r}")
-        return _decode_id(fields["topic_id"], file)
+        return find_topic_id(self._fs, path)
 
     # --- what is to take a partition's place (see `libs/commitlog/partition_log/future_log.py`)
 
@@ -310,6 +283,59 @@ class LogDirectory:
     def reserve_space(self) -> None:
         """Reserves room again after a removal. It blocks."""
         self._log_starts.keep()
+
+
+def find_partitions(fs: FileSystem, path: str) -> list[PartitionDirectory]:
+    """The partitions of a log directory that have a `partition.metadata`. Nothing is changed. Raises OSError."""
+    partitions = []
+    for name in sorted(fs.list_directory(path)):
+        topic, dash, index = name.rpartition("-")
+        if not (dash and topic and index.isascii() and index.isdigit()):
+            continue
+        try:
+            topic_id = find_topic_id(fs, f"{path}/{name}")
+        except (DirectoryDamaged, NotADirectoryError) as damage:
+            log.warning("not taken for a partition: %s", damage)
+            continue
+        if topic_id is not None:
+            partitions.append(PartitionDirectory(topic, int(index), topic_id, f"{path}/{name}"))
+    return partitions
+
+
+def find_topic_id(fs: FileSystem, path: str) -> bytes | None:
+    """The topic id in a partition's directory, None if it has none. Raises DirectoryDamaged, OSError."""
+    file = f"{path}/{_PARTITION_METADATA}"
+    try:
+        content = read_file(fs, file)
+    except OSError as error:
+        if error.errno not in _UNREADABLE:
+            raise
+        raise DirectoryDamaged(f"{file} cannot be read: {error.strerror}") from error
+    if content is None:
+        return None
+    fields, is_as_written = parse_metadata(content)
+    if fields.get("version") != "0" or "topic_id" not in fields:
+        raise DirectoryDamaged(f"{file} does not say which topic this is: {content[:100]!r}")
+    if not is_as_written:
+        raise DirectoryDamaged(f"{file} was changed, its checksum says: {content[:100]!r}")
+    return _decode_id(fields["topic_id"], file)
+
+
+def find_deleted(fs: FileSystem, path: str) -> set[tuple[bytes, int]]:
+    """The deleted partitions of a log directory that nobody came to remove, each as (topic id, partition). Raises OSError."""
+    found = set()
+    for name in fs.list_directory(path):
+        if name.endswith(DELETED_SUFFIX):
+            rest, _, topic_id = name.removesuffix(DELETED_SUFFIX).rpartition(".")
+            index = rest.rpartition("-")[2]
+            if _is_topic_id(topic_id) and index.isdigit():
+                found.add((bytes.fromhex(topic_id), int(index)))
+    return found
+
+
+def find_properties(fs: FileSystem, path: str) -> dict[str, str]:
+    """The `meta.properties` of a log directory, {} if it has none yet. Raises DirectoryDamaged, OSError."""
+    return _parse_properties(read_file(fs, f"{path}/{_META}"), f"{path}/{_META}")
 
 
 def _is_topic_id(name: str) -> bool:

@@ -1,0 +1,78 @@
+"""Backups of a local cluster's metadata, and the new metadata store that is filled from one.
+
+The work needs the libraries, so `python -m services.controller.recovery` does it.
+"""
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from services.local.cluster import Cluster
+from services.local.errors import LauncherError
+
+COMMAND_WITHIN_S = 900
+NEXT = (
+    "`make up` starts the cluster. Each partition waits until all its replicas have told what they hold; "
+    "the most complete one leads."
+)
+
+
+def backup(cluster: Cluster, file: Path, *, python: Path, root: Path, say: Callable[[str], None]) -> None:
+    """Saves the metadata while etcd runs."""
+    if cluster.pid_of("etcd") is None:
+        raise LauncherError(f"etcd of the cluster in {cluster.run.path} does not run: `make up` first")
+    say(_command(["backup", "--etcd", cluster.shape.etcd_endpoint(), str(file)], python=python, root=root))
+
+
+def restore(cluster: Cluster, file: Path, *, python: Path, root: Path, say: Callable[[str], None]) -> None:
+    """Fills a new etcd from a backup. The old one's data is kept."""
+    refuse_if_running(cluster)
+    arguments = ["restore", "--etcd", cluster.shape.etcd_endpoint(), str(file)]
+    fill_new_etcd(cluster, lambda: say(_command(arguments, python=python, root=root)), say)
+
+
+def refuse_if_running(cluster: Cluster) -> None:
+    """One that runs on would keep to the metadata that it has."""
+    if running := sorted(set(cluster.running().values())):
+        raise LauncherError(f"{', '.join(running)} of the cluster in {cluster.run.path} still run: `make down` first")
+
+
+def fill_new_etcd(cluster: Cluster, fill: Callable[[], None], say: Callable[[str], None]) -> None:
+    """Runs `fill` beside an empty etcd, which is stopped afterwards. If it fails, the old etcd's data is back in its place."""
+    cluster.run.create()
+    data = cluster.run.data_directory("etcd")
+    aside = data.with_name(f"etcd-before-{time.strftime('%Y%m%d-%H%M%S')}")
+    had_data = data.exists()
+    if had_data:
+        data.rename(aside)
+    try:
+        cluster.start("etcd")
+        cluster.wait_ready(["etcd"])
+        fill()
+    except BaseException:
+        _stop_etcd(cluster)
+        if data.exists():
+            data.rename(data.with_name(f"{aside.name}-failed"))
+        if had_data:
+            aside.rename(data)
+        raise
+    _stop_etcd(cluster)
+    if had_data:
+        say(f"the former etcd's data is in {aside}; remove it once nobody misses it")
+    say(NEXT)
+
+
+def _stop_etcd(cluster: Cluster) -> None:
+    if cluster.pid_of("etcd") is not None:
+        cluster.kill("etcd", signal.SIGTERM)
+
+
+def _command(arguments: Sequence[str], *, python: Path, root: Path) -> str:
+    """Its output."""
+    argv = [str(python), "-m", "services.controller.recovery", *arguments]
+    done = subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_WITHIN_S)
+    if done.returncode != 0:
+        raise LauncherError(done.stderr.strip()[-2000:] or f"{' '.join(argv[1:4])} failed")
+    return done.stdout.rstrip()

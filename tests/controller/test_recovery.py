@@ -1,0 +1,129 @@
+"""Backups of a metadata store, and stores that are filled from them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from libs.cluster import keys
+from libs.cluster.codec import decode, encode
+from libs.cluster.image import ClusterImage
+from libs.cluster.memory.memory_keyspace import Keyspace
+from libs.cluster.memory.memory_store import LostAnswer, MemoryStore
+from libs.cluster.records import HistoryEntry, MetadataHistory, Topic
+from libs.cluster.saved_metadata import SavedMetadata, parse_file
+from libs.cluster.store import Compare, Operation, Put, TxnResult
+from libs.rpc.contracts.controller import NewTopic
+from services.controller.core.elections.doubt import EPOCHS_SKIPPED, PRODUCER_IDS_SKIPPED
+from services.controller.core.recovery.restored_metadata import restored
+from services.controller.recovery.store_contents import RecoveryRefused, fill_store, read_store
+from tests.cluster.conftest import run_virtually
+from tests.controller.images import led_by, storage, topic_id
+from tests.controller.running_controller import running_controller
+
+LATER = (keys.PREFIX + "quotas/a/b", b'{"of":"a later version"}')
+
+
+async def store_of(image_values: dict[str, bytes]) -> MemoryStore:
+    store = MemoryStore(Keyspace())
+    for key, value in image_values.items():
+        await store.txn([], [Put(key, value)])
+    return store
+
+
+async def cluster(partitions: int = 3) -> MemoryStore:
+    store = MemoryStore(Keyspace())
+    async with running_controller(store) as running:
+        await running.elected()
+        lease = await store.grant_lease(60)
+        member = storage(1)
+        await store.txn([], [Put(keys.member("storage", 1), encode(member), lease)])
+        await running.image_when(lambda image: 1 in image.members("storage"))
+        reply = await running.create(NewTopic("t", partitions, 1, configs=(("retention.ms", "77"),)))
+        assert not any(result.error for result in reply.topics)
+        await running.controller.allocate_producer_ids()
+    await store.txn([], [Put(*LATER)])
+    return store
+
+
+async def backup(store: MemoryStore) -> SavedMetadata:
+    return parse_file(await read_store(store, 5))
+
+
+async def image_in(store: MemoryStore) -> ClusterImage:
+    return ClusterImage.from_range(await store.range(keys.PREFIX))
+
+
+def test_a_store_comes_back_from_its_backup_with_all_partitions_in_doubt_and_producer_ids_skipped() -> None:
+    async def scenario() -> None:
+        former = await cluster(partitions=300)
+        saved = await backup(former)
+        store = MemoryStore(Keyspace())
+        await fill_store(store, restored(saved))
+        before, after = await image_in(former), await image_in(store)
+        assert (after.cluster_id, after.feature_level) == (before.cluster_id, before.feature_level)
+        assert (after.topics, after.overrides("topic", "t")) == (before.topics, {"retention.ms": "77"})
+        assert after.next_producer_id == 1000 + PRODUCER_IDS_SKIPPED
+        assert (after.members_by_role, after.controller) == ({}, None)
+        for id_, index, state in before.states():
+            doubted = after.partition(id_, index)
+            assert doubted is not None
+            assert (doubted.replicas, doubted.leader) == (state.replicas, -1)
+            assert doubted.leader_epoch == state.leader_epoch + EPOCHS_SKIPPED
+        assert len(list(after.states())) == 300
+        kept = await store.get(LATER[0])
+        assert kept is not None
+        assert kept.value == LATER[1]
+
+    run_virtually(scenario())
+
+
+def test_revisions_of_the_history_are_older_than_all_of_the_new_store() -> None:
+    history = MetadataHistory((HistoryEntry(3, 700), HistoryEntry(4, 800)), (1,))
+    values = {keys.CLUSTER_ID: encode("c"), keys.HISTORY: encode(history)}
+
+    async def scenario() -> None:
+        content = restored(await backup(await store_of(values)))
+        assert decode(MetadataHistory, content[keys.HISTORY]) == MetadataHistory((HistoryEntry(3, 0), HistoryEntry(4, 0)), (1,))
+
+    run_virtually(scenario())
+
+
+def test_a_store_that_holds_a_cluster_is_not_filled_and_one_that_holds_none_is_not_backed_up() -> None:
+    async def scenario() -> None:
+        store = await cluster()
+        saved = await backup(store)
+        before = await image_in(store)
+        with pytest.raises(RecoveryRefused, match="holds a cluster"):
+            await fill_store(store, restored(saved))
+        assert await image_in(store) == before
+        with pytest.raises(RecoveryRefused, match="no cluster"):
+            await read_store(MemoryStore(Keyspace()), 5)
+
+    run_virtually(scenario())
+
+
+class BreakingStore(MemoryStore):
+    """A store that does not answer the third transaction and those behind it, though it applies the third."""
+
+    async def txn(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> TxnResult:
+        self.transactions = getattr(self, "transactions", 0) + 1
+        if self.transactions == 3:
+            self.lost_answers.append(LostAnswer.APPLIED)
+        return await super().txn(compares, operations)
+
+
+def test_an_attempt_that_broke_off_leaves_no_cluster_and_nothing_behind_for_the_next() -> None:
+    wanted = {keys.CLUSTER_ID: encode("c")}
+    wanted |= {keys.partition(topic_id(1), index): encode(led_by(1)) for index in range(250)}
+    others = {keys.topic(f"old-{number}"): encode(Topic(f"old-{number}", "00" * 16, 1)) for number in range(30)}
+
+    async def scenario() -> None:
+        store = BreakingStore(Keyspace())
+        with pytest.raises(RecoveryRefused, match="did not confirm"):
+            await fill_store(store, others | wanted)
+        assert len((await store.range(keys.PREFIX)).items) == 200
+        assert await store.get(keys.CLUSTER_ID) is None
+        await fill_store(store, wanted)
+        assert {item.key: item.value for item in (await store.range(keys.PREFIX)).items} == wanted
+
+    run_virtually(scenario())

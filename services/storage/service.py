@@ -51,6 +51,7 @@ from services.storage.fetch.file_descriptors import FileDescriptorRequests
 from services.storage.fetch.list_offsets import ListOffsetsRequests
 from services.storage.fetch.log_layout import LogLayoutRequests
 from services.storage.fetch.preferred_read_replicas import PreferredReadReplicas
+from services.storage.image_saving import ImageSaving
 from services.storage.logs.checkpoints import Checkpoints
 from services.storage.logs.log_start_offsets import LogStartOffsets
 from services.storage.logs.node_logs import NodeLogs
@@ -153,6 +154,8 @@ class StorageNode:
         self.background: BackgroundTasks | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._retirement_marks: list[asyncio.Future[None]] = []
+        image_files = environment.offload("image", 1)
+        self._image_saving = ImageSaving(environment.fs, config.data_dir, image_files, environment.clock.wall_ms)
 
     def ready(self) -> tuple[bool, str]:
         if self._state != "serving":
@@ -221,6 +224,8 @@ class StorageNode:
         self.background.start()
         await self._withdrawals.report_before_registration()
         await self.registration.register()
+        self._image_saving.follow(ClusterImage(), self.image_follower.image)
+        self.image_follower.subscribe(self._image_saving.follow)
         self.fetchers.begin()
         self._withdrawals.start()
         self._state = "serving"
@@ -396,6 +401,7 @@ class StorageNode:
         await self.leader_side.close()
         await self.registration.stop_listening()
         await self.image_follower.close()
+        await self._image_saving.close()
         if self.reconciler is not None:
             await self.reconciler.close()
             await self._close_logs()

@@ -19,6 +19,7 @@ class HeldDisk(OsFileSystem):
         self._readable = threading.Event()
         self._readable.set()
         self.syncs_begun = 0
+        self.syncs_refused = 0
         self.reads_begun = 0
         self.writes_refused = 0
         self.fail_writes: int | None = None
@@ -57,6 +58,7 @@ class HeldDisk(OsFileSystem):
         self.syncs_begun += 1
         self._open.wait()
         if self.fail_syncs is not None and path.startswith(self.fail_syncs_below):
+            self.syncs_refused += 1
             raise OSError(self.fail_syncs, errno.errorcode[self.fail_syncs])
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:

@@ -1,6 +1,6 @@
 # `make` lists the targets. Everything sets itself up; Python 3.11 and the package registries are all that is needed.
 # make up PORT=9092 STORAGE=3 GATEWAYS=1 CONTROLLERS=1 COORDINATORS=1   shapes the cluster (remembered until `make wipe`)
-# make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down
+# make backup FILE=metadata.backup   while it runs; make restore FILE=metadata.backup   while it is down; make rebuild
 # RUN=.run                                               names the folder it lives in, so that several can coexist
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -10,7 +10,7 @@ RUN ?= .run
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up down wipe status backup restore setup test test-all check simulate chaos clients bench docs
+.PHONY: help up down wipe status backup restore rebuild setup test test-all check simulate chaos clients bench docs
 
 help: ## list the targets
 	@echo "Penstock. Targets:"
@@ -35,6 +35,9 @@ backup: ## save the metadata that etcd holds in FILE=, while the cluster runs
 
 restore: ## fill a new etcd from FILE=, while the cluster is down; the old etcd's data is kept
 	@$(LOCAL) restore --run "$(RUN)" "$(or $(FILE),$(error give the file: make restore FILE=metadata.backup))"
+
+rebuild: ## fill a new etcd from what the storage nodes hold, while the cluster is down (DRY_RUN=1 only shows it; FILE= a backup, if there is one)
+	@$(LOCAL) rebuild --run "$(RUN)" $(if $(FILE),--backup "$(FILE)") $(if $(DRY_RUN),--dry-run)
 
 setup: ## install what tests and checks need
 	@$(LOCAL) setup --dev

@@ -18,6 +18,8 @@ from libs.cluster.store import KeyValue, RangeResult
 
 FORMAT = "penstock metadata"
 VERSION = 1
+IMAGE_FILE = "cluster-image"
+"""The name of a storage node's copy, in its data directory."""
 
 
 @dataclass(frozen=True, slots=True)

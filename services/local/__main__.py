@@ -1,4 +1,4 @@
-"""The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup` and `restore`."""
+"""The command line behind `make up`, `down`, `wipe`, `status`, `setup`, `backup`, `restore` and `rebuild`."""
 
 import argparse
 import fcntl
@@ -121,6 +121,11 @@ def restore(run: RunDirectory, file: Path) -> None:
         recovery.restore(known_cluster(run), file, python=venv_python(ROOT), root=ROOT, say=say)
 
 
+def rebuild(run: RunDirectory, file: Path | None, *, dry_run: bool) -> None:
+    with run.locked():
+        recovery.rebuild(known_cluster(run), file, dry_run=dry_run, python=venv_python(ROOT), root=ROOT, say=say)
+
+
 def known_cluster(run: RunDirectory) -> Cluster:
     shape = run.read_shape()
     if shape is None:
@@ -153,6 +158,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         ("status", "show each process"),
         ("backup", "save the metadata in a file, while etcd runs"),
         ("restore", "fill a new etcd from such a file, while nothing runs"),
+        ("rebuild", "fill a new etcd from what storage nodes hold, while nothing runs"),
     ):
         command = commands.add_parser(name, help=words)
         command.add_argument("--run", default=".run", help="the folder of this cluster (default .run)")
@@ -160,8 +166,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             for field in fields(Shape):
                 command.add_argument(f"--{field.name}", help="default: as before, at first as in Shape")
         if name in ("backup", "restore"):
-            command.add_argument("file", type=lambda given: Path(given).absolute())
+            command.add_argument("file", type=_absolute)
+        if name == "rebuild":
+            command.add_argument("--backup", type=_absolute, help="a backup, if there is one")
+            command.add_argument("--dry-run", action="store_true", help="only tell what would be written")
     return parser.parse_args(arguments)
+
+
+def _absolute(given: str) -> Path:
+    return Path(given).absolute()
 
 
 def main(arguments: list[str]) -> int:
@@ -184,6 +197,8 @@ def main(arguments: list[str]) -> int:
                 backup(run, given.file)
             case "restore":
                 restore(run, given.file)
+            case "rebuild":
+                rebuild(run, given.backup, dry_run=given.dry_run)
     except LauncherError as reason:
         print(f"penstock: {reason}", file=sys.stderr)
         return 1

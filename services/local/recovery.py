@@ -1,4 +1,4 @@
-"""Backups of a local cluster's metadata, and the new metadata store that is filled from one.
+"""Backups of a local cluster's metadata, and the new metadata store that is filled from one, or from what storage nodes hold.
 
 The work needs the libraries, so `python -m services.controller.recovery` does it.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from services.local.cluster import Cluster
 from services.local.errors import LauncherError
+from services.local.run_directory import LOG_DIRS, RunDirectory
 
 COMMAND_WITHIN_S = 900
 NEXT = (
@@ -31,6 +32,28 @@ def restore(cluster: Cluster, file: Path, *, python: Path, root: Path, say: Call
     refuse_if_running(cluster)
     arguments = ["restore", "--etcd", cluster.shape.etcd_endpoint(), str(file)]
     fill_new_etcd(cluster, lambda: say(_command(arguments, python=python, root=root)), say)
+
+
+def rebuild(cluster: Cluster, file: Path | None, *, dry_run: bool, python: Path, root: Path, say: Callable[[str], None]) -> None:
+    """Fills a new etcd from the disks of all storage nodes, and from a backup if there is one. The old one's data is kept."""
+    refuse_if_running(cluster)
+    sources = [*storage_nodes(cluster.run), *([str(file)] if file is not None else [])]
+    if not sources:
+        raise LauncherError(f"no storage node has data in {cluster.run.data}: there is nothing to rebuild from")
+    # This comes first also where etcd is to be filled: what cannot be rebuilt changes nothing.
+    found = _command(["rebuild", "--dry-run", *sources], python=python, root=root)
+    if dry_run:
+        say(found)
+        return
+    arguments = ["rebuild", "--etcd", cluster.shape.etcd_endpoint(), *sources]
+    fill_new_etcd(cluster, lambda: say(_command(arguments, python=python, root=root)), say)
+
+
+def storage_nodes(run: RunDirectory) -> list[str]:
+    """Each storage node with data, as the command takes it."""
+    names = sorted(path.name for path in run.data.glob("storage-*"))
+    log_dirs = {name: run.place_of(name, {}).get(LOG_DIRS, "") for name in names}
+    return [f"{run.data_directory(name)}={log_dirs[name]}" if log_dirs[name] else f"{run.data_directory(name)}" for name in names]
 
 
 def refuse_if_running(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 
 from libs.cluster.image import ClusterImage, PartitionChange
 from libs.cluster.peer_image import lasting_lines_of
-from libs.cluster.saved_metadata import file_of
+from libs.cluster.saved_metadata import IMAGE_FILE, file_of
 from libs.commitlog.files.durable_files import replace_file
 from libs.commitlog.files.filesystem import FileSystem
 from libs.telemetry.logs import fields
@@ -20,7 +20,6 @@ from services.storage.threads.offload import Offload
 
 log = logging.getLogger(__name__)
 
-FILE_NAME = "cluster-image"
 AFTER_S = 1.0
 """The time from a change to its copy, in which more changes may come."""
 RETRY_S = 10.0
@@ -37,7 +36,7 @@ class ImageSaving:
 
     def __init__(self, fs: FileSystem, data_dir: str, files: Offload, wall_ms: Callable[[], int]) -> None:
         self._fs = fs
-        self._path = f"{data_dir}/{FILE_NAME}"
+        self._path = f"{data_dir}/{IMAGE_FILE}"
         self._files = files
         self._wall_ms = wall_ms
         self._image = ClusterImage()

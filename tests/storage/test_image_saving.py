@@ -7,15 +7,14 @@ from libs.cluster import keys
 from libs.cluster.codec import encode
 from libs.cluster.image import ClusterImage
 from libs.cluster.records import GATEWAY, Member
-from libs.cluster.saved_metadata import SavedMetadata, parse_file
-from services.storage.image_saving import FILE_NAME
+from libs.cluster.saved_metadata import IMAGE_FILE, SavedMetadata, parse_file
 from tests.storage.cluster import NODE_ID, StorageCluster
 from tests.storage.held_disk import HeldDisk
 from tests.support.polling import until
 
 
 def file(cluster: StorageCluster) -> Path:
-    return Path(cluster.config.data_dir) / FILE_NAME
+    return Path(cluster.config.data_dir) / IMAGE_FILE
 
 
 def saved(cluster: StorageCluster) -> SavedMetadata | None:

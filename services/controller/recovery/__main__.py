@@ -1,20 +1,25 @@
-"""The command line `python -m services.controller.recovery backup|restore`, which `make backup` and `make restore` call."""
+"""The command line `python -m services.controller.recovery backup|restore|collect|rebuild`, which the targets of `make` call."""
 
 import argparse
 import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from libs.cluster.codec import RecordError
+from libs.cluster import keys
+from libs.cluster.codec import RecordError, decode, encode
 from libs.cluster.etcd.etcd_store import EtcdStore
-from libs.cluster.saved_metadata import SavedMetadata, parse_file
+from libs.cluster.saved_metadata import FORMAT, SavedMetadata, parse_file
 from libs.cluster.store import MetadataStore, StoreUnavailable
 from libs.commitlog.files.durable_files import read_file, replace_file
 from libs.commitlog.files.filesystem import OsFileSystem
+from services.controller.controller import FEATURE_LEVEL
+from services.controller.core.recovery.node_holdings import NodeHoldings, Source
+from services.controller.core.recovery.rebuilt_metadata import CannotRebuild, rebuild
 from services.controller.core.recovery.restored_metadata import restored
+from services.controller.recovery.disk_reading import DiskReading
 from services.controller.recovery.store_contents import RecoveryRefused, fill_store, read_store
 
 T = TypeVar("T")
@@ -30,6 +35,72 @@ def restore(etcd: str, path: str) -> None:
     saved = saved_in(path)
     on_etcd(etcd, lambda store: fill_store(store, restored(saved)))
     print(f"restored the metadata of {summary(saved)}, saved at {_local_time(saved.saved_ms)}")
+
+
+def collect(node: str) -> None:
+    """Prints what a node holds, for a rebuild on another host."""
+    print(encode(node_at(node)).decode())
+
+
+def rebuild_store(etcd: str | None, paths: Sequence[str]) -> None:
+    """Without `etcd`, it only tells what it would write."""
+    nodes: list[NodeHoldings] = []
+    sources: list[Source] = []
+    for path in paths:
+        if is_backup(path):
+            sources.append(Source(path, saved_in(path)))
+        else:
+            nodes.append(node_at(path))
+    refuse_doubles(nodes)
+    usable, notes = saved_images(nodes)
+    rebuilt = rebuild(nodes, [*sources, *usable], feature_level=FEATURE_LEVEL)
+    if etcd is not None:
+        on_etcd(etcd, lambda store: fill_store(store, rebuilt.values))
+    base, cluster_id = rebuilt.base, decode(str, rebuilt.values[keys.CLUSTER_ID])
+    read = ", ".join(str(node.node_id) for node in nodes)
+    print(f"{'rebuilt' if etcd is not None else 'would rebuild'} the metadata of cluster {cluster_id} from storage nodes {read}")
+    if base is not None:
+        print(f"  base: {base.name}, saved at {_local_time(base.saved.saved_ms)}")
+    print(f"  topics: {rebuilt.topics()}, partitions: {rebuilt.partitions()}")
+    for note in [*notes, *rebuilt.notes]:
+        print(f"  note: {note}")
+
+
+def node_at(path: str) -> NodeHoldings:
+    """The holdings of a node: `path` is DATA_DIR, DATA_DIR=LOG_DIR,LOG_DIR, or a file that `collect` made."""
+    data_dir, _, given = path.partition("=")
+    if os.path.isfile(data_dir):
+        try:
+            return decode(NodeHoldings, read_file(OsFileSystem(), os.path.abspath(path)) or b"")
+        except RecordError as error:
+            raise RecoveryRefused(f"{path} is neither a backup nor a file that `collect` made: {error}") from None
+    log_dirs = [entry.strip() for entry in given.split(",") if entry.strip()] or [f"{data_dir}/logs"]
+    return DiskReading(OsFileSystem()).read(os.path.abspath(data_dir), list(map(os.path.abspath, log_dirs)))
+
+
+def is_backup(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return FORMAT.encode() in file.readline()
+
+
+def refuse_doubles(nodes: Sequence[NodeHoldings]) -> None:
+    ids = [node.node_id for node in nodes]
+    if doubles := sorted({node_id for node_id in ids if ids.count(node_id) > 1}):
+        raise RecoveryRefused(f"several of these are node {doubles[0]}: one of them is a copy of the other")
+
+
+def saved_images(nodes: Sequence[NodeHoldings]) -> tuple[list[Source], list[str]]:
+    """The nodes' copies of the cluster image, and what is wrong with those that cannot be used."""
+    sources, notes = [], []
+    for node in nodes:
+        try:
+            if node.saved_image:
+                sources.append(Source(f"the copy of node {node.node_id}", parse_file(node.saved_image.encode())))
+        except RecordError as error:
+            notes.append(f"node {node.node_id}: its copy of the cluster image cannot be used: {error}")
+    return sources, notes
 
 
 def saved_in(path: str) -> SavedMetadata:
@@ -69,6 +140,13 @@ def _local_time(wall_ms: int) -> str:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m services.controller.recovery", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
+    collecting = commands.add_parser("collect", help="print what a storage node holds, for a rebuild on another host")
+    collecting.add_argument("node", help="DATA_DIR, or DATA_DIR=LOG_DIR,LOG_DIR")
+    rebuilding = commands.add_parser("rebuild", help="write the metadata anew from what storage nodes hold")
+    target = rebuilding.add_mutually_exclusive_group(required=True)
+    target.add_argument("--etcd", help="host:port of each member of an etcd that holds no cluster, with commas between them")
+    target.add_argument("--dry-run", action="store_true", help="only tell what would be written")
+    rebuilding.add_argument("sources", nargs="+", help="DATA_DIR, DATA_DIR=LOG_DIR,LOG_DIR, a file of `collect`, or a backup")
     for name, words in (
         ("backup", "save the metadata of a store in FILE"),
         ("restore", "write the metadata of FILE into a store that holds no cluster, while no process of Penstock runs"),
@@ -87,7 +165,11 @@ def main(arguments: list[str]) -> int:
                 backup(given.etcd, given.file)
             case "restore":
                 restore(given.etcd, given.file)
-    except (RecoveryRefused, RecordError, StoreUnavailable, OSError) as reason:
+            case "collect":
+                collect(given.node)
+            case "rebuild":
+                rebuild_store(given.etcd, given.sources)
+    except (CannotRebuild, RecoveryRefused, RecordError, StoreUnavailable, OSError) as reason:
         print(f"{given.command}: {reason}", file=sys.stderr)
         return 1
     return 0

@@ -35,10 +35,15 @@ def _answered(result: TopicResult) -> Creation:
 
 
 def _group_topic(image: ClusterImage) -> NewTopic:
-    configs = {
+    partitions = effective_broker_int(image, "offsets.topic.num.partitions")
+    factor = default_replication_factor(image, FACTOR)
+    return NewTopic(GROUP_TOPIC, partitions, factor, configs=tuple(group_topic_configs(image).items()))
+
+
+def group_topic_configs(image: ClusterImage) -> dict[str, str]:
+    """The configs with which the topic of groups is created."""
+    return {
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": str(effective_broker_int(image, "offsets.topic.segment.bytes")),
     }
-    partitions = effective_broker_int(image, "offsets.topic.num.partitions")
-    return NewTopic(GROUP_TOPIC, partitions, default_replication_factor(image, FACTOR), configs=tuple(configs.items()))

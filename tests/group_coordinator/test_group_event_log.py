@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from services.group_coordinator.telemetry.group_event_log import EVERY_S, LINES_MAX, GroupEventLog
+from services.group_coordinator.telemetry.group_event_log import EVERY_S, GROUP_LINES_MAX, LINES_MAX, GroupEventLog
 
 
 class EventLog:
@@ -39,13 +39,14 @@ def event_log(caplog: pytest.LogCaptureFixture) -> EventLog:
     return EventLog(caplog)
 
 
-def test_a_group_and_kind_of_event_has_one_line_a_second_and_the_rest_is_counted(event_log: EventLog) -> None:
+def test_a_group_and_kind_of_event_has_three_lines_a_second_and_the_rest_is_counted(event_log: EventLog) -> None:
     for member in range(200):
         event_log.lines.write("member removed", "g", member_id=f"m{member}")
     event_log.lines.write("group rebalances", "g")
-    assert event_log.take() == [("member removed", {"group": "g", "member_id": "m0"}), ("group rebalances", {"group": "g"})]
+    removed = [("member removed", {"group": "g", "member_id": f"m{member}"}) for member in range(GROUP_LINES_MAX)]
+    assert event_log.take() == [*removed, ("group rebalances", {"group": "g"})]
     event_log.second_over()
-    assert event_log.take() == [("passed over", {"passed_over": "member removed", "count": 199, "group": "g"})]
+    assert event_log.take() == [("passed over", {"passed_over": "member removed", "count": 200 - GROUP_LINES_MAX, "group": "g"})]
     event_log.lines.write("member removed", "g", member_id="m200")
     assert event_log.take() == [("member removed", {"group": "g", "member_id": "m200"})]
 

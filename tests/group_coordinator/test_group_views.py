@@ -314,7 +314,7 @@ async def test_the_log_tells_what_happens_to_groups(
     assert (ended["members"], ended["generation"]) == (1, 1)
     assert ended["seconds"] >= 0
     assert removed == {"group": "g", "member_id": member_id, "why": "left"}
-    assert [event for event, _ in response][1:] == ["group stable", "member removed", "group empty"]
+    assert [event for event, _ in response][1:] == ["group stable", "member removed", "group rebalances", "group empty"]
 
 
 async def test_lag_is_a_metric_of_as_many_partitions_as_are_allowed(owner: Coordinator, service: GroupCoordinator) -> None:

@@ -1,5 +1,5 @@
-"""Log lines about groups: one a second for each group and kind of event, and a bound for all of them together. Dropped lines are
-counted, and the count is logged."""
+"""Log lines about groups: three a second for each group and kind of event, and a bound for all of them together. Dropped lines
+are counted, and the count is logged."""
 
 import logging
 from collections import Counter
@@ -11,6 +11,8 @@ from libs.telemetry.logs import fields
 log = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
+GROUP_LINES_MAX: Final = 3
+"""Lines per second for each group and kind of event: a member that joins, and what befalls it, may come within a second."""
 LINES_MAX: Final = 50
 """Lines per second. In addition there may be as many that count dropped lines, and one for each kind of event."""
 
@@ -24,7 +26,7 @@ class GroupEventLog:
 
     def __init__(self, later: Later) -> None:
         self._later = later
-        self._logged: set[tuple[str, str]] = set()
+        self._logged: Counter[tuple[str, str]] = Counter()
         self._passed: Counter[tuple[str, str]] = Counter()
         self._passed_of_others: Counter[str] = Counter()
 
@@ -32,10 +34,10 @@ class GroupEventLog:
         key = event, group
         if not self._logged:
             self._later(EVERY_S, self._over)
-        elif key in self._logged or len(self._logged) >= LINES_MAX:
+        elif self._logged[key] >= GROUP_LINES_MAX or self._logged.total() >= LINES_MAX:
             self._pass(key)
             return
-        self._logged.add(key)
+        self._logged[key] += 1
         log.info(event, extra=fields(group=group, **values))
 
     def _pass(self, key: tuple[str, str]) -> None:

@@ -8,6 +8,7 @@ from libs.coordinator.tables import Journal
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.delete_groups import DeleteGroupsRequest
 from libs.wire.messages.heartbeat import HeartbeatRequest
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.group_events import (
     CLASSIC,
     CONSUMER,
@@ -69,7 +70,7 @@ def test_a_rebalance_is_reported_with_its_reason_and_its_end(stage: Telling) -> 
     stage.leave(first)
     assert stage.take() == [
         MemberRemoved("g", first, None, "left"),
-        RebalanceBegan("g", CLASSIC, f"member {first} left", 1, 1, False),
+        RebalanceBegan("g", CLASSIC, reasons.left_silently(first, 60_000), 1, 1, False),
     ]
 
 

@@ -57,7 +57,7 @@ class GroupMachine:
         def configs(name: str) -> Mapping[str, str]:
             return settings().within_bounds(group_configs(name))
 
-        self.classic = Classic(journal, lambda: settings().classic)
+        self.classic = Classic(journal, lambda: settings().classic, topics)
         self.consumer = Consumer(journal, lambda: settings().consumer, configs, topics)
         self.mixed = Mixed(journal, self.classic, self.consumer, settings, topics)
         self.offsets = Offsets(journal, settings, topics, self.kind_of, self.groups)

@@ -1,6 +1,6 @@
 """A coordinator of one shard with classic groups alone, on a log in memory, and clients that ask it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from libs.coordinator.decisions import Decision, Expired, KeyValue
@@ -15,13 +15,14 @@ from services.group_coordinator.core.classic.classic_groups import Classic
 from services.group_coordinator.core.classic.group import Group
 from services.group_coordinator.core.model.classic_settings import ClassicSettings
 from services.group_coordinator.core.model.requests import RequestEvent
+from services.group_coordinator.core.model.topics_view import TopicsView
 from services.group_coordinator.core.record_formats import record_codec
 from tests.group_coordinator.one_shard import CoordinatorRequest, OneShard
 
 
 class ClassicMachine:
-    def __init__(self, journal: Journal, settings: ClassicSettings) -> None:
-        self.classic = Classic(journal, lambda: settings)
+    def __init__(self, journal: Journal, settings: ClassicSettings, topics: Callable[[], TopicsView]) -> None:
+        self.classic = Classic(journal, lambda: settings, topics)
 
     def decide(self, event: RequestEvent | Expired, now_ms: int) -> Decision[Any, Any]:
         if isinstance(event, Expired):
@@ -51,12 +52,14 @@ class ClassicMachine:
 
 
 class Stage(OneShard):
+    topics = TopicsView()
+
     def __init__(self, *, initial_delay_ms: int = 0, size_max: int = 1000) -> None:
         self.settings = ClassicSettings(initial_delay_ms=initial_delay_ms, size_max=size_max)
         super().__init__()
 
     def make(self, journal: Journal) -> Any:
-        return ClassicMachine(journal, self.settings)
+        return ClassicMachine(journal, self.settings, lambda: self.topics)
 
     # -- clients ------------------------------------------------------------------------------------------------------------
 

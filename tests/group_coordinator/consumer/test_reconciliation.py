@@ -134,7 +134,7 @@ def test_a_member_that_asks_for_less_gives_it_up_before_a_new_target_is_made_for
     assert (answer.epoch, answer.assigned) == (1, {"t": [0, 1]})
     done = stage.beat("a", 1, {"t": [0, 1]})
     assert (done.epoch, done.assigned) == (2, None)
-    assert stage.group().facts.reason == "member a asks for other topics"
+    assert stage.group().facts.reason == "member a changed its subscription: dropped u"
 
 
 def test_partitions_of_a_departed_member_go_to_others_at_once() -> None:

@@ -123,7 +123,7 @@ def test_other_topics_are_a_reason_to_rebalance_and_the_same_ones_are_not() -> N
     assert stage.join(member_id, protocols=offers("t")).reply.generation_id == 2
     changed = stage.join(member_id, protocols=offers("t", "u"), reason="topics changed")
     assert changed.reply.generation_id == 3
-    assert stage.consumer().facts.reason == f"member {member_id} asks for other topics: topics changed"
+    assert stage.consumer().facts.reason == f"member {member_id} changed its subscription: added u: topics changed"
 
 
 def test_a_topic_that_gains_partitions_makes_it_join_again() -> None:

@@ -6,7 +6,7 @@ The log keeps `ClassicGroupChanged` and `ClassicGroupRemoved`.
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from services.group_coordinator.core.classic.member import Member
+from services.group_coordinator.core.classic.member import Member, PendingMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class MemberIdGiven:
 
     group: str
     member_id: str
-    until_ms: int
+    pending: PendingMember
 
 
 @dataclass(frozen=True, slots=True)

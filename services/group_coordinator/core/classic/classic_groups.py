@@ -22,6 +22,7 @@ from services.group_coordinator.core.model.classic_settings import ClassicSettin
 from services.group_coordinator.core.model.group_events import fenced
 from services.group_coordinator.core.model.records import ClassicGroupChanged, ClassicGroupRemoved
 from services.group_coordinator.core.model.requests import Reply, RequestEvent
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 STRANDED: TimerKey = (PART, "stranded")
 
@@ -36,10 +37,11 @@ class StrandedRequest(NamedTuple):
 
 
 class Classic:
-    def __init__(self, journal: Journal, settings: Callable[[], ClassicSettings]) -> None:
-        """`settings` is called at each decision, since they may change."""
+    def __init__(self, journal: Journal, settings: Callable[[], ClassicSettings], topics: Callable[[], TopicsView]) -> None:
+        """`settings` and `topics` are called at each decision, since they may change."""
         self._journal = journal
         self._settings = settings
+        self._topics = topics
         self.groups: Table[str, Group] = Table(journal)
         self._stranded: Table[StrandedRequest, int] = Table(journal)
         """The generation of a SyncGroup, or the version of a JoinGroup."""
@@ -135,8 +137,8 @@ class Classic:
     def _group_decision(self, name: str, now_ms: int) -> GroupDecision:
         group = self.groups.get(name)
         if group is not None:
-            return GroupDecision(group.scratch(), now_ms, self._settings())
-        return GroupDecision(Group.empty(Journal(), name, now_ms), now_ms, self._settings(), begins=True)
+            return GroupDecision(group.scratch(), now_ms, self._settings(), self._topics())
+        return GroupDecision(Group.empty(Journal(), name, now_ms), now_ms, self._settings(), self._topics(), begins=True)
 
     # -- timers -------------------------------------------------------------------------------------------------------------
 
@@ -159,8 +161,8 @@ class Classic:
             for member in group.members.values():
                 lasts_ms = settings.new_member_join_ms_max if member.new else member.session_timeout_ms
                 yield group_decision.session_key(name, member.member_id), now_ms + lasts_ms
-            for member_id, until_ms in group.pending.items():
-                yield group_decision.session_key(name, member_id), until_ms
+            for member_id, pending in group.pending.items():
+                yield group_decision.session_key(name, member_id), pending.until_ms
             if facts.state is State.PREPARING_REBALANCE:
                 yield group_decision.joins_key(name), facts.join_due_ms
             if group.unsynced:

@@ -10,6 +10,7 @@ from services.group_coordinator.core.classic.rebalances import (
     rebalance,
 )
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.group_events import SESSION_OVER, TOO_SLOW
 from services.group_coordinator.core.model.quoting import listed
 
@@ -29,7 +30,7 @@ def on_session_timeout(group_decision: GroupDecision, member_id: str) -> Decided
     if member.new:
         reason = f"member {member_id} waited too long to join"
     else:
-        reason = f"member {member_id} was silent for {member.session_timeout_ms} ms"
+        reason = reasons.was_silent(member_id, member.session_timeout_ms)
     rebalance(group_decision, reason)
     return group_decision.decision()
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from libs.coordinator.tables import Journal, Table
 from libs.wire.errors import ErrorCode
 from services.group_coordinator.core.classic import changes
-from services.group_coordinator.core.classic.member import Member, from_log
+from services.group_coordinator.core.classic.member import Member, PendingMember, from_log
 from services.group_coordinator.core.classic.states import TRANSITIONS, Fact, State
 from services.group_coordinator.core.model.records import ClassicGroupChanged
 from services.group_coordinator.core.model.working_copy import WorkingCopy, add
@@ -73,8 +73,8 @@ class Group:
         """Members that wait for the leader's assignment."""
         self.unsynced: MutableMapping[str, bool] = tables()
         """Members of this generation that have not sent SyncGroup yet."""
-        self.pending: MutableMapping[str, int] = tables()
-        """Member ids that were given and not used yet → until when."""
+        self.pending: MutableMapping[str, PendingMember] = tables()
+        """By their member ids."""
         self.statics: MutableMapping[str, str] = tables()
         """Instance id → member id."""
         self.supporters: MutableMapping[str, int] = tables()
@@ -144,8 +144,8 @@ class Group:
                 self.unsynced.pop(member_id, None)
                 if waits:
                     self.syncing[member_id] = True
-            case changes.MemberIdGiven(_, member_id, until_ms):
-                self.pending[member_id] = until_ms
+            case changes.MemberIdGiven(_, member_id, pending):
+                self.pending[member_id] = pending
             case changes.PendingMemberRemoved(_, member_id):
                 self.pending.pop(member_id, None)
             case changes.MemberRemoved(_, member_id):

@@ -14,6 +14,7 @@ from services.group_coordinator.core.model.classic_settings import ClassicSettin
 from services.group_coordinator.core.model.group_events import GroupEvent, MemberRemoved
 from services.group_coordinator.core.model.records import ClassicGroupChanged, ClassicGroupRemoved
 from services.group_coordinator.core.model.requests import Reply
+from services.group_coordinator.core.model.topics_view import TopicsView
 
 PART = "classic"
 NAMED_NO_PROTOCOL_BELOW = 7  # JoinGroup: before this version, an empty name
@@ -52,11 +53,12 @@ def join_refused(error: int, member_id: str, version: int) -> JoinGroupResponse:
 class GroupDecision:
     """A decision in the making. `group` is the group after the records so far."""
 
-    def __init__(self, group: Group, now_ms: int, settings: ClassicSettings, *, begins: bool = False) -> None:
+    def __init__(self, group: Group, now_ms: int, settings: ClassicSettings, topics: TopicsView, *, begins: bool = False) -> None:
         self.group = group
         self.name = group.name
         self.now_ms = now_ms
         self.settings = settings
+        self.topics = topics
         self.records: list[Recorded] = [changes.GroupBegun(group.name, now_ms)] if begins else []
         self.timers: dict[TimerKey, int | None] = {}
         self.wakes: list[tuple[ParkKey, Reply]] = []

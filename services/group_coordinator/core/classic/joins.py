@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from libs.coordinator.decisions import Decision
 from libs.wire.errors import ErrorCode
 from libs.wire.messages.join_group import JoinGroupRequest
-from services.group_coordinator.core.classic import changes
+from services.group_coordinator.core.classic import changes, rejoins
 from services.group_coordinator.core.classic.group_decision import Decided, GroupDecision, join_park, join_refused, session_key
-from services.group_coordinator.core.classic.member import Member, Offered
+from services.group_coordinator.core.classic.member import Member, Offered, PendingMember
 from services.group_coordinator.core.classic.rebalances import (
     complete_if_all_joined,
     prepare_rebalance,
@@ -15,6 +15,7 @@ from services.group_coordinator.core.classic.rebalances import (
     select_protocol,
 )
 from services.group_coordinator.core.classic.states import State
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.group_events import NO_ROOM, REPLACED, MemberRemoved, fenced
 from services.group_coordinator.core.model.records import ClassicGroupChanged
 from services.group_coordinator.core.model.requests import RequestEvent
@@ -91,7 +92,8 @@ def decide_join(group_decision: GroupDecision, join: Join) -> Decided:
     if request.member_id in group.pending:
         if request.group_instance_id is not None:  # static members are never pending
             return join.refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        return _join_new(group_decision, join, request.member_id)
+        # The reason in this request only says that a member id was required.
+        return _join_new(group_decision, join, request.member_id, group.pending[request.member_id].said)
     fault = group.fault(request.member_id, request.group_instance_id)
     if fault is not None:
         return join.refused(fault)
@@ -127,19 +129,20 @@ def _join_unknown(group_decision: GroupDecision, join: Join) -> Decided:
         old_id = group_decision.group.statics.get(instance_id)
         if old_id is not None:
             return _replace_static(group_decision, join, old_id, member_id)
-        return _join_new(group_decision, join, member_id)
+        return _join_new(group_decision, join, member_id, request.reason)
     member_id = f"{event.client_id[:_ID_PREFIX_MAX]}-{event.fresh_id}"
     if event.version < MEMBER_ID_REQUIRED_FROM:
-        return _join_new(group_decision, join, member_id)
+        return _join_new(group_decision, join, member_id, request.reason)
     until_ms = group_decision.now_ms + request.session_timeout_ms
-    group_decision.put(changes.MemberIdGiven(group_decision.name, member_id, until_ms))
+    group_decision.put(changes.MemberIdGiven(group_decision.name, member_id, PendingMember(until_ms, request.reason or "")))
     group_decision.timers[session_key(group_decision.name, member_id)] = until_ms
     return group_decision.decision(join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, event.version))
 
 
-def _join_new(group_decision: GroupDecision, join: Join, member_id: str) -> Decided:
+def _join_new(group_decision: GroupDecision, join: Join, member_id: str, said: str | None) -> Decided:
+    """`said`: the reason that the client gives."""
     _wait(group_decision, join, join.new_member(member_id))
-    rebalance(group_decision, f"member {member_id} joined{join.because}")
+    rebalance(group_decision, reasons.joined(member_id, said))
     return _parked(group_decision, join, member_id)
 
 
@@ -165,10 +168,8 @@ def _rejoin(group_decision: GroupDecision, join: Join, member: Member) -> Decide
     elif same and (group.state is State.COMPLETING_REBALANCE or group.facts.leader != member_id):
         group_decision.schedule_session_timeout(member)
         return group_decision.decision(group_decision.joined_reply(member_id))  # the same reply again: the member did not get it
-    elif same:
-        reason = f"leader {member_id} joined again{join.because}"  # for example because topics gained partitions
     else:
-        reason = f"member {member_id} joined again and asks for something else{join.because}"
+        reason = rejoins.reason(group, group_decision.topics, member, join.protocols, join.request.reason)
     _wait(group_decision, join, join.member(member_id, member))
     rebalance(group_decision, reason)
     return _parked(group_decision, join, member_id)

@@ -13,6 +13,14 @@ class Offered(NamedTuple):
     metadata: bytes
 
 
+class PendingMember(NamedTuple):
+    """A member id that was given and not used yet."""
+
+    until_ms: int
+    said: str
+    """The reason that the client gave when it asked for the id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
     member_id: str

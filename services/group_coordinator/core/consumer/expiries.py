@@ -3,6 +3,7 @@
 from libs.coordinator.decisions import Decision
 from services.group_coordinator.core.consumer.group_decision import Decided, GroupDecision, session_ms
 from services.group_coordinator.core.consumer.leaves import fence
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.group_events import SESSION_OVER, TOO_SLOW
 from services.group_coordinator.core.model.records import MemberState
 
@@ -15,7 +16,7 @@ def on_session_timeout(group_decision: GroupDecision, member_id: str) -> Decided
     if member.is_away:
         reason = f"static member {member.instance_id} left, and did not come back within {lasts_ms} ms"
     else:
-        reason = f"member {member_id} was silent for {lasts_ms} ms"
+        reason = reasons.was_silent(member_id, lasts_ms)
     fence(group_decision, member, SESSION_OVER, reason)
     return group_decision.decision()
 

@@ -23,6 +23,7 @@ from services.group_coordinator.core.consumer.member import (
 )
 from services.group_coordinator.core.consumer.partitions import Partitions
 from services.group_coordinator.core.consumer.reconciliation import Goal
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings, heartbeat_interval_ms
 from services.group_coordinator.core.model.group_events import REPLACED
 from services.group_coordinator.core.model.quoting import quoted
@@ -267,9 +268,7 @@ def _put_metadata(
         refused = subscriptions.change_regex(group_decision, before.regex, member.regex)
         if refused is not None:
             return refused
-    if member.topics != before.topics or (member.regex or "") != (before.regex or ""):
-        return f"member {member.member_id} asks for other topics"
-    return ""
+    return subscriptions.change_in_words(before, member)
 
 
 def check_topics(group_decision: GroupDecision, member_id: str, *, joined: bool, changed: str) -> None:
@@ -285,7 +284,7 @@ def check_topics(group_decision: GroupDecision, member_id: str, *, joined: bool,
         return
     elsewhere = subscriptions.refresh(group_decision)
     if joined and (changed or not facts.epoch):
-        group_decision.bump(f"member {member_id} joined")
+        group_decision.bump(reasons.joined(member_id))
     elif changed or elsewhere or not facts.epoch:
         group_decision.bump(changed or elsewhere)
 

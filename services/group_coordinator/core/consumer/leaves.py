@@ -9,6 +9,7 @@ from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import Decided, GroupDecision, Refused
 from services.group_coordinator.core.consumer.member import LEAVE_GROUP_STATIC_MEMBER_EPOCH, Member
 from services.group_coordinator.core.consumer.partitions import NONE
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.group_events import LEFT, MemberRemoved
 from services.group_coordinator.core.model.quoting import quoted
 from services.group_coordinator.core.model.records import (
@@ -30,7 +31,7 @@ def decide_leave(group_decision: GroupDecision, request: ConsumerGroupHeartbeatR
         )
         group_decision.cancel_rebalance_timeout(member.member_id)
     else:
-        fence(group_decision, member, LEFT, f"member {member.member_id} left")
+        fence(group_decision, member, LEFT, reasons.left_silently(member.member_id, member.rebalance_timeout_ms))
     return group_decision.decision(reply)
 
 

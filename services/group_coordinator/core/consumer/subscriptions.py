@@ -9,6 +9,7 @@ from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import GroupDecision, Refused
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.regex import InvalidRegularExpression, matching_topics
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.consumer_settings import ConsumerSettings
 from services.group_coordinator.core.model.quoting import listed
 from services.group_coordinator.core.model.records import (
@@ -56,6 +57,17 @@ def change_regex(group_decision: GroupDecision, before: str | None, after: str |
     return None
 
 
+def change_in_words(before: Member, after: Member, said: str | None = None) -> str:
+    """What is new about a member's subscription, in words; "" if nothing is. `said`: the reason that its client gives."""
+    if before.topics == after.topics and (before.regex or "") == (after.regex or ""):
+        return ""
+    return reasons.subscription_changed(after.member_id, _subscribed(before), _subscribed(after), said)
+
+
+def _subscribed(member: Member) -> list[str]:
+    return [*member.topics, *([f"regular expression {member.regex}"] if member.regex else [])]
+
+
 def refresh(group_decision: GroupDecision) -> str:
     """Brings the group's view of the topics up to date. Returns in words why the target assignment has to change; "" if it need
     not."""
@@ -93,17 +105,17 @@ def _resolve(group_decision: GroupDecision, pattern: str) -> None:
 
 
 def topic_changes(before: Mapping[str, TopicView], after: Mapping[str, TopicView]) -> str:
-    reasons: list[str] = []
+    found: list[str] = []
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if old is None:
-            reasons.append(f"topic {name} is there")
+            found.append(reasons.topic_appeared(name))
         elif new is None:
-            reasons.append(f"topic {name} is gone")
+            found.append(reasons.topic_vanished(name))
         elif old.topic_id != new.topic_id:
-            reasons.append(f"topic {name} was created anew")
+            found.append(f"topic {name} was created anew")
         elif old.partitions != new.partitions:
-            reasons.append(f"topic {name} gained partitions: {old.partitions}, now {new.partitions}")
+            found.append(reasons.partitions_gained(name, old.partitions, new.partitions))
         elif old.racks != new.racks:
-            reasons.append(f"replicas of topic {name} moved")
-    return listed(reasons) or "topics changed"
+            found.append(f"replicas of topic {name} moved")
+    return listed(found) or "topics changed"

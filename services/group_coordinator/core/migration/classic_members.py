@@ -30,6 +30,7 @@ from services.group_coordinator.core.consumer.group import Group
 from services.group_coordinator.core.consumer.group_decision import GroupDecision, Refused
 from services.group_coordinator.core.consumer.member import Member
 from services.group_coordinator.core.consumer.partitions import Partitions
+from services.group_coordinator.core.model import reasons
 from services.group_coordinator.core.model.group_events import BY_OPERATOR, LEFT, fenced
 from services.group_coordinator.core.model.quoting import listed
 from services.group_coordinator.core.model.records import ClassicMemberMetadata, ClassicProtocol, MemberState
@@ -142,9 +143,7 @@ def _put_metadata(
         group_decision.put(member.metadata_record(group_decision.name))
     if (before.regex or "") != NO_REGEX:
         subscriptions.change_regex(group_decision, before.regex, NO_REGEX)
-    elif member.topics == before.topics:
-        return ""
-    return f"member {member.member_id} asks for other topics{joining.because}"
+    return subscriptions.change_in_words(before, member, request.reason)
 
 
 def owned_by(subscription: ConsumerProtocolSubscription, topics: TopicsView) -> list[TopicPartitions]:
@@ -209,7 +208,7 @@ def assignment(assigned: Partitions, topics: TopicsView, subscription: bytes) ->
 def leave(group_decision: GroupDecision, leaving: list[MemberIdentity]) -> list[ErrorCode]:
     """Removes members of either protocol. As in Kafka, an operator may remove any static member."""
     errors: list[ErrorCode] = []
-    reasons: list[str] = []
+    departures: list[str] = []
     for identity in leaving:
         by_operator = identity.group_instance_id is not None and not identity.member_id
         holder = group_decision.group.statics.get(identity.group_instance_id or "") or "" if by_operator else identity.member_id
@@ -220,10 +219,16 @@ def leave(group_decision: GroupDecision, leaving: list[MemberIdentity]) -> list[
             continue
         leaves.remove(group_decision, member, BY_OPERATOR if by_operator else LEFT)
         subscriptions.without(group_decision, member)
-        because = f": {identity.reason}" if identity.reason else ""
-        name = f"static member {identity.group_instance_id} was removed" if by_operator else f"member {member.member_id} left"
-        reasons.append(f"{name}{because}")
+        departures.append(_departure(identity, member, by_operator=by_operator))
         errors.append(ErrorCode.NONE)
-    if reasons:
-        group_decision.bump(listed(reasons))
+    if departures:
+        group_decision.bump(listed(departures))
     return errors
+
+
+def _departure(identity: MemberIdentity, member: Member, *, by_operator: bool) -> str:
+    if by_operator:
+        return reasons.removed_by_operator(identity.group_instance_id, identity.reason)
+    if identity.reason:
+        return reasons.left(member.member_id, identity.reason)
+    return reasons.left_silently(member.member_id, member.rebalance_timeout_ms)

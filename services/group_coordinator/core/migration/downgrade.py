@@ -88,12 +88,12 @@ def _held(member: Member) -> Partitions:
 
 
 def first_rebalance(
-    record: records.ClassicGroupChanged, settings: ClassicSettings, now_ms: int
+    record: records.ClassicGroupChanged, settings: ClassicSettings, topics: TopicsView, now_ms: int
 ) -> tuple[list[object], dict[TimerKey, int | None], list[GroupEvent]]:
     """The rebalance after `record`: further records, timers and events."""
     group = ClassicGroup.empty(Journal(), record.group, now_ms)
     group.load(record)
-    group_decision = ClassicGroupDecision(group, now_ms, settings)
+    group_decision = ClassicGroupDecision(group, now_ms, settings, topics)
     for member in group.members.values():
         group_decision.schedule_session_timeout(member)
     rebalances.prepare_rebalance(

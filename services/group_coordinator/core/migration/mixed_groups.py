@@ -223,7 +223,7 @@ class Mixed:
         record = downgrade.classic_group(after, epoch, self._topics(), now_ms)
         if record is None:
             return decision
-        followed, timers, begun = downgrade.first_rebalance(record, settings.classic, now_ms)
+        followed, timers, begun = downgrade.first_rebalance(record, settings.classic, self._topics(), now_ms)
         kept: Sequence[object] = decision.records if replaced else ()
         kept_events = [each for each in decision.events if replaced or isinstance(each, MemberRemoved)]
         members = {*group.members, *after.members}

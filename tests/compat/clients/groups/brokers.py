@@ -37,6 +37,8 @@ class Brokers:
     bootstrap: str
     log_directories: tuple[Path, ...]
     """In which partitions have their folders, by their names."""
+    cluster: LocalCluster | None = None
+    """None: they are Kafka's."""
 
 
 def set_for_all(bootstrap: str, settings: dict[str, str]) -> None:
@@ -58,6 +60,6 @@ def running(directory: Path) -> Iterator[Brokers]:
             environment = {"PENSTOCK_BROKER_CONFIGS": ",".join(f"{name}={value}" for name, value in LOGS.items())}
             with LocalCluster(storage=3, environment_of=dict.fromkeys(nodes, environment)) as cluster:
                 set_for_all(cluster.bootstrap, GROUPS)
-                yield Brokers(cluster.bootstrap, tuple(cluster.data_directory(name) for name in nodes))
+                yield Brokers(cluster.bootstrap, tuple(cluster.data_directory(name) for name in nodes), cluster)
         case other:
             raise AssertionError(f"PENSTOCK_GROUPS_AGAINST is {other!r}, neither kafka nor penstock")

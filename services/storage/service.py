@@ -117,7 +117,7 @@ class StorageNode:
         self._checks = LeaderChecks(config.node_id, environment.store)
         read_replicas = PreferredReadReplicas(self.partitions, self._broker_configs)
         self.fetches = Fetches(self.partitions, self.meters, read_replicas, self._checks)
-        self.leader_side = LeaderReplication(self.partitions, self.meters, self._controller, self._broker_configs)
+        self.leader_side = LeaderReplication(self.partitions, self.meters, self._controller, self._broker_configs, self._checks)
         self._waiting_readers = WaitingReaders(self.fetches, self.leader_side.pulls)
         self.appends = Appends(
             self.partitions,
@@ -126,6 +126,7 @@ class StorageNode:
             self._checks,
             children=environment.children("batches", BATCH_OPENERS, 0),
             children_max=BATCH_OPENERS,
+            confirm=self.leader_side.confirmations.confirm,
             on_appended=self.leader_side.pulls.appended,
             readers_wait=self.fetches.waiting_on,
         )
@@ -301,12 +302,13 @@ class StorageNode:
             requested,
             released=reconciler.released,
         )
+        confirmations = self.leader_side.confirmations
         methods = {
             APPEND: self.appends.accept,
             CLAIM: self.appends.owners.accept,
             FETCH: self.fetches.accept,
-            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self._lookups).accept,
-            DELETE_RECORDS: DeleteRecordsRequests(self.partitions, self.disks, log_starts).accept,
+            LIST_OFFSETS: ListOffsetsRequests(self.partitions, self._lookups, confirmations.confirm).accept,
+            DELETE_RECORDS: DeleteRecordsRequests(self.partitions, self.disks, log_starts, confirmations.confirmed).accept,
             DESCRIBE_LOG_DIRS: LogDirDescription(self.disks, self.open_logs, moves, self.environment.fs).accept,
             ALTER_LOG_DIRS: directories.accept,
             OPEN_FILE: FileDescriptorRequests(self._registry).accept,

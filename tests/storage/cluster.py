@@ -161,9 +161,10 @@ class StorageCluster:
         return decode(Member, found.value) if found is not None else None
 
     async def leads(self, topic_id: bytes, index: int = 0, epoch: int = 0) -> None:
-        async def led() -> bool:
-            reply = await self.list_offset(topic_id, -1, index=index)
-            return reply.error == 0 and reply.leader_epoch == epoch
+        def led() -> bool:
+            assert self.node is not None
+            partition = self.node.partitions.serving((topic_id, index))
+            return isinstance(partition, Partition) and partition.leader_epoch == epoch and not partition.is_behind
 
         await until(led)
 
@@ -198,11 +199,13 @@ class StorageCluster:
     async def fetch(self, topic_id: bytes, offset: int, **changes: int) -> Fetched:
         return fetched(await self.fetching(topic_id, offset, **changes))[0]
 
-    async def list_offset(self, topic_id: bytes, timestamp: int, *, index: int = 0, epoch: int = -1) -> ListedOffset:
+    def listing(self, topic_id: bytes, timestamp: int, *, index: int = 0, epoch: int = -1) -> "asyncio.Future[Response]":
         assert self.client is not None
         request = ListOffsets(0, (ListOffsetsPartition(topic_id, index, timestamp, epoch),))
-        reply = await self.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
-        return unpack(ListOffsetsReply, reply.body).partitions[0]
+        return self.client.call(LIST_OFFSETS, request, timeout_s=WAIT_S)
+
+    async def list_offset(self, topic_id: bytes, timestamp: int, *, index: int = 0, epoch: int = -1) -> ListedOffset:
+        return listed(await self.listing(topic_id, timestamp, index=index, epoch=epoch))
 
     async def delete_records(self, topic_id: bytes, offset: int, *, index: int = 0, timeout_ms: int = 5000) -> DeletedRecords:
         assert self.client is not None
@@ -213,6 +216,10 @@ class StorageCluster:
 
 def appended(response: Response) -> tuple[Appended, ...]:
     return unpack(AppendReply, response.body).partitions
+
+
+def listed(response: Response) -> ListedOffset:
+    return unpack(ListOffsetsReply, response.body).partitions[0]
 
 
 def fetched(response: Response) -> tuple[Fetched, ...]:

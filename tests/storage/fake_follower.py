@@ -26,7 +26,7 @@ class FakeFollower:
         self.node_id = node_id
         self.incarnation = incarnation
         self.session = 0
-        self.sequence = 0
+        self.sequence = self.round = 0
         hello = Hello(STORAGE, node_id, incarnation, "test", 1, "test-cluster")
         self.client = RpcClient(f"unix:{cluster.config.rpc_unix}", hello, SocketTransport())
         self.begin()
@@ -45,7 +45,7 @@ class FakeFollower:
     def begin(self) -> None:
         """Another session."""
         self.session += 1
-        self.sequence = 0
+        self.sequence = self.round = 0
 
     async def pull(
         self,
@@ -59,12 +59,13 @@ class FakeFollower:
         """Each partition of the answer with its share of the payload."""
         request = Pull(
             *(self.node_id, self.incarnation, self.session, self.sequence, max_wait_ms, max_bytes, partition_max_bytes),
-            *(tuple(named), tuple(dropped), inline),
+            *(tuple(named), tuple(dropped), inline, self.round),
         )
         self.sequence += 1
         response = await self.client.call(PULL, request, timeout_s=WAIT_S)
-        payload, found = bytes(response.payload), []
-        for partition in unpack(PullReply, response.body).partitions:
+        payload, found, reply = bytes(response.payload), [], unpack(PullReply, response.body)
+        self.round = max(self.round, reply.round)
+        for partition in reply.partitions:
             found.append((partition, payload[: partition.inline_length]))
             payload = payload[partition.inline_length :]
         assert not payload

@@ -7,42 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from libs.cluster import keys
-from libs.cluster.memory.memory_store import MemoryStore
-from libs.cluster.store import KeyValue
 from libs.rpc.contracts.storage import FETCH, Fetch, FetchPartition
 from libs.wire.errors import ErrorCode
 from services.storage.partition import leader_checks
 from tests.storage.cluster import NODE_ID, WAIT_S, StorageCluster, appended, batch, fetched
+from tests.storage.held_reads import HeldReads
 from tests.support.polling import until
 
 NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 OUT_OF_ORDER_SEQUENCE_NUMBER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 OFFSET_OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 STANDS_STILL_S = 3600.0
-
-
-class HeldReads:
-    """The store's reads of partitions, counted, and held once they are served until `release`."""
-
-    def __init__(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._get = store.get
-        self._answering = asyncio.Event()
-        self._answering.set()
-        self.served = 0
-        monkeypatch.setattr(store, "get", self._held)
-
-    def hold(self) -> None:
-        self._answering.clear()
-
-    def release(self) -> None:
-        self._answering.set()
-
-    async def _held(self, key: str) -> KeyValue | None:
-        answer = await self._get(key)
-        if key.startswith(keys.PARTITIONS):
-            self.served += 1
-            await self._answering.wait()
-        return answer
 
 
 @pytest.fixture

@@ -10,6 +10,10 @@ A reply holds only partitions with news: batches, a high watermark or log start 
 an error. A leader parks a pull until there is something to send, or `max_wait_ms` is over. After batches, an error or a
 divergence the leader sends nothing more of that partition until a pull names it again.
 
+A leader asks its followers whether they still follow it by a *round*, a number that rises. It answers parked pulls at once, with
+the round. A follower's next pull names the highest round that it was sent in the session. So the follower sent that pull after
+the round had begun.
+
 Errors of a partition: NOT_LEADER_OR_FOLLOWER (6); FENCED_LEADER_EPOCH (74) or UNKNOWN_LEADER_EPOCH (75), another leader epoch;
 OFFSET_OUT_OF_RANGE (1), see `log_start_offset` and `log_end_offset` of the answer; KAFKA_STORAGE_ERROR (56), of the leader's
 disk; UNKNOWN_TOPIC_ID (100) or UNKNOWN_TOPIC_OR_PARTITION (3). Errors of the whole call: FETCH_SESSION_ID_NOT_FOUND (70) or
@@ -51,6 +55,7 @@ class Pull:
     partitions: tuple[PulledFrom, ...]
     dropped: tuple[tuple[bytes, int], ...] = ()  # (topic id, partition) that the follower no longer pulls from this leader
     inline: bool = True  # False: file ranges, opened with OPEN_FILE (the two nodes share a kernel)
+    round: int = 0  # the highest that an answer in this session named; 0: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,7 @@ class Pulled:
 @dataclass(frozen=True, slots=True)
 class PullReply:
     partitions: tuple[Pulled, ...]
+    round: int = 0  # the leader's latest
 
 
 @dataclass(frozen=True, slots=True)

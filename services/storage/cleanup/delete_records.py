@@ -1,5 +1,8 @@
 """DeleteRecords: a log starts at a given offset, or at the high watermark.
 
+A leader that was replaced unawares refuses nothing and deletes nothing: leadership is confirmed first. It would take an offset
+that its successor has committed for one beyond the end, or delete up to an old high watermark.
+
 The answer waits until the new start is on the disk of every member of the maximal ISR, and readers see it
 (`services/storage/logs/log_start_offsets.py`, `services/storage/replication/leader/replicated_log_starts.py`). The next leader
 therefore starts there too. A caller whose timeout ends first gets REQUEST_TIMED_OUT, and the records are deleted all the same.
@@ -7,7 +10,7 @@ therefore starts there too. A caller whose timeout ends first gets REQUEST_TIMED
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from libs.commitlog.model.errors import OffsetOutOfRange
@@ -20,22 +23,26 @@ from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal
 from services.storage.disks.disks import Disk, Disks
 from services.storage.logs.log_start_offsets import LogStartOffsets
-from services.storage.partition.partition import Partition
+from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.replication.leader.replicated_log_starts import wait_for_followers
 
 log = logging.getLogger(__name__)
 
 HIGH_WATERMARK = -1
+Confirmed = Callable[[Collection[Partition]], Coroutine[Any, Any, Mapping[Key, Refusal]]]
+"""Confirms that this node leads the partitions; returns the refusals of the others."""
+
 TIMEOUT_MS_MIN = 1000
 """The least timeout, since a disk needs a moment. As in Kafka, a timeout of 0 succeeds if no follower is awaited."""
 
 
 class DeleteRecordsRequests:
-    def __init__(self, partitions: PartitionTable, disks: Disks, log_starts: LogStartOffsets) -> None:
+    def __init__(self, partitions: PartitionTable, disks: Disks, log_starts: LogStartOffsets, confirmed: Confirmed) -> None:
         self._partitions = partitions
         self._disks = disks
         self._log_starts = log_starts
+        self._confirmed = confirmed
         self._running: set[asyncio.Task[bool]] = set()
 
     def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
@@ -49,7 +56,9 @@ class DeleteRecordsRequests:
     async def _delete(self, call: Call, request: DeleteRecords) -> None:
         loop = asyncio.get_running_loop()
         due_at = loop.time() + request.timeout_ms / 1000
-        announced = [self._announce(wanted) for wanted in request.partitions]
+        led = [self._partitions.serving((wanted.topic_id, wanted.partition)) for wanted in request.partitions]
+        refusals = await self._confirmed({each for each in led if isinstance(each, Partition)})
+        announced = [self._announce(wanted, refusals) for wanted in request.partitions]
         by_disk: dict[Disk, list[Partition]] = {}
         for announcement in announced:
             if isinstance(announcement, _Announced):
@@ -80,9 +89,10 @@ class DeleteRecordsRequests:
         except TimeoutError:
             return
 
-    def _announce(self, wanted: DeleteRecordsPartition) -> "_Announced | int":
+    def _announce(self, wanted: DeleteRecordsPartition, refusals: Mapping[Key, Refusal]) -> "_Announced | int":
         """The log and its new start, or an error."""
-        partition = self._partitions.serving((wanted.topic_id, wanted.partition))
+        key = wanted.topic_id, wanted.partition
+        partition = refusals.get(key) or self._partitions.serving(key)
         if isinstance(partition, Refusal):
             return partition.error
         policy = partition.config.cleanup_policy

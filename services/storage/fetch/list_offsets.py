@@ -1,6 +1,6 @@
 """ListOffsets: from a timestamp, or one of Kafka's special timestamps, to an offset."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from services.storage.core.produce.admission import Refusal, refuse_client_epoch
 from services.storage.fetch.reading import READ_COMMITTED
-from services.storage.partition.partition import Partition
+from services.storage.partition.leader_checks import Confirm
+from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.threads.offload import Offload
 
@@ -28,13 +29,18 @@ NOT_AVAILABLE = ListedOffset(int(ErrorCode.OFFSET_NOT_AVAILABLE))
 class ListOffsetsRequests:
     """Answers at once from memory and the page cache. `lookups` does what needs a disk or decompressing, off the event loop.
 
+    A log's end, the greatest timestamp, and "there is no such record" are true of the newest leader only. So `confirm` makes sure
+    of it first. Other answers wait for nobody. A record that was found has the same offset in every successor's log. And a log's
+    start may move at any time, wherever it is led.
+
     Records of earlier leader epochs, or from before a crash, may lie beyond the high watermark for a moment. Until it has reached
     the start of this epoch, answers that depend on it are OFFSET_NOT_AVAILABLE: no end goes back.
     """
 
-    def __init__(self, partitions: PartitionTable, lookups: Offload) -> None:
+    def __init__(self, partitions: PartitionTable, lookups: Offload, confirm: Confirm) -> None:
         self._partitions = partitions
         self._lookups = lookups
+        self._confirm = confirm
 
     def accept(self, call: Call) -> Coroutine[Any, Any, None] | None:
         try:
@@ -46,17 +52,40 @@ class ListOffsetsRequests:
         answers = [self._answer(wanted, committed=committed) for wanted in request.partitions]
         answers = [answer if isinstance(answer, ListedOffset) else answer.nonblocking() or answer for answer in answers]
         if any(isinstance(answer, Lookup) for answer in answers):
-            return self._look_up(call, answers)
-        call.reply(ListOffsetsReply(tuple([answer for answer in answers if isinstance(answer, ListedOffset)])))
+            return self._look_up(call, request, answers)
+        self._reply(call, request, [answer for answer in answers if isinstance(answer, ListedOffset)])
         return None
 
-    async def _look_up(self, call: Call, answers: Sequence["ListedOffset | Lookup"]) -> None:
+    async def _look_up(self, call: Call, request: ListOffsets, answers: Sequence["ListedOffset | Lookup"]) -> None:
         offsets: list[ListedOffset] = []
         for answer in answers:
             if call.cancelled:
                 return
             offsets.append(answer if isinstance(answer, ListedOffset) else await answer.run(self._lookups))
-        call.reply(ListOffsetsReply(tuple(offsets)))
+        self._reply(call, request, offsets)
+
+    def _reply(self, call: Call, request: ListOffsets, offsets: list[ListedOffset]) -> None:
+        """Replies once leadership is confirmed, where an answer depends on it."""
+        unsure: dict[Partition, None] = {}
+        for slot, (wanted, answer) in enumerate(zip(request.partitions, offsets, strict=True)):
+            if _depends_on_leadership(wanted.timestamp, answer):
+                partition = self._partitions.serving((wanted.topic_id, wanted.partition))
+                if isinstance(partition, Refusal):  # it was lost during a lookup
+                    offsets[slot] = ListedOffset(partition.error)
+                else:
+                    unsure[partition] = None
+
+        def on_confirmed(refusals: Mapping[Key, Refusal]) -> None:
+            for slot, wanted in enumerate(request.partitions):
+                refusal = refusals.get((wanted.topic_id, wanted.partition))
+                if refusal is not None and _depends_on_leadership(wanted.timestamp, offsets[slot]):
+                    offsets[slot] = ListedOffset(refusal.error)
+            call.reply(ListOffsetsReply(tuple(offsets)))
+
+        if unsure:
+            self._confirm(unsure.keys(), on_confirmed)
+        else:
+            call.reply(ListOffsetsReply(tuple(offsets)))
 
     def _answer(self, wanted: ListOffsetsPartition, *, committed: bool) -> "ListedOffset | Lookup":
         partition = self._partitions.serving((wanted.topic_id, wanted.partition))
@@ -65,6 +94,13 @@ class ListOffsetsRequests:
         if error := refuse_client_epoch(wanted.current_leader_epoch, partition.leader_epoch):
             return ListedOffset(error)
         return _find(partition, wanted.timestamp, partition.last_stable_offset if committed else partition.high_watermark)
+
+
+def _depends_on_leadership(timestamp: int, answer: ListedOffset) -> bool:
+    """Whether another leader that knows more records would answer otherwise."""
+    if answer.error:
+        return False
+    return timestamp in (LATEST, MAX_TIMESTAMP) or (timestamp >= 0 and answer.offset < 0)
 
 
 @dataclass(slots=True)

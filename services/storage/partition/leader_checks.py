@@ -12,7 +12,7 @@ requests wait for it.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from libs.cluster import keys
 from libs.cluster.codec import RecordError, decode
@@ -29,6 +29,11 @@ STORE_S_MAX = 1.0
 
 OnChecked = Callable[[Refusal | None], None]
 """None: this node still leads, in the epoch of the check's beginning, and nobody else has led since. Else the refusal."""
+
+OnConfirmed = Callable[[Mapping[Key, Refusal]], None]
+Confirm = Callable[[Collection[Partition], OnConfirmed], None]
+"""Confirms that this node leads partitions (`services/storage/replication/leader/leadership_confirmations.py`). The mapping has
+the refusals of those of which nobody can say so."""
 
 
 class LeaderChecks:

@@ -49,7 +49,7 @@ from services.storage.partition.append_answers import (
     refused_batch,
     revision_of,
 )
-from services.storage.partition.leader_checks import LeaderChecks
+from services.storage.partition.leader_checks import Confirm, LeaderChecks
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.pending_append import AppendCall, Staged
@@ -82,11 +82,12 @@ class Appends:
         *,
         children: Children,
         children_max: int,
+        confirm: Confirm,
         on_appended: Callable[[Key], None],
         readers_wait: Callable[[Key], bool],
     ) -> None:
         self._partitions = partitions
-        self.owners = Owners(partitions)
+        self.owners = Owners(partitions, confirm)
         self._clock = clock
         self._meters = meters
         self._checks = checks

@@ -1,9 +1,13 @@
 """Claims of shards of internal topics, and the appends of their owners.
 
+An append without a batch asks whether its owner is still the owner. A leader that was replaced unawares does not know of owners
+that claimed from its successors, so it confirms its leadership first. An append with a batch needs none: the followers of a
+replaced leader do not commit it.
+
 The rules are in `services/storage/core/produce/ownership.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from libs.cluster.topic_names import INTERNAL_TOPICS
@@ -14,8 +18,9 @@ from libs.rpc.schema import unpack
 from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batches import BatchError
 from services.storage.core.produce.admission import Refusal
-from services.storage.core.produce.ownership import NOT_OWNED, Ownership, Standing
+from services.storage.core.produce.ownership import NOT_OWNED, UNCONFIRMED, Ownership, Standing
 from services.storage.partition.append_answers import appended, refused_as, refused_batch
+from services.storage.partition.leader_checks import Confirm
 from services.storage.partition.partition import Key, Partition
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.partition.pending_append import AppendCall
@@ -25,8 +30,9 @@ Stage = Callable[[Partition, AppendCall, int, memoryview], None]
 
 
 class Owners:
-    def __init__(self, partitions: PartitionTable) -> None:
+    def __init__(self, partitions: PartitionTable, confirm: Confirm) -> None:
         self._partitions = partitions
+        self._confirm = confirm
         self._by_key: dict[Key, Ownership] = {}
 
     def __len__(self) -> int:
@@ -61,9 +67,21 @@ class Owners:
             if view:
                 stage(admitted, request, slot, view)
             else:
-                request.settle(slot, appended(admitted.next_offset, -1, admitted.log_start_offset))
+                self._confirm_owner(admitted, request, slot)
         except BatchError as error:
             request.settle(slot, refused_batch(error, admitted.log_start_offset))
+
+    def _confirm_owner(self, partition: Partition, request: AppendCall, slot: int) -> None:
+        leader_epoch = partition.leader_epoch
+        confirmed = appended(partition.next_offset, -1, partition.log_start_offset)
+
+        def on_confirmed(refusals: Mapping[Key, Refusal]) -> None:
+            refusal = refusals.get(partition.key)
+            if refusal is not None and (refusal.leader, refusal.leader_epoch) == (-1, leader_epoch):
+                refusal = UNCONFIRMED
+            request.settle(slot, refused_as(refusal) if refusal is not None else confirmed)
+
+        self._confirm([partition], on_confirmed)
 
     def _refuse(self, partition: Partition, part: list[Any], acks: int) -> Refusal | None:
         if partition.topic not in INTERNAL_TOPICS:

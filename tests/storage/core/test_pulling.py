@@ -101,3 +101,11 @@ def test_a_new_session_has_a_higher_number_and_forgets_the_sent_positions() -> N
     assert one.number > before
     assert one.reported(A, 0) is None
     assert one.next_pull({B: at(B, 2)}) == (0, (at(B, 2),), ())
+
+
+def test_another_session_knows_no_round_of_the_one_before() -> None:
+    """The leader may have restarted, and counts its rounds from the start."""
+    one = session()
+    one.round = 7
+    one.restart()
+    assert one.round == 0

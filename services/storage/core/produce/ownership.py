@@ -17,6 +17,8 @@ OFFSET_OUT_OF_RANGE: Final = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 INVALID_REQUEST: Final = int(ErrorCode.INVALID_REQUEST)
 
 COORDINATOR_ONLY = Refusal(int(ErrorCode.INVALID_TOPIC_EXCEPTION), "only its coordinator writes an internal topic")
+UNCONFIRMED = Refusal(int(ErrorCode.NOT_ENOUGH_REPLICAS), "neither the in-sync followers nor the store say who leads")
+"""The owner may still be the owner, so it need not claim again."""
 NOT_OWNED = Refusal(INVALID_REQUEST, "only internal topics have owners")
 
 

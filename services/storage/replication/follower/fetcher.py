@@ -206,10 +206,11 @@ class ReplicaFetcher:
             self._failed(outcome)
             return
         try:
-            answers = _read(outcome)
+            answers, leaders_round = _read(outcome)
         except ContractError as error:
             self._failed(error)
             return
+        self._session.round = max(self._session.round, leaders_round)
         self._backoff.reset()
         self._failure = ""
         self._puller.on_pulled(self.leader)
@@ -290,6 +291,7 @@ class ReplicaFetcher:
             partitions=partitions,
             dropped=dropped,
             inline=self._files.wants_bytes(),
+            round=session.round,
         )
 
     # -- what was put off -------------------------------------------------------------------------------------------------
@@ -318,8 +320,8 @@ class ReplicaFetcher:
             log.warning("cannot pull from a leader", extra=fields(leader=self.leader, reason=failure))
 
 
-def _read(response: Response) -> list[tuple[Pulled, memoryview]]:
-    """Each partition's answer, with its part of the payload. Raises ContractError."""
+def _read(response: Response) -> tuple[list[tuple[Pulled, memoryview]], int]:
+    """Each partition's answer with its part of the payload, and the leader's round. Raises ContractError."""
     reply = unpack(PullReply, response.body)
     answers, at = [], 0
     for answer in reply.partitions:
@@ -327,4 +329,4 @@ def _read(response: Response) -> list[tuple[Pulled, memoryview]]:
             raise ContractError("a pull's answer claims more bytes than came with it")
         answers.append((answer, response.payload[at : at + answer.inline_length]))
         at += answer.inline_length
-    return answers
+    return answers, reply.round

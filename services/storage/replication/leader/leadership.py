@@ -9,9 +9,11 @@ from libs.runtime.controllers import Controllers
 from services.storage.config import BrokerConfigs
 from services.storage.core.replication.leader.follower_progress import LagLimits
 from services.storage.meters import Meters
+from services.storage.partition.leader_checks import LeaderChecks
 from services.storage.partition.partition_table import PartitionTable
 from services.storage.replication.leader.epoch_ends import EpochEndRequests
 from services.storage.replication.leader.isr_changes import IsrChanges
+from services.storage.replication.leader.leadership_confirmations import LeadershipConfirmations
 from services.storage.replication.leader.log_ends import LogEndRequests
 from services.storage.replication.leader.pulls import Pulls
 from services.storage.replication.leader.throttle import LeaderThrottle
@@ -23,12 +25,19 @@ class LeaderReplication:
     """The leader's side. `start` when the image is followed, `close` before the controller's client is closed."""
 
     def __init__(
-        self, partitions: PartitionTable, meters: Meters, controller: Controllers, broker_configs: BrokerConfigs
+        self,
+        partitions: PartitionTable,
+        meters: Meters,
+        controller: Controllers,
+        broker_configs: BrokerConfigs,
+        checks: LeaderChecks,
     ) -> None:
         self._partitions = partitions
         self._broker_configs = broker_configs
         self.isr_changes = IsrChanges(partitions, controller, meters, limits=self._limits)
-        self.pulls = Pulls(partitions, meters, LeaderThrottle(partitions, broker_configs))
+        throttle = LeaderThrottle(partitions, broker_configs)
+        self.pulls = Pulls(partitions, meters, throttle, on_round=lambda session: self.confirmations.heard(session))
+        self.confirmations = LeadershipConfirmations(self.pulls, checks)
 
     @property
     def methods(self) -> Mapping[str, Accept]:
@@ -43,6 +52,7 @@ class LeaderReplication:
         self.isr_changes.start()
 
     async def close(self) -> None:
+        self.confirmations.close()
         await self.isr_changes.close()
 
     def _limits(self) -> LagLimits:

@@ -4,11 +4,14 @@ A pull takes three steps. The positions in it are compared with the logs here, a
 session has not been sent is gathered. Without anything to send, the pull is parked. Changes of partitions are noted in the
 sessions that pull them. Parked pulls are answered together, at the end of the event loop's turn.
 
+A round asks followers whether they still follow (`begin_round`). Their parked pulls are answered at once, though there may be
+nothing to send, and their next pulls name the round.
+
 A position counts only once it was compared in this leader epoch: before, the follower's log may hold what another leader wrote.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from libs.cluster.records import STORAGE
@@ -56,12 +59,20 @@ class _ParkedPull:
 
 class Pulls:
     """The pulls of followers. `accept` and `progress` take calls; `appended`, `committed` and `wake` take changes of
-    partitions."""
+    partitions. `on_round` is called with a session whose pull names a later round than before."""
 
-    def __init__(self, partitions: PartitionTable, meters: Meters, throttle: LeaderThrottle) -> None:
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        meters: Meters,
+        throttle: LeaderThrottle,
+        on_round: Callable[[PullSession], None],
+    ) -> None:
         self._partitions = partitions
         self._meters = meters
         self._throttle = throttle
+        self._on_round = on_round
+        self._round = 0
         self._timers = Timers()
         self._loop = asyncio.get_running_loop()
         self._sessions = PullSessions()
@@ -98,9 +109,12 @@ class Pulls:
             key = named.topic_id, named.partition
             self._compare(session, key, self._sessions.name(session, named), now)
         self._leave(session, request.dropped)
+        if request.round > session.round:
+            session.round = request.round
+            self._on_round(session)
         if request.max_wait_ms <= 0:
             self._answer(session, call, request, final=True)
-        elif not self._is_urgent(session):
+        elif request.round >= session.asked and not self._is_urgent(session):
             self._answer_later(session)
             self._park(session, call, request)
         elif not self._answer(session, call, request, final=False):
@@ -147,6 +161,7 @@ class Pulls:
         if session is not before and before is not None:
             self._abandon(before, left)
         if request.sequence == 0:
+            session.asked = self._round  # a round may await the session before
             self._abandon_unregistered()
         elif session in self._parked:  # its follower gave up on the parked pull, or it would not send another
             self._forget(session, self._parked[session].call)
@@ -178,6 +193,20 @@ class Pulls:
         partition = self._partitions.by_key.get(key)
         if partition is not None:
             partition.replica.follower_left(session.node_id)
+
+    # -- rounds -----------------------------------------------------------------------------------------------------------
+
+    def begin_round(self, keys: Iterable[Key]) -> int:
+        """Begins a round: asks the followers of these partitions whether they still follow. Rounds of one turn share answers."""
+        self._round += 1
+        for key in keys:
+            for session in self._sessions.on(key):
+                session.asked = self._round
+                self._answer_soon(session)
+        return self._round
+
+    def all_follow(self, key: Key, nodes: Iterable[int], leader_epoch: int, *, since_round: int) -> bool:
+        return self._sessions.all_follow(key, nodes, leader_epoch, since_round=since_round)
 
     # -- what happens to partitions ---------------------------------------------------------------------------------------
 
@@ -301,7 +330,8 @@ class Pulls:
 
     def _answer(self, session: PullSession, call: Call, request: Pull, *, final: bool) -> bool:
         """Answers a pull. False: there is nothing to send, and time to wait."""
-        if not session.pending and not final:
+        asks = request.round < session.asked
+        if not (session.pending or final or asks):
             return False
         answer = PullAnswer(session, request, self._throttle, self._loop.time())
         for key in list(session.pending):
@@ -309,11 +339,11 @@ class Pulls:
             if final or not position.follower_ahead:
                 partition = self._partitions.serving(key)
                 answer.add(key, position, partition if isinstance(partition, Partition) else None)
-        if not answer.rows and not final:
+        if not (answer.rows or final or asks):
             if answer.wait_s:
                 self._timers.later(answer.wait_s, partial(self._answer_soon, session))
             return False
         self._meters.replication_bytes_out += answer.taken
         files = [(file.fd, start, length) for file, start, length in answer.files]
-        call.reply([answer.rows], answer.payload, files)
+        call.reply([answer.rows, self._round], answer.payload, files)
         return True

@@ -10,7 +10,7 @@ Key = tuple[bytes, int]
 class PullSession:
     """The follower's end of a session: `next_pull`, then `answered`; `restart`, if it is unsure what the leader remembers."""
 
-    __slots__ = ("_changed", "_dropped", "_new_number", "_reported", "number", "sequence")
+    __slots__ = ("_changed", "_dropped", "_new_number", "_reported", "number", "round", "sequence")
 
     def __init__(self, new_number: Callable[[], int]) -> None:
         """`new_number` gives rising numbers, over all sessions of this process."""
@@ -20,11 +20,13 @@ class PullSession:
         self._dropped: dict[Key, None] = {}
         self.number = new_number()
         self.sequence = 0
+        self.round = 0
+        """The highest round that an answer of this session named."""
 
     def restart(self) -> None:
         """Begins another session: the next pull names all partitions."""
         self.number = self._new_number()
-        self.sequence = 0
+        self.sequence = self.round = 0
         self._reported.clear()
         self._changed.clear()
         self._dropped.clear()

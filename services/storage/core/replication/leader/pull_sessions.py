@@ -54,15 +54,16 @@ class Position:
 
 
 class PullSession:
-    """The session of one follower. `alive_at` is the time of its last pull, which proves that it lives."""
+    """The session of one follower. `alive_at` is the time of its last pull, which proves that it lives. `asked` is the latest
+    round that awaits the follower, `round` the latest that its pulls have named."""
 
-    __slots__ = ("alive_at", "incarnation", "next_sequence", "node_id", "number", "pending", "positions")
+    __slots__ = ("alive_at", "asked", "incarnation", "next_sequence", "node_id", "number", "pending", "positions", "round")
 
     def __init__(self, node_id: int, incarnation: int, number: int) -> None:
         self.node_id = node_id
         self.incarnation = incarnation
         self.number = number
-        self.next_sequence = 0
+        self.next_sequence = self.asked = self.round = 0
         self.alive_at = 0.0
         self.positions: dict[Key, Position] = {}
         self.pending: dict[Key, None] = {}
@@ -143,6 +144,18 @@ class PullSessions:
     def on(self, key: Key) -> Sequence[PullSession]:
         """The sessions that pull the partition, in order of their arrival."""
         return tuple(self.pulling.get(key, {}).values())
+
+    def all_follow(self, key: Key, nodes: Iterable[int], leader_epoch: int, *, since_round: int) -> bool:
+        """Whether each of these nodes pulled the partition in this leader epoch, in a pull that it sent after the round began.
+
+        A node that has led in a later epoch, or has heard of one, has dropped the partition by then, or named it in that epoch.
+        """
+        pulling = self.pulling.get(key, {})
+        for node in nodes:
+            session = pulling.get(node)
+            if session is None or session.round < since_round or session.positions[key].leader_epoch != leader_epoch:
+                return False
+        return True
 
     def _forget(self, key: Key, session: PullSession) -> None:
         pulling = self.pulling.get(key)

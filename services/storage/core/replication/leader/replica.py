@@ -251,6 +251,13 @@ class Replica:
         if self.may_join(node_id, own_start):
             self._note(FOLLOWER_MAY_JOIN)
 
+    @property
+    def maximal_followers(self) -> list[int]:
+        """The other members of the maximal ISR: only they can be elected. Empty if this node is alone in it."""
+        if self._only_member:
+            return []
+        return [node for node in self.isr.maximal() if node != self.node_id]
+
     # -- the ISR ------------------------------------------------------------------------------------------------------
 
     @property

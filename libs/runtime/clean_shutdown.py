@@ -1,10 +1,10 @@
 """The record of whether a storage node may have lost records of its former processes. It has them all if each process stopped
-cleanly, or if the kernel lived on with its page cache. Topics that acknowledge from the page cache choose their leaders by
-that."""
+cleanly, or if the page cache lived on: the same kernel, which never lost sight of the disks. Topics that acknowledge from the page
+cache choose their leaders by that."""
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from libs.commitlog.files.durable_files import read_file, replace_file
 from libs.commitlog.files.filesystem import FileSystem
@@ -13,25 +13,29 @@ from libs.commitlog.partition_log.directory import is_retired, stopped_cleanly
 log = logging.getLogger(__name__)
 
 
-def survived_from(fs: FileSystem, data_dir: str, incarnation: int, *, boot_id: str, directories: Sequence[str]) -> int:
+def survived_from(
+    fs: FileSystem, data_dir: str, incarnation: int, *, page_cache_of: Callable[[str], str], directories: Sequence[str]
+) -> int:
     """The incarnation since which nothing was lost. It is `incarnation` itself if the former process may have lost something.
 
     Call it once in a process, before the log directories are opened, since opening them removes their marks. The result is on
     disk when this returns.
 
     A directory more or less than last time, or one that is retired, counts as a loss, since its history in between is unknown.
-    `boot_id` "" is unknown, and equals no other.
+    `page_cache_of` gives the identity of the page cache behind a directory (`libs/runtime/page_caches.py`). "" is unknown, and
+    equals no other.
     """
     path = f"{data_dir}/survival"
     paths = sorted(directories)
+    page_caches = {each: page_cache_of(each) for each in paths}
     since = incarnation
     last = _read(fs, path)
     if last is not None and last.get("directories") == paths and not any(is_retired(fs, each) for each in paths):
-        lived_on = bool(boot_id) and last.get("boot_id") == boot_id
+        lived_on = all(page_caches.values()) and last.get("page_caches") == page_caches
         if lived_on or all(stopped_cleanly(fs, each) for each in paths):
             recorded = last.get("survived_from")
             since = recorded if isinstance(recorded, int) and 0 < recorded <= incarnation else incarnation
-    content = json.dumps({"survived_from": since, "boot_id": boot_id, "directories": paths})
+    content = json.dumps({"survived_from": since, "page_caches": page_caches, "directories": paths})
     replace_file(fs, path, content.encode() + b"\n")
     return since
 

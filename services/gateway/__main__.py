@@ -2,8 +2,8 @@
 
 from libs.cluster.records import GATEWAY
 from libs.commitlog.files.filesystem import OsFileSystem
-from libs.runtime.identity import boot_id
 from libs.runtime.lifecycle import Lifecycle, descriptors_max
+from libs.runtime.page_caches import page_cache_id
 from libs.runtime.process import open_admin_port, run_service, system_environment
 from libs.telemetry.metrics import Metrics
 from services.gateway.config import GatewayConfig
@@ -16,7 +16,7 @@ async def serve(config: GatewayConfig, lifecycle: Lifecycle) -> None:
     fs = OsFileSystem()
     world = system_environment(config, GATEWAY, fs)
     lifecycle.on_stop(world.store.close)
-    spare_ids = UnusedProducerIds(fs, config.data_dir, boot_id())
+    spare_ids = UnusedProducerIds(fs, config.data_dir, page_cache_id(config.data_dir))
     gateway = Gateway(config, world, metrics, die=lifecycle.stop, descriptors_max=descriptors_max(), spare_ids=spare_ids)
     await open_admin_port(config, lifecycle, metrics, ready=gateway.ready, debug={"gateway": gateway.debug})
     lifecycle.on_stop(gateway.stop)

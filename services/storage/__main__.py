@@ -12,8 +12,8 @@ from libs.commitlog.files.open_files import OpenFiles, open_files_max
 from libs.commitlog.model.errors import DirectoryLocked, DirectoryOwnerMismatch
 from libs.rpc.socket_transport import SocketTransport
 from libs.runtime.children import ChildProcesses
-from libs.runtime.identity import boot_id
 from libs.runtime.lifecycle import CannotRun, Lifecycle, descriptors_max, run
+from libs.runtime.page_caches import page_cache_id
 from libs.runtime.process import open_admin_port, read_config, system_identity
 from libs.telemetry.metrics import Metrics
 from services.storage.config import StorageConfig
@@ -51,7 +51,7 @@ def main() -> None:
             new_directory_id=lambda: os.urandom(16),
             die=lifecycle.stop,
             open_files=OpenFiles(open_files_max(descriptors_max())),
-            boot_id=boot_id(),
+            page_cache_of=page_cache_id,
         )
         node = StorageNode(config, environment)
         await open_admin_port(config, lifecycle, metrics, ready=node.ready, debug=node.debug())

@@ -33,5 +33,5 @@ class Environment:
     """Ends the process, which can serve nobody any more."""
     open_files: OpenFiles = field(default_factory=OpenFiles)
     """The descriptors that the segments of all logs may hold together."""
-    boot_id: str = ""
-    """Another id for each start of the kernel, which ends the page cache. Empty: unknown, and equal to no other."""
+    page_cache_of: Callable[[str], str] = lambda path: ""
+    """The identity of the page cache behind a path. Empty: unknown, and equal to no other."""

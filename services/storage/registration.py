@@ -94,7 +94,7 @@ class StorageRegistration:
             environment.fs,
             config.data_dir,
             self._identity.incarnation,
-            boot_id=environment.boot_id,
+            page_cache_of=environment.page_cache_of,
             directories=config.directories,
         )
 

@@ -60,8 +60,8 @@ class Lives:
         self.given: list[int] = []
         self._all: list[ProducerIds] = []
 
-    def start(self, boot_id: str = "boot", directory: Path | None = None) -> ProducerIds:
-        spare = UnusedProducerIds(OsFileSystem(), str(directory or self.directory), boot_id)
+    def start(self, page_cache: str = "boot", directory: Path | None = None) -> ProducerIds:
+        spare = UnusedProducerIds(OsFileSystem(), str(directory or self.directory), page_cache)
         self._all.append(ProducerIds(self.controller.allocate, spare))
         return self._all[-1]
 

@@ -20,8 +20,20 @@ class Node:
     def paths(self) -> list[str]:
         return [str(self._root / name) for name in self.names]
 
-    def life(self, incarnation: int, boot_id: str, *, stops_cleanly: bool = False, clean: tuple[str, ...] | None = None) -> int:
-        recorded = survived_from(FS, str(self._root), incarnation, boot_id=boot_id, directories=self.paths())
+    def life(
+        self,
+        incarnation: int,
+        page_cache: str | dict[str, str],
+        *,
+        stops_cleanly: bool = False,
+        clean: tuple[str, ...] | None = None,
+    ) -> int:
+        """`page_cache`: of all directories, or of each by name."""
+        of = page_cache if isinstance(page_cache, dict) else dict.fromkeys(self.names, page_cache)
+        page_caches = {path: of[name] for name, path in zip(self.names, self.paths(), strict=True)}
+        recorded = survived_from(
+            FS, str(self._root), incarnation, page_cache_of=page_caches.__getitem__, directories=self.paths()
+        )
         marked = clean if clean is not None else self.names if stops_cleanly else ()
         for name, path in zip(self.names, self.paths(), strict=True):
             if not (Path(path) / ".retired").exists():
@@ -53,6 +65,12 @@ def test_after_a_power_cut_only_this_life_is_sure(node: Node) -> None:
     assert node.life(12, "another") == 11
 
 
+def test_a_volume_that_was_detached_counts_as_lost_though_the_kernel_lived_on(node: Node) -> None:
+    node.life(10, {"a": "boot, disk 1", "b": "boot, disk 2"})
+    assert node.life(11, {"a": "boot, disk 1", "b": "boot, disk 3"}) == 11
+    assert node.life(12, {"a": "boot, disk 1", "b": "boot, disk 3"}) == 11
+
+
 def test_a_clean_stop_outlives_the_kernel(node: Node) -> None:
     node.life(10, "boot", stops_cleanly=True)
     assert node.life(11, "another") == 10
@@ -64,9 +82,11 @@ def test_one_directory_without_its_mark_is_a_loss(node: Node) -> None:
     assert node.life(11, "another") == 11
 
 
-def test_an_unknown_kernel_is_never_the_same(node: Node) -> None:
+def test_an_unknown_page_cache_is_never_the_same(node: Node) -> None:
     node.life(10, "")
     assert node.life(11, "") == 11
+    node.life(12, {"a": "boot", "b": ""})
+    assert node.life(13, {"a": "boot", "b": ""}) == 13
 
 
 def test_a_directory_that_was_away_for_a_life_counts_as_lost(node: Node) -> None:
@@ -94,7 +114,9 @@ def test_a_life_in_which_a_directory_failed_counts_as_lost_whatever_became_of_it
     assert node.life(12, "boot") == 11
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"survived_from": "x", "boot_id": "boot"}', '{"survived_from": 99}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"survived_from": "x", "page_caches": {"a": "boot"}}', '{"survived_from": 99}']
+)
 def test_a_damaged_record_counts_as_a_loss(node: Node, tmp_path: Path, content: str) -> None:
     node.life(10, "boot", stops_cleanly=True)
     (tmp_path / "survival").write_text(content)

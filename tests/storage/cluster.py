@@ -75,7 +75,7 @@ class StorageCluster:
         )
         self.children: Callable[[str, int, int], Children] = lambda name, count, nice: InlineChildren()
         self.incarnation = 0
-        self.boot_id = "a kernel"
+        self.page_cache = "a kernel's"
         self.deaths: list[BaseException] = []
         self.node: StorageNode | None = None
         self.client: RpcClient | None = None
@@ -101,7 +101,7 @@ class StorageCluster:
             new_directory_id=lambda: os.urandom(16),
             die=self.deaths.append,
             open_files=self.open_files,
-            boot_id=self.boot_id,
+            page_cache_of=lambda path: self.page_cache,
         )
         self.node = StorageNode(self.config, world)
         async with asyncio.timeout(wait_s):

@@ -226,7 +226,7 @@ class StorageProcess(Process):
             new_directory_id=lambda: self.random.randbytes(16),
             die=lifecycle.stop,
             open_files=OpenFiles(64),
-            boot_id=f"{self.host}, boot {self.boots}",
+            page_cache_of=lambda path: f"{self.host}, boot {self.boots}",
         )
         node = self.what = StorageNode(config, environment)
         lifecycle.on_stop(node.stop)

@@ -1,6 +1,6 @@
 """The record of whether a storage node may have lost records of its former processes. It has them all if each process stopped
-cleanly, or if the page cache lived on: the same kernel, which never lost sight of the disks. Topics that acknowledge from the page
-cache choose their leaders by that."""
+cleanly, or if the page cache lived on: the same kernel, which never lost sight of the disks. Topics that acknowledge from the
+page cache choose their leaders by that."""
 
 import json
 import logging

@@ -26,6 +26,7 @@ from libs.rpc.contracts.controller import (
 from libs.wire.errors import ErrorCode
 from services.controller.core.directories.replica_directories import assign_dirs
 from services.controller.core.topics.alter_configs import alter_configs
+from services.controller.core.topics.durability_changes import marked_lax
 from services.controller.core.topics.create_partitions import create_partitions
 from services.controller.core.topics.internal_topics import create_internal_topic
 from services.controller.core.topics.replica_assignment import Limits
@@ -134,6 +135,8 @@ class Administration:
                     done[alteration.resource.resource_type, alteration.resource.name] = alteration.result
                 else:
                     changing.append(alteration)
+            for write in writes.partition_changes(image, marked_lax(image, changing)):
+                progress.revision = await term.commit(write)
             for write, made in writes.alterations(image, lambda: term.image, changing):
                 progress.revision = await term.commit(write)
                 done.update(((a.resource.resource_type, a.resource.name), a.result) for a in made)

@@ -26,8 +26,8 @@ from libs.rpc.contracts.controller import (
 from libs.wire.errors import ErrorCode
 from services.controller.core.directories.replica_directories import assign_dirs
 from services.controller.core.topics.alter_configs import alter_configs
-from services.controller.core.topics.durability_changes import marked_lax
 from services.controller.core.topics.create_partitions import create_partitions
+from services.controller.core.topics.durability_changes import marked_lax
 from services.controller.core.topics.internal_topics import create_internal_topic
 from services.controller.core.topics.replica_assignment import Limits
 from services.controller.core.topics.topics import Creation, Randomness, create_topics, delete_topics

@@ -8,7 +8,6 @@ from typing import Any
 
 from libs.rpc.call import pack_any
 from libs.rpc.client_connection import ClientConnection, OnReply, Response
-from libs.rpc.descriptors import close_all
 from libs.rpc.envelope import Frame, Hello, Introduction, Kind, hello_of, pack_frame, payload_size
 from libs.rpc.errors import (
     BROKER_NOT_AVAILABLE,
@@ -80,7 +79,7 @@ class _CallFuture(asyncio.Future[Response]):
     def take(self, outcome: Response | Exception) -> None:
         if self.done():
             if isinstance(outcome, Response):
-                close_all(outcome.descriptors)
+                self.client.close_descriptors(outcome.descriptors)
         elif isinstance(outcome, Response):
             self.set_result(outcome)
         else:
@@ -244,13 +243,13 @@ class RpcClient:
     def on_response(self, connection: ClientConnection, frame: Frame, descriptors: tuple[int, ...]) -> None:
         pending = self._pending.pop(frame.request_id, None)
         if pending is None:
-            close_all(descriptors)
+            self.close_descriptors(descriptors)
             return
         self._outstanding -= pending.cost
         if frame.kind == Kind.RESPONSE:
             self._give(pending, Response(frame.body, frame.payload, descriptors))
             return
-        close_all(descriptors)
+        self.close_descriptors(descriptors)
         match frame.body:
             case [int(code), *_] if code == BROKER_NOT_AVAILABLE:  # only a server answers this code, never a handler
                 self._give(pending, ShuttingDown(f"{self.address} is shutting down"))
@@ -258,6 +257,11 @@ class RpcClient:
                 self._give(pending, RpcError(code, message))
             case _:
                 self._give(pending, RpcError(UNKNOWN_SERVER_ERROR, "the server failed, and did not say how"))
+
+    def close_descriptors(self, fds: Sequence[int]) -> None:
+        """Closes descriptors that came with an answer which nobody takes."""
+        for fd in fds:
+            self._transport.passed_files.close(fd)
 
     def on_disconnected(self, connection: ClientConnection, reason: Exception | None) -> None:
         if self._connection is connection:

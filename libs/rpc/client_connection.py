@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from libs.rpc.descriptors import close_all
 from libs.rpc.envelope import Frame, Hello, Kind, pack_hello, read_hello, unpack_frame
 from libs.rpc.errors import EnvelopeError
 from libs.rpc.transport import Buffer, Stream
@@ -77,7 +76,7 @@ class ClientConnection:
         if fds is None:
             return ()
         if count != len(fds):
-            close_all(fds)
+            self._close(fds)
             raise EnvelopeError(f"frame claims {count} descriptors, {len(fds)} came")
         return tuple(fds)
 
@@ -92,9 +91,13 @@ class ClientConnection:
     def connection_lost(self, reason: Exception | None) -> None:
         self.ready = False
         for fds in self._descriptors:
-            close_all(fds or ())
+            self._close(fds or ())
         self._descriptors.clear()
         self._owner.on_disconnected(self, reason)
+
+    def _close(self, fds: Sequence[int]) -> None:
+        for fd in fds:
+            self.stream.let_go(fd)
 
 
 OnReply = Callable[["Response | Exception"], None]

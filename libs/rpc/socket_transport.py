@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable
 
 from libs.rpc.disk_readers import DiskReaders
+from libs.rpc.passed_files import OsPassedFiles
 from libs.rpc.socket_stream import SocketStream
 from libs.rpc.transport import Receiver, Stream
 
@@ -31,7 +32,11 @@ class SocketTransport:
 
     def __init__(self, *, allowed_uids: frozenset[int] | None = None) -> None:
         self._disks = DiskReaders()
+        self.passed_files = OsPassedFiles()
         self._allowed_uids = frozenset({os.getuid()}) if allowed_uids is None else allowed_uids
+
+    def has_socket(self, path: str) -> bool:
+        return os.path.exists(path)
 
     async def connect(self, address: str, receiver_factory: Callable[[Stream], Receiver], timeout_s: float) -> Stream:
         family, target = parse_address(address)

@@ -7,6 +7,8 @@ Real: `socket_transport.SocketTransport`. Client connections of the gateway and 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from libs.rpc.passed_files import PassedFiles
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -92,7 +94,9 @@ class Stream(Protocol):
         close its own at once. Raises OSError, and then holds none."""
         ...
 
-    def let_go(self, fd: int) -> None: ...
+    def let_go(self, fd: int) -> None:
+        """Closes a duplicate, or a descriptor that was received."""
+        ...
 
     def attach_descriptors(self, fds: Sequence[int]) -> None:
         """Sends descriptors with the buffer that is written next. They are duplicated here, so the caller may close its own at
@@ -128,6 +132,15 @@ class Listener(Protocol):
 
 
 class Transport(Protocol):
+    @property
+    def passed_files(self) -> PassedFiles:
+        """Reads the files whose descriptors its streams receive."""
+        ...
+
+    def has_socket(self, path: str) -> bool:
+        """Whether this process sees a Unix socket of this name. Two containers may share a kernel, and no directory."""
+        ...
+
     async def connect(self, address: str, receiver_factory: Callable[[Stream], Receiver], timeout_s: float) -> Stream:
         """Raises OSError, TimeoutError included."""
         ...

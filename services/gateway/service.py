@@ -93,7 +93,7 @@ class Gateway:
         self._appends = Appends(self._nodes, routes, self.meters, parked_bytes_max=config.parked_bytes_max)
         self._fenced_brokers = FencedBrokers(config.fenced_broker_s_max)
         shares = share_descriptors(descriptors_max, connections_max=config.connections_max, open_files_max=config.open_files_max)
-        self._files = Files(shares.open_files_max, config.open_file_idle_s)
+        self._files = Files(shares.open_files_max, config.open_file_idle_s, world.transport.passed_files)
         now = asyncio.get_running_loop().time
         log_layouts = LogLayouts(self._nodes, now)
         self._moved_endpoints = MovedEndpoints(now)

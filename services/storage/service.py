@@ -311,7 +311,7 @@ class StorageNode:
             DELETE_RECORDS: DeleteRecordsRequests(self.partitions, self.disks, log_starts, confirmations.confirmed).accept,
             DESCRIBE_LOG_DIRS: LogDirDescription(self.disks, self.open_logs, moves, self.environment.fs).accept,
             ALTER_LOG_DIRS: directories.accept,
-            OPEN_FILE: FileDescriptorRequests(self._registry).accept,
+            OPEN_FILE: FileDescriptorRequests(self._registry, self.environment.fs).accept,
             **self.leader_side.methods,
             LOG_LAYOUT: LogLayoutRequests(self.partitions, self._registry).accept,
         }

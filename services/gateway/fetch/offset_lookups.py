@@ -4,9 +4,6 @@ Only records that are found here are answered from here. The leader answers all 
 not in the page cache, or need more than a plain answer. So no client hears of a log end that is older than its request.
 """
 
-import os
-from functools import partial
-
 from libs.rpc.contracts.log_layout import UNKNOWN_TIMESTAMP, SegmentLayout
 from services.gateway.core.addresses import BOOTSTRAP
 from services.gateway.core.fetch_template import FetchTemplate
@@ -142,27 +139,18 @@ def _release(opened: list[OpenedFile]) -> None:
 def _files(known_layout: KnownLayout, slot: int, opened: list[OpenedFile]) -> SegmentFiles:
     segment = known_layout.layout.segments[slot]
     span = known_layout.end_of(slot) - segment.base_offset
-    offsets = Index(partial(_read, opened[1].descriptor), segment.offset_entries, 0, span)
+    offsets = Index(opened[1].read_cached, segment.offset_entries, 0, span)
     times = None
     if len(opened) > 2:
-        times = Index(partial(_read, opened[2].descriptor), segment.time_entries, _first_of(opened[2]), segment.max_timestamp)
-    return SegmentFiles(segment.base_offset, segment.readable_to, partial(_read, opened[0].descriptor), offsets, times)
+        times = Index(opened[2].read_cached, segment.time_entries, _first_of(opened[2]), segment.max_timestamp)
+    return SegmentFiles(segment.base_offset, segment.readable_to, opened[0].read_cached, offsets, times)
 
 
 def _first_of(time_index: OpenedFile) -> int:
     first = time_index.first_timestamp
     if first is None:
-        entry = _read(time_index.descriptor, 0, TIME_ENTRY.size)
+        entry = time_index.read_cached(0, TIME_ENTRY.size)
         if entry is None or len(entry) < TIME_ENTRY.size:
             return 0
         first = time_index.first_timestamp = int(TIME_ENTRY.unpack_from(entry)[0])
     return first
-
-
-def _read(descriptor: int, position: int, length: int) -> bytearray | None:
-    data = bytearray(length)
-    try:
-        got = os.preadv(descriptor, (data,), position, os.RWF_NOWAIT)
-    except OSError:
-        return None
-    return data if got == length else data[:got]

@@ -3,7 +3,6 @@
 Dictionaries are by slot, the partition's place in the request.
 """
 
-import os
 from collections.abc import Sequence
 
 from libs.rpc.contracts.storage import FileRange
@@ -65,8 +64,11 @@ def parts(ranges: Ranges, opened: Opened, sendfile_bytes_min: int) -> dict[int, 
 
 def part_of(file: OpenedFile, position: int, length: int, sendfile_bytes_min: int) -> Part:
     """One part of a file. If it leaves by sendfile, the file stays pinned until it is sent."""
-    data = _read_cached(file.descriptor, position, length) if length < sendfile_bytes_min else None
-    return data if data is not None else FilePart(file.descriptor, position, length, file.release)
+    # The page cache may lack some of it: the loop never waits for a disk.
+    data = file.read_cached(position, length) if length < sendfile_bytes_min else None
+    if data is not None and len(data) == length:
+        return memoryview(data)
+    return FilePart(file.descriptor, position, length, file.release)
 
 
 def length_of(slot_parts: Sequence[Part]) -> int:
@@ -77,13 +79,3 @@ def release(opened: Opened) -> None:
     for pinned in opened.values():
         for file in pinned:
             file.release()
-
-
-def _read_cached(descriptor: int, position: int, length: int) -> memoryview | None:
-    """The bytes, or None if the page cache lacks some of them: the loop never waits for a disk."""
-    data = bytearray(length)
-    try:
-        got = os.preadv(descriptor, (data,), position, os.RWF_NOWAIT)
-    except OSError:
-        return None
-    return memoryview(data) if got == length else None

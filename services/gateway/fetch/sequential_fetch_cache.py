@@ -6,12 +6,11 @@ asks the leader as soon as offset, leader, epoch, process or topic differs, and 
 """
 
 import errno
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from libs.rpc.contracts.storage import Fetched
-from libs.rpc.page_cache import is_cached
+from libs.rpc.passed_files import PassedFiles
 from libs.wire.record_batches.batch_layout import LENGTH_END
 from services.gateway.core.fetch_template import FetchTemplate
 from services.gateway.core.routing import TopicRoute
@@ -47,7 +46,7 @@ def learn(
     route = topic.partition(partition.partition_index)
     if route is None or route.leader != node.node_id or partition.current_leader_epoch not in (-1, route.leader_epoch):
         return
-    end = _end_of(parts[0], file_range.length) if len(parts) == 1 else None
+    end = _end_of(data_path.files.passed, parts[0], file_range.length) if len(parts) == 1 else None
     if end is None:
         return
     offset, size = end
@@ -82,7 +81,7 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
         return False
     part = part_of(file, sequential_read.position, length, config.sendfile_bytes_min) if length else None
     # Without one whole batch here, only the leader knows the length to send.
-    if part is None or not _begins_with_a_batch(part, length):
+    if part is None or not _begins_with_a_batch(data_path.files.passed, part, length):
         file.release()
         return False
     last_result = sequential_read.last_result
@@ -94,7 +93,10 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
     # The client receives the answer while the end is computed. A request that begins meanwhile finds no kept position.
     template.sequential_read = None
     exchange.finish((before, part, behind))
-    end = _end_in_file(file, sequential_read.position, length) if isinstance(part, FilePart) else _end_of(part, length)
+    if isinstance(part, FilePart):
+        end = _end_in_file(file, sequential_read.position, length)
+    else:
+        end = end_of_batches(length, partial(HEADER.unpack_from, part))
     if end is not None and template.sequential_read is None:
         template.sequential_read = sequential_read._replace(offset=end[0], position=sequential_read.position + end[1])
     file.release()
@@ -104,12 +106,12 @@ def serve(data_path: DataPath, exchange: Exchange, template: FetchTemplate, offs
 def _end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] | None:
     """The same as `_end_of`, through a mapping. A large range has more batches than there is time for system calls."""
     try:
-        if not is_cached(file.descriptor, start, length):
+        if not file.is_cached(start, length):
             return None  # the stream has a thread read it now, and the loop must not wait for the disk
         mapping = file.mapped(start, start + length)
     except OSError as error:
         if error.errno == errno.EINVAL:
-            return end_of_batches(length, _headers_in(file.descriptor, start))
+            return end_of_batches(length, _headers_in(file.read_cached, start))
         return None  # no descriptor, no memory or a failing disk. The answer has left, and the next fetch goes to the leader
     if mapping is None:
         return None
@@ -117,30 +119,25 @@ def _end_in_file(file: OpenedFile, start: int, length: int) -> tuple[int, int] |
     return end_of_batches(length, lambda position: unpack_from(mapping, start + position))
 
 
-def _begins_with_a_batch(part: Part, length: int) -> bool:
-    header = _headers_of(part)(0) if length >= HEADER.size else None
+def _begins_with_a_batch(passed: PassedFiles, part: Part, length: int) -> bool:
+    header = _headers_of(passed, part)(0) if length >= HEADER.size else None
     return header is not None and 0 < header[1] <= length - LENGTH_END
 
 
-def _end_of(part: Part, length: int) -> tuple[int, int] | None:
-    return end_of_batches(length, _headers_of(part))
+def _end_of(passed: PassedFiles, part: Part, length: int) -> tuple[int, int] | None:
+    return end_of_batches(length, _headers_of(passed, part))
 
 
-def _headers_of(part: Part) -> ReadHeader:
+def _headers_of(passed: PassedFiles, part: Part) -> ReadHeader:
     if not isinstance(part, FilePart):
         return partial(HEADER.unpack_from, part)
-    return _headers_in(part.descriptor, part.position)
+    return _headers_in(partial(passed.read_cached, part.descriptor), part.position)
 
 
-def _headers_in(descriptor: int, start: int) -> ReadHeader:
-    header = bytearray(HEADER.size)
-
+def _headers_in(read_cached: Callable[[int, int], bytearray | None], start: int) -> ReadHeader:
     def header_at(position: int) -> tuple[int, int, int] | None:
-        try:
-            got = os.preadv(descriptor, (header,), start + position, os.RWF_NOWAIT)
-        except OSError:
-            return None
-        return HEADER.unpack(header) if got == HEADER.size else None
+        header = read_cached(start + position, HEADER.size)
+        return HEADER.unpack(header) if header is not None and len(header) == HEADER.size else None
 
     return header_at
 

@@ -6,18 +6,16 @@ takes disk space until its last descriptor closes, so files that are not read an
 """
 
 import asyncio
-import mmap
-import os
 from collections import OrderedDict
 from collections.abc import Callable
 
 from libs.rpc.contracts.storage import OPEN_FILE, OpenFile, OpenFileReply
+from libs.rpc.passed_files import Mapping, OsPassedFiles, PassedFiles
 from libs.rpc.schema import unpack
 from libs.telemetry.log_limit import LogLimit
 from services.gateway.peers.storage_nodes import StorageNode
 
 OPEN_S_MAX = 5.0
-MADV_POPULATE_READ = 22  # not in `mmap` yet
 
 FileKey = tuple[int, int, int]
 """(node id, incarnation, file id)"""
@@ -36,10 +34,11 @@ class FileGone(Exception):
 class OpenedFile:
     """A descriptor and the number of answers that send from it."""
 
-    __slots__ = ("_closed", "_mapping", "descriptor", "evicted", "first_timestamp", "read_lately", "users")
+    __slots__ = ("_closed", "_mapping", "_passed", "descriptor", "evicted", "first_timestamp", "read_lately", "users")
 
-    def __init__(self, descriptor: int, closed: Callable[[], None]) -> None:
-        self._mapping: mmap.mmap | None = None
+    def __init__(self, descriptor: int, passed: PassedFiles, closed: Callable[[], None]) -> None:
+        self._passed = passed
+        self._mapping: Mapping | None = None
         self._closed = closed
         self.descriptor = descriptor
         self.users = 0
@@ -48,22 +47,19 @@ class OpenedFile:
         self.first_timestamp: int | None = None
         """Of a time index: its first timestamp, where a search begins to guess. None: not read yet."""
 
-    def mapped(self, start: int, end: int) -> mmap.mmap | None:
-        """A mapping of at least the file's first `end` bytes. Those from `start` on may be read at once. None: the file is
-        shorter.
+    def read_cached(self, position: int, length: int) -> bytearray | None:
+        """See `PassedFiles.read_cached`."""
+        return self._passed.read_cached(self.descriptor, position, length)
 
-        Raises OSError. A mapping takes a descriptor. Also, the kernel is asked to load the range: for an unreadable sector or a
-        truncated file it then returns an error, where a plain read of the mapping would kill the process. EINVAL: a kernel before
-        5.14.
-        """
-        mapping = self._mapping
-        if mapping is None or len(mapping) < end:
-            size = os.fstat(self.descriptor).st_size
-            if size < end:
-                return None
-            mapping = self._mapping = mmap.mmap(self.descriptor, size, access=mmap.ACCESS_READ)
-        first = start - start % mmap.PAGESIZE
-        mapping.madvise(MADV_POPULATE_READ, first, end - first)
+    def is_cached(self, position: int, length: int) -> bool:
+        """Whether the range is in the page cache. Raises OSError."""
+        return self._passed.is_cached(self.descriptor, position, length)
+
+    def mapped(self, start: int, end: int) -> Mapping | None:
+        """See `PassedFiles.mapped`. Raises OSError."""
+        mapping = self._passed.mapped(self.descriptor, self._mapping, start, end)
+        if mapping is not None:
+            self._mapping = mapping
         return mapping
 
     def release(self) -> None:
@@ -78,7 +74,7 @@ class OpenedFile:
 
     def _close(self) -> None:
         self._mapping = None
-        os.close(self.descriptor)
+        self._passed.close(self.descriptor)
         self._closed()
 
 
@@ -89,7 +85,8 @@ class Files:
     open, and no more.
     """
 
-    def __init__(self, files_max: int, idle_s: float = 30.0) -> None:
+    def __init__(self, files_max: int, idle_s: float = 30.0, passed: PassedFiles | None = None) -> None:
+        self.passed = passed if passed is not None else OsPassedFiles()
         self._files: OrderedDict[FileKey, OpenedFile] = OrderedDict()
         self._opening: dict[FileKey, asyncio.Task[OpenedFile]] = {}
         self._files_max = files_max
@@ -154,9 +151,9 @@ class Files:
         # After a restart of the node, the same id names another file. The client would get another partition's bytes.
         if not exists or len(response.descriptors) != 1 or node.incarnation != key[1]:
             for descriptor in response.descriptors:
-                os.close(descriptor)
+                self.passed.close(descriptor)
             raise FileGone(str(key))
-        file = self._files[key] = OpenedFile(response.descriptors[0], self._closed)
+        file = self._files[key] = OpenedFile(response.descriptors[0], self.passed, self._closed)
         self.opened_now += 1
         while len(self._files) > self._files_max:
             self._files.popitem(last=False)[1].evict()

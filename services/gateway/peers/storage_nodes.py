@@ -128,7 +128,7 @@ class Nodes:
 
     def _address(self, member: Member) -> str:
         """The member's address as seen from here. Empty: there is none, which is logged once for each incarnation."""
-        address = address_of(member, self._host_id)
+        address = address_of(member, self._host_id, self._transport.has_socket)
         key = (member.role, member.node_id, member.incarnation)
         if not address and key not in self._unreachable:
             self._unreachable.add(key)

@@ -1,7 +1,6 @@
 """OPEN_FILE: passes a segment file to a caller on this host, as a read-only descriptor beside the answer (SCM_RIGHTS)."""
 
-import os
-
+from libs.commitlog.files.filesystem import FileSystem
 from libs.commitlog.segments.segment import FileRegistry
 from libs.rpc.call import Call
 from libs.rpc.contracts.storage import OpenFile, OpenFileReply
@@ -11,8 +10,9 @@ from libs.wire.errors import ErrorCode
 
 
 class FileDescriptorRequests:
-    def __init__(self, registry: FileRegistry) -> None:
+    def __init__(self, registry: FileRegistry, fs: FileSystem) -> None:
         self._registry = registry
+        self._fs = fs
 
     def accept(self, call: Call) -> None:
         """Answers over Unix sockets only, since nothing else passes descriptors."""
@@ -35,4 +35,4 @@ class FileDescriptorRequests:
         try:
             call.reply(OpenFileReply(exists=True), descriptors=(descriptor,))  # the reply duplicates it
         finally:
-            os.close(descriptor)
+            self._fs.close(descriptor)

@@ -35,14 +35,14 @@ class Administrator:
             name = f"brief-{self._created}"
             await self._create(name)
             await asyncio.sleep(self._random.uniform(0.0, 4.0))
-            await self._delete(name)
+            await delete_for_good(self._client, name)
             lasting = self._random.choice(self._lasting)
             await self._want_in_sync(lasting, self._factor, attempts=1)
             await asyncio.sleep(self._random.uniform(0.0, 4.0))
             await self._want_in_sync(lasting, 2, attempts=ATTEMPTS_MAX)
         await asyncio.sleep(LATE_S_MAX)
         for number in range(self._created):
-            await self._delete(f"brief-{number + 1}", unknown=1)
+            await delete_for_good(self._client, f"brief-{number + 1}", unknown=1)
 
     async def _want_in_sync(self, topic: str, least: int, *, attempts: int) -> None:
         for _ in range(attempts):
@@ -56,8 +56,7 @@ class Administrator:
             await asyncio.sleep(RETRY_S)
 
     async def _create(self, name: str) -> None:
-        small = [CreatableTopicConfig("segment.index.bytes", "4096")]  # an index is reserved whole
-        topic = CreatableTopic(name, self._random.choice((1, 3)), self._factor, configs=small)
+        topic = small_topic(name, self._random.choice((1, 3)), self._factor)
         for _ in range(3):
             try:
                 answer = await kafka_client.create(await self._client.any_gateway(), [topic], REQUEST_S)
@@ -67,14 +66,20 @@ class Administrator:
                 pass
             await asyncio.sleep(RETRY_S)
 
-    async def _delete(self, name: str, *, unknown: int = 2) -> None:
-        """Deletes a topic, as often as it takes: first it may not be seen yet, then it may come late."""
-        gone = 0
-        while gone < unknown:
-            try:
-                error = await kafka_client.delete(await self._client.any_gateway(), name, REQUEST_S)
-                gone = gone + 1 if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
-            except Disconnected:
-                gone = 0
-            if gone < unknown:
-                await asyncio.sleep(5 * RETRY_S)
+
+def small_topic(name: str, partitions: int, factor: int) -> CreatableTopic:
+    """A topic whose files take little room: an index is reserved whole."""
+    return CreatableTopic(name, partitions, factor, configs=[CreatableTopicConfig("segment.index.bytes", "4096")])
+
+
+async def delete_for_good(client: Client, name: str, *, unknown: int = 2) -> None:
+    """Deletes a topic, as often as it takes: first it may not be seen yet, then it may come late."""
+    gone = 0
+    while gone < unknown:
+        try:
+            error = await kafka_client.delete(await client.any_gateway(), name, REQUEST_S)
+            gone = gone + 1 if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else 0
+        except Disconnected:
+            gone = 0
+        if gone < unknown:
+            await asyncio.sleep(5 * RETRY_S)

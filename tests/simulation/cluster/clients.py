@@ -9,6 +9,7 @@ from libs.wire.record_batches.records import Record, build_batch
 from tests.history.model import Poll, Send
 from tests.history.outcomes import outcome_of_send
 from tests.simulation.cluster import kafka_client
+from tests.simulation.cluster.environment import EPOCH_MS
 from tests.simulation.cluster.kafka_client import Disconnected, Link, Metadata, Partition
 from tests.simulation.cluster.network import SimulatedTransport
 from tests.simulation.cluster.recorder import Recorder
@@ -17,6 +18,8 @@ from tests.simulation.cluster.world import World
 REQUEST_S = 4.0
 DELIVERY_S = 25.0
 RETRY_S = 0.1
+STAMP_MS = EPOCH_MS
+"""Before the timestamps of all records, as in a backfill: partitions forget producers after a much shorter time."""
 REFRESH_S = 5.0
 
 RETRIABLE = frozenset(
@@ -168,7 +171,7 @@ class Producer:
         return bytes(build_batch(self._records(values), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
 
     def _records(self, values: list[int]) -> list[Record]:
-        return [Record(None, b"%d" % value, 1_750_000_000_000) for value in values]
+        return [Record(None, b"%d" % value, STAMP_MS + value) for value in values]
 
     async def _begin(self) -> None:
         """Begins a new producer id, with the next batch if it is stopped meanwhile: the former id must not restart sequences."""

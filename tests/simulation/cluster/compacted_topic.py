@@ -12,14 +12,13 @@ from libs.wire.errors import ErrorCode
 from libs.wire.record_batches.batch_layout import HEADER_SIZE, LENGTH_END
 from libs.wire.record_batches.records import Record, iter_records
 from tests.simulation.cluster import kafka_client
-from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, Client, Producer, Values, key_of
+from tests.simulation.cluster.clients import REQUEST_S, RETRIABLE, RETRY_S, STAMP_MS, Client, Producer, Values, key_of
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
 from tests.simulation.cluster.recorder import Recorder
 from tests.simulation.cluster.world import World
 
 KEYS = 15
 TOMBSTONES = 0.1
-STAMP_MS = 1_750_000_000_000
 PAUSE_S = 2.0
 
 

@@ -24,9 +24,11 @@ class HostClock:
     def __init__(self, loop: VirtualLoop, random: Random) -> None:
         self._loop = loop
         self.off_ms = random.randrange(-200, 200)
+        self.ahead_ms = 0
+        """Set while a process runs, and set right before the next one starts: that one would believe it."""
 
     def wall_ms(self) -> WallMs:
-        return WallMs(EPOCH_MS + int(self._loop.time() * 1000) + self.off_ms)
+        return WallMs(EPOCH_MS + int(self._loop.time() * 1000) + self.off_ms + self.ahead_ms)
 
     def monotonic(self) -> Monotonic:
         return Monotonic(self._loop.time())

@@ -15,6 +15,9 @@ from tests.simulation.cluster.world import World
 PAUSE_S = 2.2
 TOGETHER = 3
 OPERATOR_S = 4.0
+JUMPS_MS = (500, 5_000, 60_000, 3_600_000)
+STORAGE_JUMPS_MS = (500, 5_000, 900_000, 3_600_000)
+"""Storage believes a jump ahead of less than ten minutes, and the partitions here forget producers after less than two."""
 STOP_S_MAX, LOOK_S = 30.0, 0.2
 """Of the time in which it runs: who is told to stop may be paused meanwhile."""
 RETIRED_MARK = "/data/logs/.retired"
@@ -188,7 +191,8 @@ class Faults:
     async def _clock_jump(self) -> None:
         process = self._some()
         if process is not None:
-            process.clock.off_ms += self.random.choice((-1, 1)) * self.random.choice((500, 5_000, 60_000, 3_600_000))
+            jumps_ms = STORAGE_JUMPS_MS if isinstance(process, StorageProcess) else JUMPS_MS
+            process.clock.off_ms += self.random.choice((-1, 1)) * self.random.choice(jumps_ms)
             self.world.log_event(f"{process.host}: the wall clock is off by {process.clock.off_ms} ms")
 
     # --- links

@@ -22,6 +22,7 @@ from tests.simulation.cluster.coordinator_process import CoordinatorProcess
 from tests.simulation.cluster.group_members import SESSION_S, Group, Member
 from tests.simulation.cluster.group_promises import Promises
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
+from tests.simulation.cluster.lasting_offsets import ClocksSetAhead
 from tests.simulation.cluster.processes import StorageProcess
 from tests.simulation.cluster.shard_loading import differences
 from tests.simulation.cluster.world import World
@@ -80,6 +81,7 @@ class Groups:
         self.world, self._client, self._coordinators, self._storage = world, client, coordinators, storage
         self._owners: dict[Key, PartitionState] = {}
         self._topic_id = b""
+        self._clocks = ClocksSetAhead(world, coordinators)
         self._seen = ""
         """What a group is found to be, while that is not what it must become."""
         self.groups: dict[str, Group] = {}
@@ -120,6 +122,7 @@ class Groups:
 
     def start(self) -> list[asyncio.Task[None]]:
         """Starts the members, once the topics are there."""
+        self._clocks.armed = True
         topics = [decode(Topic, item.value) for item in self.world.keyspace.range(keys.TOPICS).items]
         ids = {topic.name: bytes.fromhex(topic.topic_id) for topic in topics}
         for member in self.members:
@@ -135,6 +138,10 @@ class Groups:
     def stop(self) -> None:
         for member in self.members:
             member.stop()
+
+    def all_have_committed(self) -> bool:
+        """Whether each group has offsets. One without goes with its last member, and a member is told that there is none."""
+        return all(any(group.promises.last_acknowledged(one) >= 0 for one in group.partitions) for group in self.groups.values())
 
     def unsettled(self, ends: Mapping[Partition, int]) -> str:
         """The reason why groups are not settled: a partition is not read to its end by one member of each group and committed."""
@@ -216,6 +223,7 @@ class Groups:
         if state.owner_epoch <= before.owner_epoch:
             what = f"{before.owner} in epoch {before.owner_epoch}, then {state.owner} in {state.owner_epoch}"
             self.world.violation(f"5: shard {key[1]} is owned by {what}")
+        self._clocks.shard_given(state.owner)
         for name in self.groups:
             if shard_of(name, SHARDS) == key[1]:
                 members = self.members_of(name)

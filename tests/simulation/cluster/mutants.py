@@ -23,6 +23,7 @@ from services.group_coordinator.core.classic import commits as classic_commits
 from services.group_coordinator.core.consumer import commits as consumer_commits
 from services.group_coordinator.core.consumer import reconciliation
 from services.group_coordinator.core.group_machine import GroupMachine
+from services.group_coordinator.protocol.group_requests import GroupRequests
 from services.storage.cleanup.log_cleaner import LogCleaner
 from services.storage.core.produce.ownership import Ownership
 from services.storage.core.replication.follower import following as deciding
@@ -181,6 +182,18 @@ MUTANTS: dict[str, Bug] = {
     ),
     "a deposed owner's append is taken": Bug(whoever_writes_is_the_owner, range(1, 11)),
     "a leader that was replaced unawares refuses what its successor would take": Bug(leaders_ask_nobody, range(1, 21)),
+    "producers expire by their records": Bug(
+        line(ProducerState.expire, "now_ms - since.setdefault(producer_id, now_ms) >=", "now_ms - entry.last_timestamp >="),
+        range(1, 11),
+    ),
+    "commits do not wait for the topics of their gateway": Bug(
+        line(GroupRequests.ask, "topics_revision > self._image_revision and reads_topics(request)", "False"),
+        range(1, 11),
+    ),
+    "each shard has a time of its own": Bug(
+        line(ShardDriver.__init__, "self._time = time", "self._time = SteadyTime(clock, self._loop.time)"),
+        range(1, 11),
+    ),
     "nobody is awaited after a takeover": Bug(nobody_is_awaited_after_a_takeover, range(1, 11)),
 }
 """Each with the seeds within which it is caught."""

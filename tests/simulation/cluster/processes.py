@@ -78,6 +78,7 @@ class Process:
         if self.host in self.world.network.down:
             self.world.network.power_on(self.host)
         self.starts += 1
+        self.clock.ahead_ms = 0
         self.ended = asyncio.Event()
         self.life = Life(f"{self.host}#{self.starts}")
         self.world.log_event(f"{self.host} starts")

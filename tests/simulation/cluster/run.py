@@ -26,6 +26,7 @@ from tests.simulation.cluster.final_disks import look_at_disks
 from tests.simulation.cluster.groups import POINTS, SHARDS, Groups
 from tests.simulation.cluster.invariants import Invariants, hosted_by
 from tests.simulation.cluster.kafka_client import Disconnected, Partition
+from tests.simulation.cluster.lasting_offsets import LastingOffsets
 from tests.simulation.cluster.loop import LIFE, Deadlock, Spinning
 from tests.simulation.cluster.pipelining import PipeliningProducer
 from tests.simulation.cluster.processes import (
@@ -37,6 +38,7 @@ from tests.simulation.cluster.processes import (
 )
 from tests.simulation.cluster.reassigner import Reassigner
 from tests.simulation.cluster.recorder import Recorder
+from tests.simulation.cluster.recreated_topic import RecreatedTopic
 from tests.simulation.cluster.world import World
 
 FAULTY_S = 120.0
@@ -52,7 +54,14 @@ COMPACTED = "names"
 TOPICS = {"orders": 3, "clicks": 2, "pages": 2}
 """Partitions by name. Orders are acknowledged by all of the ISR, clicks by the leader alone; pages by the page caches of all.
 """
-BROKER_CONFIGS = ("log.cleaner.backoff.ms=2000", "log.cleaner.dedupe.buffer.size=1048576")
+EXPIRATION_MS = 100_000
+"""`producer.id.expiration.ms`: shorter than a run, longer than any batch is on its way, and far shorter than records are old."""
+BROKER_CONFIGS = (
+    "log.cleaner.backoff.ms=2000",
+    "log.cleaner.dedupe.buffer.size=1048576",
+    f"producer.id.expiration.ms={EXPIRATION_MS}",
+    "producer.id.expiration.check.interval.ms=2000",
+)
 
 
 @dataclass(slots=True)
@@ -125,9 +134,14 @@ class ClusterRun:
         self.every_partition = [*self.partitions, self.names.partition, *self.groups.partitions]
         self.producers += [NamesProducer(client, self.recorder, self.names, values) for client in self.clients[1:3]]
         self.names_reader = NamesReader(self.clients[0], self.names)
-        self.administrator = Administrator(self.clients[-1], factor, [*TOPICS, COMPACTED])
-        self.reassigner = Reassigner(self.clients[-2], self.every_partition, (1, 2, 3), self.invariants.was)
         self.consumers = [Consumer(client, self.recorder, self.partitions) for client in self.clients[:2]]
+        self.others = [
+            Administrator(self.clients[-1], factor, [*TOPICS, COMPACTED]),
+            Reassigner(self.clients[-2], self.every_partition, (1, 2, 3), self.invariants.was),
+            self.names_reader,
+            RecreatedTopic(self.clients[-1], coordinators, factor),
+            LastingOffsets(self.clients[0], self.partitions, self.groups.all_have_committed),
+        ]
 
     def run(self, *, until_caught: bool = False) -> Report:
         """`until_caught`: it ends with the first violation."""
@@ -201,7 +215,7 @@ class ClusterRun:
         world.log_event("clients begin")
         working = [self._start(lambda producer=producer: producer.run(PRODUCER_PAUSE_S)) for producer in self.producers]  # type: ignore[misc]
         reading = [self._start(lambda consumer=consumer: consumer.run(CONSUMER_PAUSE_S)) for consumer in self.consumers]  # type: ignore[misc]
-        reading += [self._start(self.administrator.run), self._start(self.reassigner.run), self._start(self.names_reader.run)]
+        reading += [self._start(other.run) for other in self.others]
         members = self.groups.start()
         faulty = self._start(self.faults.run)
         await asyncio.sleep(self.faulty_s)
@@ -211,11 +225,8 @@ class ClusterRun:
         world.log_event("everything heals")
         await self.faults.heal()
         self.groups.steady()
-        for producer in self.producers:
-            producer.stopping = True
-        for consumer in self.consumers:
-            consumer.stopping = True
-        self.administrator.stopping = self.reassigner.stopping = self.names_reader.stopping = True
+        for client in (*self.producers, *self.consumers, *self.others):
+            client.stopping = True
         await self._ended([*working, *reading], "a client")
         await self._live(members)
         for keeper in keepers:

@@ -54,16 +54,24 @@ class SimulatedStore(MemoryStore):
         self._links, self._reaches, self._hears = links, reaches, hears
         self._host, self._request_s_max = host, request_s_max
         self._gone = False
+        self._held_until = 0.0
 
     @property
     def unavailable(self) -> bool:
         """The error of watches, which stand still while the store cannot be reached."""
-        return self._unavailable or self._links.down or not (self._reaches() and self._hears())
+        held = asyncio.get_running_loop().time() < self._held_until
+        return held or self._unavailable or self._links.down or not (self._reaches() and self._hears())
 
     @unavailable.setter
     def unavailable(self, value: bool) -> None:
         self._unavailable = value
         self.link_changed()
+
+    def hold_watches(self, seconds: float) -> None:
+        """Lets watches alone stand still for so long."""
+        loop = asyncio.get_running_loop()
+        self._held_until = loop.time() + seconds
+        loop.call_at(self._held_until, self.link_changed)
 
     def link_changed(self) -> None:
         """Watches look again."""

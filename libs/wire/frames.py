@@ -13,6 +13,8 @@ TRUSTED_CLAIM = 4 << 20
 the peer nothing."""
 SMALLEST_READ = 16_384
 POOL_BYTES_MAX = 8 << 20
+GUESS_MAX = 2 << 20
+"""The largest chunk that is taken for the next frame because the last one was as large."""
 
 
 class FrameError(Exception):
@@ -103,6 +105,23 @@ class FrameReader:
         return len(self._chunk) if self._chunk is not None else 0
 
     @property
+    def needed(self) -> int:
+        """Bytes of the whole incomplete frame, if they are more than a chunk of the usual size. Else 0."""
+        claim = self.next_frame_claims
+        return 4 + claim if claim is not None and 4 + claim > self._chunk_size else 0
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether no frame is incomplete, and no view of a frame is left in the chunk."""
+        chunk = self._chunk
+        if chunk is None or self._start != self._end:
+            return False
+        self._view = memoryview(b"")
+        free = is_free(chunk)
+        self._view = memoryview(chunk)
+        return free
+
+    @property
     def next_frame_claims(self) -> int | None:
         """The length that the incomplete frame claims; None before it is known."""
         if self._chunk is None or self._end - self._start < 4:
@@ -114,7 +133,7 @@ class FrameReader:
         """The buffer to receive into next; never empty. Valid until `advance`."""
         chunk = self._chunk
         if chunk is None:
-            chunk = self._change_chunk(max(self._chunk_size, self._largest))
+            chunk = self._change_chunk(self._guess())
         start, end = self._start, self._end
         if start == end:
             if start:
@@ -125,8 +144,8 @@ class FrameReader:
                     if len(chunk) > self._chunk_size and 2 * self._largest < len(chunk):
                         chunk = self._change_chunk(self._chunk_size)
                     self._largest = 0
-                elif len(chunk) - end < max(SMALLEST_READ, self._largest):
-                    chunk = self._change_chunk(max(self._chunk_size, self._largest))
+                elif len(chunk) - end < max(SMALLEST_READ, min(self._largest, GUESS_MAX)):
+                    chunk = self._change_chunk(self._guess())
                     end = 0
                 self._view = memoryview(chunk)
         else:
@@ -173,6 +192,11 @@ class FrameReader:
         self._chunk = None
         self._start = self._end = 0
 
+    def _guess(self) -> int:
+        """The size of the next chunk. A frame beyond the guess grows as it arrives: the last frame may still be in use, and then
+        the next one must not take as much again before its first byte."""
+        return max(self._chunk_size, min(self._largest, GUESS_MAX))
+
     def _is_only_a_claim(self, chunk: bytearray, needed: int) -> bool:
         """Whether a large frame has only been claimed so far.
 
@@ -194,6 +218,14 @@ class FrameReader:
             if free:
                 view[:arrived] = view[self._start : self._end]
                 self._start, self._end = 0, arrived
+                return
+        elif not self._start and room > len(chunk) >= self._chunk_size:
+            # The frame is alone in the chunk. For large ones the kernel moves pages, and old and new never exist together.
+            self._view = memoryview(b"")
+            if is_free(chunk):
+                chunk += bytes(room - len(chunk))
+            self._view = memoryview(chunk)
+            if len(chunk) >= room:
                 return
         self._change_chunk(max(room, self._chunk_size))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.wire.frames import TRUSTED_CLAIM, BadFrame, ChunkPool, FrameReader, FrameTooLarge, is_free
+from libs.wire.frames import GUESS_MAX, TRUSTED_CLAIM, BadFrame, ChunkPool, FrameReader, FrameTooLarge, is_free
 
 
 def frame(body: bytes) -> bytes:
@@ -171,3 +171,53 @@ def test_a_pool_hands_out_no_chunk_that_is_still_viewed_and_keeps_few() -> None:
     for _ in range(5):
         pool.give(bytearray(50_000))
     assert len(pool._chunks) == 2
+
+
+def test_a_frame_that_grows_takes_no_second_chunk() -> None:
+    """Old and new would exist together: half as much again as the frame."""
+    reader = FrameReader(1 << 30)
+    body = bytes(range(256)) * (8 * TRUSTED_CLAIM // 256)
+    rest = memoryview(frame(body))
+    chunks: set[int] = set()
+    while rest:
+        buffer = reader.buffer()
+        chunks.add(id(buffer.obj))
+        nbytes = min(len(buffer), len(rest), 300_000)
+        buffer[:nbytes] = rest[:nbytes]
+        del buffer
+        reader.advance(nbytes)
+        rest = rest[nbytes:]
+        for view in reader.frames():
+            assert view == body
+    assert len(chunks) == 1
+
+
+def test_the_chunk_after_a_large_frame_is_not_as_large() -> None:
+    """The large frame may wait for long, and nobody said that another one comes."""
+    reader = FrameReader(1 << 30)
+    kept = feed(reader, frame(bytes(30 << 20)))
+    reader.buffer()
+    assert reader.held <= GUESS_MAX
+    assert len(kept[0]) == 30 << 20
+
+
+def test_it_says_how_much_a_frame_needs_beside_the_usual_chunk() -> None:
+    reader = FrameReader(1 << 20, chunk_size=4096)
+    assert reader.needed == 0
+    feed(reader, struct.pack(">i", 4092))
+    assert reader.needed == 0
+    feed(reader, bytes(4092) + struct.pack(">i", 4093) + b"a")
+    assert reader.needed == 4097
+
+
+def test_it_knows_whether_its_chunk_is_unused() -> None:
+    reader = FrameReader(1000)
+    assert not reader.is_unused, "it has none"
+    (view,) = feed(reader, frame(b"one"))
+    assert not reader.is_unused
+    del view
+    assert reader.is_unused
+    feed(reader, frame(b"two")[:-1])
+    assert not reader.is_unused
+    (view,) = feed(reader, b"o")
+    assert view == b"two"
